@@ -1,0 +1,28 @@
+"""Settings: one frozen struct, filled from flags, environment and a YAML file.
+
+Precedence is flag > environment > file > default. Everything given is checked, also what a
+stronger source overrides, and all problems are reported together, each with its place
+(``/etc/fleet.yaml:12``, ``environment FLEET_PORT``, ``flag --port``), the name of the
+setting and what is allowed.
+
+``model`` declares the settings, ``fields`` says what the struct knows of each, ``convert``
+and ``yaml_file`` read values, ``load`` puts the sources together and ``example`` writes
+``config/fleet.yaml``. A new setting is one field in ``model``; a new section is a field
+whose type is a struct (its fields get an environment twin, ``FLEET_SECTION_FIELD``, but no
+flag) or a mapping or list of structs (only a file can write it).
+"""
+
+from coordinator.settings.example import example_yaml
+from coordinator.settings.load import INTERNAL_ENVIRONMENT, LoadedSettings, load, load_settings
+from coordinator.settings.model import Settings
+from coordinator.settings.problems import SettingsError
+
+__all__ = [
+    "INTERNAL_ENVIRONMENT",
+    "LoadedSettings",
+    "Settings",
+    "SettingsError",
+    "example_yaml",
+    "load",
+    "load_settings",
+]

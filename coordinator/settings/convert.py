@@ -1,0 +1,120 @@
+"""Turns plain data into typed values, reporting every problem instead of the first."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from coordinator.settings.fields import Field, allowed, bare, default_of, is_list, is_secret, is_struct
+from coordinator.settings.problems import shown, unknown
+
+Path = tuple[str | int, ...]
+Report = Callable[[Path, str], None]
+"""Takes the place inside the data and a full sentence about it."""
+
+BAD: Any = object()
+"""Stands for a value that was reported."""
+
+
+def from_text(field: Field, text: str) -> Any:
+    """The value of a simple setting as written in the environment or on the command line.
+
+    Lists are comma-separated; empty entries do not count.
+
+    Raises:
+        msgspec.ValidationError: the text does not fit the setting's type.
+    """
+    raw: object = text
+    if is_list(bare(field.type)):
+        raw = [part for entry in text.split(",") if (part := entry.strip())]
+    return msgspec.convert(raw, field.type, strict=False)
+
+
+def section(data: Any, cls: type[Struct], path: Path, report: Report) -> dict[Path, Any]:
+    """The settings present in a mapping, flattened to ``path -> value``; sections are entered."""
+    found: dict[Path, Any] = {}
+    if not isinstance(data, dict):
+        report(path, f"{_name(path)} must be a mapping, not {shown(data)}")
+        return found
+    known = {field.encode_name: field for field in msgspec.structs.fields(cls)}
+    for key, value in data.items():
+        here = (*path, key)
+        if key not in known:
+            report(here, unknown("setting", _name(here), (_name((*path, one)) for one in known)))
+        elif is_struct(bare(known[key].type)):
+            found.update(section(value, bare(known[key].type), here, report))
+        elif (converted := convert(value, known[key].type, here, report)) is not BAD:
+            found[here] = converted
+    return found
+
+
+def convert(value: Any, annotation: Any, path: Path, report: Report) -> Any:
+    """The typed value, or ``BAD`` after each problem in it was reported."""
+    kind = bare(annotation)
+    if is_struct(kind):
+        return _struct(value, kind, path, report)
+    problems = 0
+
+    def count(at: Path, sentence: str) -> None:
+        nonlocal problems
+        problems += 1
+        report(at, sentence)
+
+    if isinstance(value, dict) and typing.get_origin(kind) is dict:
+        of = typing.get_args(kind)[1]
+        value = {key: convert(entry, of, (*path, key), count) for key, entry in value.items()}
+    elif isinstance(value, list) and is_list(kind):
+        of = typing.get_args(kind)[0]
+        value = [convert(entry, of, (*path, index), count) for index, entry in enumerate(value)]
+    if problems:
+        return BAD
+    try:
+        return msgspec.convert(value, annotation)
+    except msgspec.ValidationError as error:
+        report(path, f"{_name(path)} must be {allowed(annotation)}{got(annotation, value)}{_detail(error)}")
+        return BAD
+
+
+def _struct(value: Any, cls: type[Struct], path: Path, report: Report) -> Any:
+    """A struct that is one value of a bigger setting, such as an entry of a mapping."""
+    if not isinstance(value, dict):
+        report(path, f"{_name(path)} must be a mapping, not {shown(value)}")
+        return BAD
+    known = {field.encode_name: field for field in msgspec.structs.fields(cls)}
+    values: dict[str, Any] = {}
+    for key, entry in value.items():
+        if key in known:
+            values[known[key].name] = convert(entry, known[key].type, (*path, key), report)
+        else:
+            report((*path, key), unknown("key", _name((*path, key)), (_name((*path, one)) for one in known)))
+            values[str(key)] = BAD
+    for field in known.values():
+        if field.name not in values and default_of(field) is msgspec.NODEFAULT:
+            report(path, f"{_name(path)} lacks {field.encode_name}, which must be {allowed(field.type)}")
+            values[field.name] = BAD
+    if any(entry is BAD for entry in values.values()):
+        return BAD
+    try:
+        return cls(**values)
+    except ValueError as error:
+        report(path, f"{_name(path)}: {error}")
+        return BAD
+
+
+def got(annotation: Any, value: object) -> str:
+    """``, not 99``; nothing where the value is a secret."""
+    return "" if is_secret(annotation) else f", not {shown(value)}"
+
+
+def _name(path: Path) -> str:
+    return ".".join(map(str, path))
+
+
+def _detail(error: msgspec.ValidationError) -> str:
+    """Where inside the value msgspec found the fault, if it lies deeper than its top."""
+    message = str(error)
+    return f" ({message})" if " - at `$" in message else ""

@@ -1,0 +1,169 @@
+"""What the struct says about each setting: names in every source, type, limits in words."""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec import inspect as shapes
+
+ENVIRONMENT_PREFIX = "FLEET_"
+
+_SCALARS: tuple[Any, ...] = (str, int, float, bool)
+_MISSING: Any = msgspec.NODEFAULT
+
+
+@dataclass(slots=True, frozen=True)
+class Field:
+    """One setting: a leaf of the tree of structs."""
+
+    path: tuple[str, ...]
+    type: Any
+    """The annotation, limits included."""
+    default: Any
+    """``msgspec.NODEFAULT`` if a section that is written must name it."""
+    description: str
+    unit: str
+    group: str
+    """A heading that starts at this field, or empty."""
+    secret: bool
+    simple: bool
+    """A scalar or a list of scalars, so that one text can hold it."""
+
+    @property
+    def name(self) -> str:
+        """``port``, or ``section.field`` within a section."""
+        return ".".join(self.path)
+
+    @property
+    def environment(self) -> str | None:
+        """The environment twin; None for what only a file can say."""
+        return ENVIRONMENT_PREFIX + "_".join(self.path).upper() if self.simple else None
+
+    @property
+    def flag(self) -> str | None:
+        """The flag; None for sections, which only file and environment can set."""
+        return "--" + self.path[0].replace("_", "-") if self.simple and len(self.path) == 1 else None
+
+    @property
+    def allowed(self) -> str:
+        """What the value must be, in words: ``an integer from 1 to 64``."""
+        return allowed(self.type)
+
+
+def bare(annotation: Any) -> Any:
+    """The annotation without ``Annotated``."""
+    while typing.get_origin(annotation) is typing.Annotated:
+        annotation = annotation.__origin__
+    return annotation
+
+
+def is_struct(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Struct)
+
+
+def is_list(annotation: Any) -> bool:
+    """Whether the (bare) annotation is a homogeneous list."""
+    return typing.get_origin(annotation) in (list, tuple, frozenset, set)
+
+
+def is_secret(annotation: Any) -> bool:
+    """Whether values of this type are never shown."""
+    return bool(_meta(annotation).get("extra", {}).get("secret"))
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not _MISSING:
+        return field.default_factory()
+    return field.default
+
+
+@functools.cache
+def fields_of(cls: type[Struct], path: tuple[str, ...] = ()) -> tuple[Field, ...]:
+    """Every setting of a struct, sections flattened, in the order of declaration."""
+    found: list[Field] = []
+    for field in msgspec.structs.fields(cls):
+        here = (*path, field.encode_name)
+        kind = bare(field.type)
+        if is_struct(kind):
+            found.extend(fields_of(kind, here))
+            continue
+        meta = _meta(field.type)
+        extra = meta.get("extra", {})
+        found.append(
+            Field(
+                path=here,
+                type=field.type,
+                default=default_of(field),
+                description=meta.get("description", ""),
+                unit=extra.get("unit", ""),
+                group=extra.get("group", ""),
+                secret=is_secret(field.type),
+                simple=_is_simple(kind),
+            )
+        )
+    return tuple(found)
+
+
+def allowed(annotation: Any) -> str:
+    """What a value of this type must be, in words."""
+    extra = _meta(annotation).get("extra", {})
+    if "allowed" in extra:
+        return str(extra["allowed"])
+    kind = bare(annotation)
+    if typing.get_origin(kind) is Literal:
+        return "one of " + ", ".join(str(value) for value in typing.get_args(kind))
+    if is_list(kind):
+        shape = shapes.type_info(annotation)
+        at_least = getattr(_inner(shape), "min_length", None)
+        head = f"a list with at least {at_least} of" if at_least else "a list, each entry"
+        return f"{head} {allowed(typing.get_args(kind)[0])}"
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return " or ".join("null" if part is type(None) else allowed(part) for part in typing.get_args(kind))
+    if kind is bool:
+        return "true or false"
+    if kind in (int, float):
+        return ("an integer" if kind is int else "a number") + _range(_inner(shapes.type_info(annotation)))
+    if kind is str:
+        return "text"
+    if is_struct(kind) or kind is dict or typing.get_origin(kind) is dict:
+        return "a mapping"
+    return str(getattr(kind, "__name__", kind))
+
+
+def _range(shape: Any) -> str:
+    low, high = shape.ge, shape.le
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    limits = [
+        f"{words} {limit}"
+        for words, limit in (("at least", low), ("at most", high), ("above", shape.gt), ("below", shape.lt))
+        if limit is not None
+    ]
+    return " " + " and ".join(limits) if limits else ""
+
+
+def _inner(shape: Any) -> Any:
+    while isinstance(shape, shapes.Metadata):
+        shape = shape.type
+    return shape
+
+
+def _meta(annotation: Any) -> dict[str, Any]:
+    """The union of what the annotation's ``Meta`` objects say."""
+    merged: dict[str, Any] = {}
+    for item in getattr(annotation, "__metadata__", ()):
+        if isinstance(item, msgspec.Meta):
+            merged.update({key: value for key in ("description", "extra") if (value := getattr(item, key)) is not None})
+    return merged
+
+
+def _is_simple(kind: Any) -> bool:
+    if is_list(kind):
+        return _is_simple(bare(typing.get_args(kind)[0]))
+    return kind in _SCALARS or typing.get_origin(kind) is Literal

@@ -1,0 +1,195 @@
+"""Puts flags, environment, file and defaults together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import platformdirs
+from msgspec import Struct
+
+from coordinator.settings import convert
+from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
+from coordinator.settings.model import Settings, contradictions
+from coordinator.settings.problems import SettingsError, unknown
+from coordinator.settings.yaml_file import Lines, read_yaml
+
+CONFIG_VARIABLE = "FLEET_CONFIG"
+
+INTERNAL_ENVIRONMENT: dict[str, str] = {
+    CONFIG_VARIABLE: "path of the YAML file, where --config does not say it",
+    "FLEET_METRICS_DIR": "directory that the processes of one fleet share their metrics in; set by the supervisor",
+    "FLEET_REDIS_PASSWORD": "password for redis_url, kept out of the URL and so out of process listings",
+    "FLEET_REDIS_SERVER": "binary to run as the embedded Redis",
+    "FLEET_SLOT": "stable name of a process within its fleet (fe-0, w-1); set by the supervisor",
+}
+"""Variables that are no settings but are known; any other FLEET_* variable stops the start."""
+
+S = TypeVar("S", bound=Struct)
+Values = dict[tuple[str | int, ...], Any]
+
+
+@dataclass(slots=True, frozen=True)
+class Loaded(Generic[S]):
+    """Settings in force and where each came from."""
+
+    settings: S
+    sources: dict[str, str]
+    """Setting name -> ``flag --port``, ``environment FLEET_PORT``, ``file /x/fleet.yaml:12`` or ``default``."""
+    config: Path | None
+    """The YAML file that was read, if any."""
+
+
+LoadedSettings = Loaded[Settings]
+
+
+def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: Path | None = None) -> LoadedSettings:
+    """The coordinator's settings, checked whole.
+
+    Args:
+        flags: setting name -> value; None means not given. Lists may be sequences or
+            comma-separated text.
+        env: the environment; only FLEET_* counts.
+        config: path from ``--config``; else FLEET_CONFIG names the file, else there is none.
+
+    Raises:
+        SettingsError: with every problem found.
+    """
+    loaded = load(Settings, flags, env, config)
+    problems = contradictions(loaded.settings)
+    if problems:
+        raise SettingsError(problems)
+    settings = msgspec.structs.replace(loaded.settings, data_dir=str(_data_dir(loaded)))
+    return Loaded(settings, loaded.sources, loaded.config)
+
+
+def load(cls: type[S], flags: Mapping[str, object], env: Mapping[str, str], config: Path | None = None) -> Loaded[S]:
+    """Fills any settings struct; ``load_settings`` without what only the coordinator knows.
+
+    Raises:
+        SettingsError: with every problem found.
+    """
+    problems: list[str] = []
+    values: Values = {}
+    sources: dict[str, str] = {}
+
+    def take(path: tuple[str | int, ...], value: object, source: str) -> None:
+        values[path] = value
+        sources[".".join(map(str, path))] = source
+
+    fields = fields_of(cls)
+    path = _config_path(env, config)
+    if path is not None:
+        for where, value, line in _from_file(cls, path, problems):
+            take(where, value, f"file {path}:{line}")
+    for field, value in _from_environment(fields, env, problems):
+        take(field.path, value, f"environment {field.environment}")
+    for field, value in _from_flags(fields, flags, problems):
+        take(field.path, value, f"flag {field.flag}")
+    if problems:
+        raise SettingsError(problems)
+    return Loaded(_build(cls, values, ()), {field.name: sources.get(field.name, "default") for field in fields}, path)
+
+
+def _config_path(env: Mapping[str, str], config: Path | None) -> Path | None:
+    if config is None and (named := env.get(CONFIG_VARIABLE)):
+        config = Path(named)
+    return config.expanduser().absolute() if config is not None else None
+
+
+def _from_file(cls: type[Struct], path: Path, problems: list[str]) -> list[tuple[tuple[str | int, ...], Any, int]]:
+    try:
+        data, lines = read_yaml(path)
+    except SettingsError as error:
+        problems.extend(error.problems)
+        return []
+
+    def report(at: tuple[str | int, ...], sentence: str) -> None:
+        problems.append(f"{path}:{_line(lines, at)}: {sentence}")
+
+    found = convert.section(data, cls, (), report)
+    return [(at, value, _line(lines, at)) for at, value in found.items()]
+
+
+def _line(lines: Lines, at: tuple[str | int, ...]) -> int:
+    """The line of the nearest thing known; keys that came in through ``<<`` have none of their own."""
+    while at and at not in lines:
+        at = at[:-1]
+    return lines.get(at, 1)
+
+
+def _from_environment(
+    fields: tuple[Field, ...], env: Mapping[str, str], problems: list[str]
+) -> list[tuple[Field, Any]]:
+    twins = {field.environment: field for field in fields if field.environment is not None}
+    found: list[tuple[Field, Any]] = []
+    for name in sorted(env):
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in INTERNAL_ENVIRONMENT:
+            continue
+        if name not in twins:
+            problems.append(unknown("environment variable", name, [*twins, *INTERNAL_ENVIRONMENT]))
+            continue
+        _convert_text(twins[name], env[name], f"environment {name}", found, problems)
+    return found
+
+
+def _from_flags(fields: tuple[Field, ...], flags: Mapping[str, object], problems: list[str]) -> list[tuple[Field, Any]]:
+    known = {field.path[0]: field for field in fields if field.flag is not None}
+    found: list[tuple[Field, Any]] = []
+    for name, value in flags.items():
+        if name not in known:
+            problems.append(unknown("flag", "--" + name.replace("_", "-"), (str(f.flag) for f in known.values())))
+        elif value is not None:
+            _convert_text(known[name], value, f"flag {known[name].flag}", found, problems)
+    return found
+
+
+def _convert_text(
+    field: Field, value: object, source: str, found: list[tuple[Field, Any]], problems: list[str]
+) -> None:
+    try:
+        if isinstance(value, str):
+            found.append((field, convert.from_text(field, value)))
+        else:
+            found.append((field, msgspec.convert(value, field.type, strict=False)))
+    except msgspec.ValidationError:
+        problems.append(f"{source}: {field.name} must be {field.allowed}{convert.got(field.type, value)}")
+
+
+def _build(cls: type[S], values: Values, path: tuple[str, ...]) -> S:
+    """The struct and its sections from flattened values; what is not there takes its default."""
+    arguments: dict[str, Any] = {}
+    problems: list[str] = []
+    for field in msgspec.structs.fields(cls):
+        here = (*path, field.encode_name)
+        kind = bare(field.type)
+        if is_struct(kind):
+            if field.required or any(key[: len(here)] == here for key in values):
+                try:
+                    arguments[field.name] = _build(kind, values, here)
+                except SettingsError as error:
+                    problems.extend(error.problems)
+        elif here in values:
+            arguments[field.name] = values[here]
+        elif default_of(field) is msgspec.NODEFAULT:
+            problems.append(f"{'.'.join(here)} is missing; it must be {allowed(field.type)}")
+    if problems:
+        raise SettingsError(problems)
+    try:
+        return cls(**arguments)
+    except ValueError as error:
+        raise SettingsError([f"{'.'.join(path)}: {error}" if path else str(error)]) from None
+
+
+def _data_dir(loaded: LoadedSettings) -> Path:
+    """Absolute; relative paths start where the person who wrote them would look."""
+    written = loaded.settings.data_dir
+    if not written:
+        return platformdirs.user_state_path("fleet-coordinator").absolute()
+    path = Path(written).expanduser()
+    if not path.is_absolute() and loaded.config is not None and loaded.sources["data_dir"].startswith("file "):
+        path = loaded.config.parent / path
+    return path.absolute()

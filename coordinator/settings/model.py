@@ -1,0 +1,229 @@
+"""Every setting of the coordinator, declared once.
+
+A field's name is its key in the YAML file; its flag is the name with dashes
+(``--data-dir``), its environment twin the name in capitals (``FLEET_DATA_DIR``). All else
+that has to do with settings (loading, errors, ``config/fleet.yaml``, ``fleet config show``,
+the flags of the commands) is derived from this struct.
+
+What ``Meta.extra`` may hold: ``unit``; ``group`` (a heading in the example file; valid
+for the fields that follow too); ``allowed`` (words for what a pattern accepts);
+``secret`` (the value is never shown).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Name = Annotated[
+    str,
+    Meta(pattern=r"^[a-z][a-z0-9_-]*\Z", extra={"allowed": "a name of lower-case letters, digits, '-' and '_'"}),
+]
+HostName = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\*|[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(\d{1,5}|\*))?\Z",
+        extra={"allowed": "a host name or address, optionally with ':port'"},
+    ),
+]
+Origin = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z][a-z0-9+.-]*://[^/\s,]+\Z",
+        extra={"allowed": "an origin such as https://console.example.org (no path)"},
+    ),
+]
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What one process of the fleet runs with; see ``load_settings``."""
+
+    host: Annotated[
+        str,
+        Meta(
+            description="Address that the front-ends listen on.",
+            pattern=r"^[A-Za-z0-9._:-]+\Z",
+            extra={"group": "Processes", "allowed": "a host name or an IP address"},
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        Meta(
+            description="TCP port that all front-ends share. 0 takes a free one; the ready line shows which.",
+            ge=0,
+            le=65535,
+        ),
+    ] = 8420
+    frontends: Annotated[
+        int,
+        Meta(description="Front-end processes that answer MCP requests.", ge=1, le=64, extra={"unit": "processes"}),
+    ] = 2
+    workers: Annotated[
+        int,
+        Meta(description="Worker processes that execute workflow steps.", ge=0, le=64, extra={"unit": "processes"}),
+    ] = 2
+    data_dir: Annotated[
+        str,
+        Meta(
+            description=(
+                "Directory of the embedded Redis and of run-time files. Empty takes 'fleet-coordinator' under "
+                "the user's state directory. A relative path in this file starts at the file's own directory, "
+                "elsewhere at the working directory."
+            ),
+            extra={"allowed": "a directory path"},
+        ),
+    ] = ""
+    drain_seconds: Annotated[
+        int,
+        Meta(
+            description=(
+                "How long a stopping process lets requests in flight finish. Keep it under the grace period of "
+                "whatever stops the process."
+            ),
+            ge=1,
+            le=600,
+            extra={"unit": "seconds"},
+        ),
+    ] = 25
+
+    redis_url: Annotated[
+        str,
+        Meta(
+            description=(
+                "The Redis (6.2 or later) that holds all state. Empty starts an embedded one in data_dir, private "
+                "to this machine."
+            ),
+            pattern=r"^((rediss?|unix)://\S+)?\Z",
+            extra={
+                "group": "Store",
+                "allowed": "empty or a redis://, rediss:// or unix:// URL",
+                "secret": True,
+            },
+        ),
+    ] = ""
+    redis_timeout_ms: Annotated[
+        int,
+        Meta(
+            description=(
+                "How long one answer of Redis may take before the connection counts as lost. Must be below "
+                "request_deadline_ms, and well below a Sentinel's down-after-milliseconds."
+            ),
+            ge=10,
+            le=60_000,
+            extra={"unit": "milliseconds"},
+        ),
+    ] = 500
+    embedded_fsync: Annotated[
+        Literal["always", "everysec"],
+        Meta(
+            description=(
+                "When the embedded Redis flushes its log to disk: 'always' before each answer (nothing that was "
+                "acknowledged is lost), 'everysec' once a second (a crash of the machine can lose a second)."
+            )
+        ),
+    ] = "always"
+    idempotency_seconds: Annotated[
+        int,
+        Meta(
+            description="How long a repeated requestId gets the first call's answer again.",
+            ge=1,
+            le=86_400,
+            extra={"unit": "seconds"},
+        ),
+    ] = 600
+    events_max: Annotated[
+        int,
+        Meta(
+            description="Entries kept in each project's event stream; older ones are trimmed, approximately.",
+            ge=1_000,
+            le=100_000_000,
+            extra={"unit": "entries"},
+        ),
+    ] = 200_000
+
+    toolsets: Annotated[
+        tuple[Name, ...],
+        Meta(
+            description="Toolsets served together at /mcp. Each is also served alone at /mcp/<toolset>.",
+            min_length=1,
+            extra={"group": "MCP endpoint"},
+        ),
+    ] = ("items",)
+    tool_name_style: Annotated[
+        Literal["dotted", "underscore"],
+        Meta(
+            description=(
+                "How tool names with a dot are published: 'dotted' as they are, 'underscore' for MCP hosts that "
+                "refuse dots."
+            )
+        ),
+    ] = "dotted"
+    allowed_hosts: Annotated[
+        tuple[HostName, ...],
+        Meta(description="Host headers that are accepted. Empty accepts the loopback names and the bound host."),
+    ] = ()
+    allowed_origins: Annotated[
+        tuple[Origin, ...],
+        Meta(
+            description=(
+                "Origin headers that are accepted, for MCP clients in browsers. Requests without the header are "
+                "always accepted."
+            )
+        ),
+    ] = ()
+    request_deadline_ms: Annotated[
+        int,
+        Meta(
+            description=("How long one request may take. Must be above redis_timeout_ms and below drain_seconds."),
+            ge=20,
+            le=600_000,
+            extra={"unit": "milliseconds"},
+        ),
+    ] = 2_000
+    max_body_bytes: Annotated[
+        int,
+        Meta(description="Largest request body that is read.", ge=1_024, le=1_073_741_824, extra={"unit": "bytes"}),
+    ] = 4_194_304
+    max_header_bytes: Annotated[
+        int,
+        Meta(description="Largest request head that is read.", ge=1_024, le=1_048_576, extra={"unit": "bytes"}),
+    ] = 16_384
+    max_json_depth: Annotated[
+        int,
+        Meta(
+            description="Deepest nesting of arrays and objects in a request body.",
+            ge=8,
+            le=512,
+            extra={"unit": "levels"},
+        ),
+    ] = 64
+
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="Least important log lines that are written.", extra={"group": "Logs"}),
+    ] = "info"
+    log_format: Annotated[
+        Literal["auto", "console", "json"],
+        Meta(description="Shape of log lines on stderr. 'auto' writes for people on a terminal, else JSON."),
+    ] = "auto"
+
+
+def contradictions(settings: Settings) -> list[str]:
+    """Sentences about settings that are fine one by one but not together.
+
+    The times have to fit inside each other: a store call inside a request, a request
+    inside the drain of a stopping process.
+    """
+    found = []
+    if settings.redis_timeout_ms >= settings.request_deadline_ms:
+        found.append(
+            f"redis_timeout_ms ({settings.redis_timeout_ms}) must be below request_deadline_ms "
+            f"({settings.request_deadline_ms}): a request has to outlive one store call"
+        )
+    if settings.request_deadline_ms >= settings.drain_seconds * 1000:
+        found.append(
+            f"request_deadline_ms ({settings.request_deadline_ms}) must be below drain_seconds "
+            f"({settings.drain_seconds} s): a stopping process has to let its last request finish"
+        )
+    return found

@@ -1,0 +1,37 @@
+"""What went wrong with the settings, said in full: all problems together, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+
+class SettingsError(Exception):
+    """Settings that stop the start.
+
+    Args:
+        problems: one sentence each: where, which setting, what is allowed.
+    """
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        if len(self.problems) == 1:
+            text = self.problems[0]
+        else:
+            text = f"{len(self.problems)} settings are wrong:\n" + "\n".join(f"  {line}" for line in self.problems)
+        super().__init__(text)
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """``unknown setting 'prot'; did you mean 'port'?``, else all that is known."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.7)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"
+    return f"unknown {what} {name!r}; {hint}"
+
+
+def shown(value: Any) -> str:
+    """A wrong value, short enough for a sentence."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
