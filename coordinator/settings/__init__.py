@@ -16,6 +16,7 @@ from coordinator.settings.example import example_yaml
 from coordinator.settings.load import INTERNAL_ENVIRONMENT, LoadedSettings, load, load_settings
 from coordinator.settings.model import Settings
 from coordinator.settings.problems import SettingsError
+from coordinator.settings.redact import redacted
 
 __all__ = [
     "INTERNAL_ENVIRONMENT",
@@ -25,4 +26,5 @@ __all__ = [
     "example_yaml",
     "load",
     "load_settings",
+    "redacted",
 ]

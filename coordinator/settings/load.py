@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 import platformdirs
@@ -15,7 +15,9 @@ from coordinator.settings import convert
 from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
 from coordinator.settings.model import Settings, contradictions
 from coordinator.settings.problems import SettingsError, unknown
-from coordinator.settings.yaml_file import Lines, read_yaml
+
+if TYPE_CHECKING:
+    from coordinator.settings.yaml_file import Lines
 
 CONFIG_VARIABLE = "FLEET_CONFIG"
 
@@ -101,6 +103,9 @@ def _config_path(env: Mapping[str, str], config: Path | None) -> Path | None:
 
 
 def _from_file(cls: type[Struct], path: Path, problems: list[str]) -> list[tuple[tuple[str | int, ...], Any, int]]:
+    # Imported here: a process that is given no file should not pay 100 ms for a YAML parser.
+    from coordinator.settings.yaml_file import read_yaml
+
     try:
         data, lines = read_yaml(path)
     except SettingsError as error:

@@ -68,8 +68,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "Directory of the embedded Redis and of run-time files. Empty takes 'fleet-coordinator' under "
-                "the user's state directory. A relative path in this file starts at the file's own directory, "
-                "elsewhere at the working directory."
+                "the user's state directory. A relative path written in a config file starts at that file's "
+                "directory, elsewhere at the working directory."
             ),
             extra={"allowed": "a directory path"},
         ),

@@ -1,0 +1,3 @@
+"""The fleet coordinator: stateless MCP front-ends over one shared Redis."""
+
+__version__ = "0.1.0"

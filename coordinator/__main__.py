@@ -1,0 +1,5 @@
+"""``python -m coordinator`` is ``fleet``."""
+
+from coordinator.cli import main
+
+main()

@@ -1,0 +1,141 @@
+"""The ``fleet`` command.
+
+Commands are registered by import string, so that a command loads only what it uses. A
+command returns its exit code (``exits.Exit``) or raises ``CommandFailed`` or
+``SettingsError``; ``main`` turns each into one sentence on stderr. Nobody who runs a
+command sees a stack trace, unless FLEET_LOG_LEVEL is ``debug``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from coordinator import __version__
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.settings import SettingsError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": (
+        "coordinator.cli.up:up",
+        """Run a whole fleet on this machine: Redis, front-ends and workers.
+
+        Without --redis-url it starts a private Redis whose data lies in --data-dir and is found again
+        after a restart. When everything answers it prints a line with 'ready' and the base URL. Ctrl-C or
+        SIGTERM lets requests in flight finish, then stops all of it; children that die are restarted.
+        """,
+    ),
+    "serve": (
+        "coordinator.cli.serve:serve",
+        """Run front-end processes only, against a Redis that is there already.
+
+        For deployments where something else runs the Redis and restarts processes. Start as many as the
+        load needs, on any number of machines: they share nothing but the Redis.
+        """,
+    ),
+    "worker": (
+        "coordinator.cli.worker:worker",
+        """Run one worker process, which executes workflow steps.
+
+        Needs the same Redis as the front-ends. Workers can be added, stopped and killed at any time; the
+        steps of a killed one run again elsewhere.
+        """,
+    ),
+    "stdio": (
+        "coordinator.cli.stdio:stdio",
+        """Speak MCP on stdin and stdout, for one local agent.
+
+        Works on the same data as the fleet of the data directory (or of --redis-url), and starts the
+        embedded Redis if no fleet runs. Stdout carries nothing but the protocol; logs go to stderr.
+        """,
+    ),
+    "demo": (
+        "coordinator.cli.demo:demo",
+        """Let many MCP clients drain a real tree of work, and prove that nothing went wrong.
+
+        Builds work items from the dependency graph of the installed Python distributions, has agents claim
+        and complete them over HTTP while some of them crash, then audits the recorded history. The exit code
+        is not 0 if any promise was broken. Starts a fleet of its own if none is running.
+        """,
+    ),
+}
+"""Command -> where it is, and its help; the first line is the summary in ``fleet --help``."""
+
+
+def _app() -> App:
+    app = App(
+        name="fleet",
+        help="Coordinate a fleet of AI agents: shared work items, claims and workflows over MCP, kept in Redis.",
+        version=__version__,
+        help_format="plaintext",
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+    )
+    for name, (target, text) in COMMANDS.items():
+        app.command(target, name=name, help=_paragraphs(text))
+    config = App(name="config", help="Show settings and where they come from.")
+    config.command(
+        "coordinator.cli.config:show",
+        name="show",
+        help=_paragraphs(
+            """Print every setting in force and where its value came from.
+
+            Takes the same flags, environment variables and file as the other commands, so it answers what
+            they would run with. Passwords are masked.
+            """
+        ),
+    )
+    config.command(
+        "coordinator.cli.config:example",
+        name="example",
+        help="Print a config file that states every setting with its default, unit and limits.",
+    )
+    app.command(config)
+    return app
+
+
+def _paragraphs(text: str) -> str:
+    """The text without the line breaks of this source file."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
+
+
+app = _app()
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command and returns its exit code; failures are told on stderr."""
+    try:
+        result = app(list(arguments))
+    except CycloptsError as error:
+        return _fail(str(error), Exit.USAGE)
+    except SettingsError as error:
+        return _fail(str(error), Exit.USAGE)
+    except CommandFailed as error:
+        return _fail(str(error), error.code)
+    except BrokenPipeError:
+        # The reader of our output (head, less) went away, which is no failure of ours; stdout must
+        # not be flushed again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except Exception as error:
+        if os.environ.get("FLEET_LOG_LEVEL") == "debug":
+            traceback.print_exc()
+        return _fail(
+            f"a defect of fleet: {type(error).__name__}: {error} (FLEET_LOG_LEVEL=debug shows where)", Exit.FAILED
+        )
+    return result if isinstance(result, int) else Exit.OK
+
+
+def main() -> None:
+    """Entry point of the ``fleet`` script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def _fail(message: str, code: Exit) -> int:
+    print(f"fleet: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,81 @@
+"""``fleet config show`` and ``fleet config example``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.exits import Exit
+from coordinator.cli.flags import with_settings
+from coordinator.settings import LoadedSettings, Settings, example_yaml, redacted
+from coordinator.settings.fields import Field, fields_of
+
+Format = Literal["auto", "table", "plain", "json"]
+
+
+@with_settings()
+def show(
+    loaded: LoadedSettings,
+    *,
+    format: Annotated[
+        Format,
+        Parameter(help="Shape of the output; 'auto' is a table on a terminal, else plain lines."),
+    ] = "auto",
+) -> int:
+    """Prints each setting, its value in force and where that came from."""
+    if format == "auto":
+        format = "table" if sys.stdout.isatty() else "plain"
+    rows = [(field, _value(loaded.settings, field), loaded.sources[field.name]) for field in fields_of(Settings)]
+    if format == "table":
+        _print_table(rows)
+    elif format == "json":
+        print(_json(loaded, rows))
+    else:
+        for field, value, source in rows:
+            print(f"{field.name} = {_text(value)}  ({source})")
+    return Exit.OK
+
+
+def example() -> int:
+    """Prints ``example_yaml()``."""
+    print(example_yaml(), end="")
+    return Exit.OK
+
+
+def _value(settings: Settings, field: Field) -> Any:
+    value: Any = settings
+    for name in field.path:
+        value = getattr(value, name)
+    value = msgspec.to_builtins(value)
+    return redacted(value) if isinstance(value, str) else value
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode() if not isinstance(value, str) or not value else value
+
+
+def _json(loaded: LoadedSettings, rows: list[tuple[Field, Any, str]]) -> str:
+    report = {
+        "config": str(loaded.config) if loaded.config else None,
+        "settings": {
+            field.name: {"value": value, "source": source, **({"unit": field.unit} if field.unit else {})}
+            for field, value, source in rows
+        },
+    }
+    return msgspec.json.format(msgspec.json.encode(report)).decode()
+
+
+def _print_table(rows: list[tuple[Field, Any, str]]) -> None:
+    # Imported here: only a person at a terminal pays for rich.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("Setting", "Value", "Unit", "From", box=None, pad_edge=False, header_style="bold")
+    for field, value, source in rows:
+        style = "dim" if source == "default" else ""
+        table.add_row(Text(field.name), Text(_text(value)), Text(field.unit), Text(source, style=style))
+    Console().print(table)

@@ -1,0 +1,100 @@
+"""Gives a command the flags of all settings, and hands it the settings in force.
+
+    @with_settings(without=("port",))
+    def worker(loaded: LoadedSettings, *, burst: bool = False) -> int: ...
+
+The command's own parameters stay as they are; ``--config`` and one flag per setting are
+added behind them. Flags are passed on as text, so that one place converts and refuses
+values from every source in the same words.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+from cyclopts import Group, Parameter
+
+from coordinator.settings import LoadedSettings, Settings, load_settings
+from coordinator.settings.fields import Field, bare, fields_of, is_list
+
+P = ParamSpec("P")
+
+_CONFIG = Annotated[
+    Path | None,
+    Parameter(
+        name="--config",
+        help="YAML file with settings; `fleet config example` prints one. [env: FLEET_CONFIG]",
+        group=Group("Settings", sort_key=10),
+        metavar="FILE",
+    ),
+]
+
+
+def with_settings(
+    without: Collection[str] = (),
+) -> Callable[[Callable[Concatenate[LoadedSettings, P], int]], Callable[..., int]]:
+    """Decorates a command whose first parameter is the ``LoadedSettings``.
+
+    Args:
+        without: names of settings that mean nothing to this command, so it gets no flag
+            for them (environment and file may still hold them).
+
+    Raises:
+        SettingsError: (from the command) with all that is wrong with the settings.
+    """
+    fields = [field for field in fields_of(Settings) if field.flag is not None and field.name not in without]
+
+    def decorate(command: Callable[Concatenate[LoadedSettings, P], int]) -> Callable[..., int]:
+        def run(*args: Any, config: Path | None = None, **kwargs: Any) -> int:
+            flags = {field.name: kwargs.pop(field.name, None) for field in fields}
+            return command(load_settings(flags, os.environ, config), *args, **kwargs)
+
+        signature = inspect.signature(command, eval_str=True)
+        own = list(signature.parameters.values())[1:]
+        added = {"config": _CONFIG, **_annotations(fields)}
+        extra = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for name, annotation in added.items()
+        ]
+        # cyclopts reads the signature for the parameters and the annotations for their types.
+        run.__signature__ = signature.replace(parameters=[*own, *extra])  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in [*own, *extra]}
+        run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+        return run
+
+    return decorate
+
+
+def _annotations(fields: list[Field]) -> dict[str, Any]:
+    """``name -> Annotated[str | None, Parameter]``, under the headings of the config file."""
+    group = Group("Settings", sort_key=10)
+    annotations: dict[str, Any] = {}
+    for position, field in enumerate(fields_of(Settings), start=11):
+        if field.group:
+            group = Group(field.group, sort_key=position)
+        if field in fields:
+            parameter = Parameter(
+                name=field.flag,
+                help=f"{field.description} [{_facts(field)}]",
+                group=group,
+                metavar=_metavar(field),
+                show_default=False,
+            )
+            annotations[field.name] = Annotated[str | None, parameter]
+    return annotations
+
+
+def _metavar(field: Field) -> str:
+    kind = bare(field.type)
+    if field.unit:
+        return field.unit.upper()
+    return "LIST" if is_list(kind) else "N" if kind is int else "TEXT" if kind is str else "WORD"
+
+
+def _facts(field: Field) -> str:
+    default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
+    return f"{field.allowed}; default: {default or 'empty'}; env: {field.environment}"
