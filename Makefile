@@ -1,0 +1,62 @@
+# Everything here needs only Python >= 3.11 with venv. Another Python: PYTHON=python3.13 make up
+# (it gets a virtual environment of its own). Further flags: make test ARGS="-k settings".
+
+PYTHON ?= python3
+VENV   ?= $(if $(filter python3,$(PYTHON)),.venv,.venv-$(notdir $(PYTHON)))
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+          --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install up test lint bench lock
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+install: $(VENV)/.installed ## Install the product into the virtual environment.
+
+up: install ## Run a fleet here: embedded Redis, front-ends, workers; data in ./.fleet.
+	@exec $(BIN)/fleet up --data-dir ./.fleet $(ARGS)
+
+test: $(VENV)/.installed-dev ## Run the tests.
+	@exec $(BIN)/pytest $(ARGS)
+
+lint: $(VENV)/.installed-dev ## Check style, types, import rules and file sizes.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tests/lint/file_sizes.py
+
+bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.
+	@exec $(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(VENV)/.created ## Renew both lock files; ARGS=--upgrade takes newer versions.
+	@$(BIN)/python -c 'import uv' 2>/dev/null || $(PIP) install uv
+	$(LOCK) $(ARGS) --group build pyproject.toml -o requirements.lock
+	$(LOCK) $(ARGS) --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
+
+# Stamp files make repeated calls instant. What is installed is what the lock says, checked by hash.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: $(PYTHON) is missing or older than 3.11; name another one: PYTHON=python3.13 make ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.locked: requirements.lock $(VENV)/.created
+	@echo "installing into $(VENV) ..."
+	@$(PIP) install --require-hashes --no-deps -r requirements.lock
+	@touch $@
+
+# The build backend is in the lock, so that this step asks the network for nothing.
+$(VENV)/.installed: pyproject.toml coordinator/__init__.py $(VENV)/.locked
+	@$(PIP) install --no-index --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: tests/requirements.lock $(VENV)/.installed
+	@echo "installing what tests need ..."
+	@$(PIP) install --require-hashes --no-deps -r tests/requirements.lock
+	@touch $@

@@ -1,0 +1,60 @@
+"""Checks that source files stay small: limits and named exceptions are in pyproject.toml.
+
+Prints the median, so that growth is seen before a limit is hit. An exception that is no
+longer needed fails too.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("coordinator", "workers", "tests", "benchmarks")
+
+
+def lines_of(path: Path) -> int:
+    return path.read_text(encoding="utf-8").count("\n")
+
+
+def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
+    """Problems found under ``root``, and a line on the sizes at large."""
+    exceptions = rules.get("exceptions", {})
+    problems: list[str] = []
+    product: list[int] = []
+    excused: set[str] = set()
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in (".py", ".lua") or "node_modules" in path.parts:
+                continue
+            name, size = str(path.relative_to(root)), lines_of(path)
+            limit = rules["python-lines" if path.suffix == ".py" else "lua-lines"]
+            if size > limit and name in exceptions:
+                excused.add(name)
+                limit = exceptions[name]["lines"]
+            if size > limit:
+                problems.append(f"{name}: {size} lines, allowed are {limit}")
+            if path.suffix == ".py" and folder in ("coordinator", "workers") and size:
+                product.append(size)
+    problems += [f"{name}: its exception in pyproject.toml is not needed" for name in sorted(set(exceptions) - excused)]
+    median = statistics.median(product) if product else 0
+    if median > rules["python-median"]:
+        problems.append(f"the median Python file has {median:g} lines, allowed are {rules['python-median']}")
+    largest = max(product, default=0)
+    return problems, f"{len(product)} Python files of the product, median {median:g} lines, largest {largest}"
+
+
+def main() -> int:
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["file-sizes"]
+    problems, summary = check(ROOT, rules)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(summary)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
