@@ -1,0 +1,40 @@
+"""Redis: the connection, the scripts, the names of keys, and the embedded server.
+
+All state of the product lives in Redis and changes only in Lua scripts, one script per
+operation. A room keeps its scripts in its ``lua`` directory, declares each as a ``Script``
+and runs it with ``Store.run``; whatever a script calls, it stays within one project, whose
+keys share a hash tag (``keys.py``).
+
+What may be relied on:
+
+* A call either returns, or raises within its timeout; nothing waits without bound.
+* A call is sent once. Where its outcome cannot be known, the caller is told so
+  (``store_unavailable``) and may repeat it with the same request id.
+* A script that the server does not know is loaded and run without the caller noticing.
+
+What this does not promise: that a call that failed as ``store_unavailable`` had no effect.
+"""
+
+from coordinator.store.errors import (
+    AddressError,
+    ScriptError,
+    ScriptFailure,
+    ServerError,
+    StoreError,
+    StoreTooOld,
+    StoreUnreachable,
+)
+from coordinator.store.scripts import Script
+from coordinator.store.store import Store
+
+__all__ = [
+    "AddressError",
+    "Script",
+    "ScriptError",
+    "ScriptFailure",
+    "ServerError",
+    "Store",
+    "StoreError",
+    "StoreTooOld",
+    "StoreUnreachable",
+]

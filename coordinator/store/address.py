@@ -1,0 +1,165 @@
+"""Where the store is: one URL, read once, for the link and for redis-py alike.
+
+    redis://[user][:password@]host[:port][/db]      rediss://... (TLS)      unix://[user][:password@]/path[?db=0]
+
+TLS options are those of redis-py: ``ssl_cert_reqs=required|none``, ``ssl_check_hostname=true|false``,
+``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` (paths). The password is in the URL, so a URL is
+shown to people only through ``redacted``.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from coordinator.store.errors import AddressError
+
+_TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_SCHEMES = ("redis", "rediss", "unix")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server's endpoint and what it takes to be let in. Its text form hides the password."""
+
+    host: str = "localhost"
+    port: int = 6379
+    path: str = ""
+    """Of a Unix socket; empty for TCP."""
+    db: int = 0
+    username: str = ""
+    password: str = field(default="", repr=False)
+    tls: bool = False
+    tls_options: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        credentials = f"{self.username}{':***' if self.password else ''}@" if self.username or self.password else ""
+        if self.path:
+            return f"unix://{credentials}{self.path}{f'?db={self.db}' if self.db else ''}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'rediss' if self.tls else 'redis'}://{credentials}{host}:{self.port}/{self.db}"
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """A context as the URL asks, or None without TLS.
+
+        Raises:
+            AddressError: a certificate file cannot be read.
+        """
+        if not self.tls:
+            return None
+        options = dict(self.tls_options)
+        try:
+            context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
+            if "ssl_certfile" in options:
+                context.load_cert_chain(options["ssl_certfile"], options.get("ssl_keyfile"))
+        except (OSError, ssl.SSLError) as error:
+            raise AddressError(f"store URL {self}: cannot load the TLS certificates or keys: {error}") from None
+        context.check_hostname = options.get("ssl_check_hostname", "true") == "true"
+        if options.get("ssl_cert_reqs") == "none":
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+    def client_options(self) -> dict[str, Any]:
+        """Keyword arguments for ``redis.Redis`` and ``redis.asyncio.Redis``."""
+        options: dict[str, Any] = {"db": self.db}
+        if self.username:
+            options["username"] = self.username
+        if self.password:
+            options["password"] = self.password
+        if self.path:
+            return {**options, "unix_socket_path": self.path}
+        options |= {"host": self.host, "port": self.port}
+        if self.tls:
+            tls: dict[str, Any] = {"ssl": True, **dict(self.tls_options)}
+            tls["ssl_check_hostname"] = tls.get("ssl_check_hostname", "true") == "true"
+            if tls.get("ssl_cert_reqs") == "none":
+                tls["ssl_check_hostname"] = False
+            options |= tls
+        return options
+
+
+Resolver = Callable[[], Awaitable[Address]]
+"""Asked before every connection attempt: where the primary is now."""
+
+
+def parse(url: str) -> Address:
+    """Reads a store URL.
+
+    Raises:
+        AddressError: says which part is wrong and what is allowed; never repeats a password.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise AddressError(f"store URL: {error}") from None
+    if parts.scheme not in _SCHEMES:
+        raise AddressError("store URL: must begin with redis://, rediss:// or unix://")
+    if parts.fragment:
+        raise AddressError("store URL: '#' is not allowed; in a password write %23")
+    options = _options(parts)
+    username, password = unquote(parts.username or ""), unquote(parts.password or "")
+    if parts.scheme == "unix":
+        if not parts.path or parts.hostname:
+            raise AddressError("store URL: unix:// needs an absolute path, as in unix:///run/redis.sock")
+        db = _db(options.pop("db", "0"))
+        _no_more(options)
+        return Address(path=unquote(parts.path), db=db, username=username, password=password)
+    if not parts.hostname:
+        raise AddressError("store URL: no host given, as in redis://localhost:6379/0")
+    db = _db(options.pop("db", "") or parts.path.strip("/") or "0")
+    tls = parts.scheme == "rediss"
+    tls_options = {name: options.pop(name) for name in _TLS_OPTIONS if tls and name in options}
+    _no_more(options)
+    _check_tls(tls_options)
+    return Address(
+        host=unquote(parts.hostname),
+        port=6379 if port is None else port,
+        db=db,
+        username=username,
+        password=password,
+        tls=tls,
+        tls_options=tuple(sorted(tls_options.items())),
+    )
+
+
+def redacted(url: str) -> str:
+    """``url`` without its password, for logs and messages; works on any text."""
+    try:
+        return str(parse(url))
+    except AddressError:
+        return "(a store URL that cannot be read)"
+
+
+def _options(parts: SplitResult) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name in options:
+            raise AddressError(f"store URL: the option '{name}' is there twice")
+        options[name] = value
+    return options
+
+
+def _db(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise AddressError("store URL: the database must be a number, as in redis://localhost:6379/0")
+    return int(text)
+
+
+def _no_more(options: dict[str, str]) -> None:
+    if options:
+        name = next(iter(options))
+        raise AddressError(
+            f"store URL: unknown option '{name}' here; allowed: db, and for rediss:// {', '.join(_TLS_OPTIONS)}"
+        )
+
+
+def _check_tls(options: dict[str, str]) -> None:
+    allowed = {"ssl_cert_reqs": ("required", "none"), "ssl_check_hostname": ("true", "false")}
+    for name, values in allowed.items():
+        if options.get(name, values[0]) not in values:
+            raise AddressError(f"store URL: {name} must be {' or '.join(values)}")

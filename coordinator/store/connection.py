@@ -1,0 +1,191 @@
+"""One transport to the store with the queue of calls that wait for it; ``link.py`` has the design."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
+
+import hiredis
+
+from coordinator.errors import ToolFailure
+from coordinator.store.errors import ServerError, StoreError
+from coordinator.store.replies import unavailable
+
+FLUSH_AT = 8
+"""Commands that are written without waiting for the end of the event loop's turn."""
+MAX_IN_FLIGHT = 2048
+MAX_UNSENT_BYTES = 64 * 1024 * 1024
+_HIGH_WATER = 1024 * 1024
+_Push = hiredis.PushNotification
+_MISSING = object()
+"""What the parser gives when it has no whole reply; not None or False, which are replies."""
+
+
+def over_capacity() -> ToolFailure:
+    """Too much is in flight to the store; nothing was sent."""
+    return ToolFailure("over_capacity", "this process has too many calls to the store in flight", retry_after_ms=100)
+
+
+class Connection(asyncio.Protocol):
+    """One transport with its queue of waiting calls. Made by ``Link``, never reused."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        timeout: float,
+        limit: int,
+        on_lost: Callable[[Connection, str, bool], None],
+    ) -> None:
+        self.lost = False
+        self._loop = loop
+        self._timeout = timeout
+        self._tick = timeout / 20
+        self._limit = limit
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport | None = None
+        self._closed = asyncio.Event()
+        self._reader = hiredis.Reader(replyError=ServerError, protocolError=StoreError, notEnoughData=_MISSING)
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._out: list[bytes] = []
+        self._scheduled = False
+        self._paused = False
+        self._unsent_bytes = 0
+        self._answered = 0
+        self._marks: deque[tuple[float, int]] = deque()
+        self._sweep_due = 0.0
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Calls without a reply, cancelled ones included."""
+        return len(self._waiting)
+
+    def submit(self, command: bytes) -> asyncio.Future[Any]:
+        """Sends one packed command; the future gets its reply, error replies as ``ServerError`` values.
+
+        Raises:
+            ToolFailure: over_capacity.
+        """
+        waiting = self._waiting
+        if len(waiting) >= self._limit:
+            raise over_capacity()
+        if self._paused:
+            if self._unsent_bytes + len(command) > MAX_UNSENT_BYTES:
+                raise over_capacity()
+            self._unsent_bytes += len(command)
+        future = self._loop.create_future()
+        waiting.append(future)
+        out = self._out
+        out.append(command)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._end_of_turn)
+        elif len(out) >= FLUSH_AT:
+            self._flush()
+        return future
+
+    def drop(self, why: str) -> None:
+        """Ends the connection at once; waiting calls fail. ``why`` completes "the store ..."."""
+        self._end(why, clean=False)
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def finish(self) -> None:
+        """Waits for the replies still due, at most for the timeout, and closes."""
+        if self._waiting:
+            await asyncio.wait(list(self._waiting), timeout=self._timeout)
+        self.drop("was left")
+        await self._closed.wait()
+
+    def _end_of_turn(self) -> None:
+        self._scheduled = False
+        if self.lost:
+            self._fail_waiting("is not connected")
+            return
+        self._flush()
+        if self._sweeper is None:
+            self._marks.append((self._loop.time(), self._answered + len(self._waiting)))
+            self._schedule_sweep()
+
+    def _flush(self) -> None:
+        out = self._out
+        if out and not self._paused and self._transport is not None:
+            data = out[0] if len(out) == 1 else b"".join(out)
+            out.clear()
+            self._transport.write(data)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+
+    def data_received(self, data: bytes) -> None:
+        reader = self._reader
+        reader.feed(data)
+        gets, next_call, answered = reader.gets, self._waiting.popleft, 0
+        try:
+            while (reply := gets()) is not _MISSING:
+                if type(reply) is _Push:
+                    continue
+                future = next_call()
+                answered += 1
+                if not future.done():
+                    future.set_result(reply)
+        except IndexError:
+            self.drop("sent a reply that nobody had asked for")
+        except StoreError as error:
+            self.drop(f"broke the protocol: {error}")
+        self._answered += answered
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._unsent_bytes = 0
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end("closed the connection" if exc is None else "broke the connection", clean=True)
+        self._closed.set()
+
+    def _end(self, why: str, clean: bool) -> None:
+        if self.lost:
+            return
+        self.lost = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        self._on_lost(self, why, clean)
+        self._fail_waiting(why)
+
+    def _fail_waiting(self, why: str) -> None:
+        self._out.clear()
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_exception(unavailable(f"{why}; the call may or may not have taken effect"))
+
+    def _schedule_sweep(self) -> None:
+        self._sweep_due = self._loop.time() + self._tick
+        self._sweeper = self._loop.call_at(self._sweep_due, self._sweep)
+
+    def _sweep(self) -> None:
+        """Drops the connection if a call is older than the deadline; at most two ticks late."""
+        now, marks = self._loop.time(), self._marks
+        stood_still = now - self._sweep_due
+        if stood_still > self._tick:
+            self._marks = marks = deque((at + stood_still, count) for at, count in marks)
+        while marks and marks[0][1] <= self._answered:
+            marks.popleft()
+        if not self._waiting:
+            self._sweeper = None
+            return
+        if marks and now - marks[0][0] >= self._timeout:
+            self.drop(f"did not answer within {round(self._timeout * 1000)} ms")
+            return
+        submitted = self._answered + len(self._waiting)
+        if not marks or marks[-1][1] < submitted:
+            marks.append((now, submitted))
+        self._schedule_sweep()

@@ -1,0 +1,50 @@
+"""What can go wrong between this process and the store.
+
+Callers of tools never see these: what concerns them arrives as ``ToolFailure`` (see
+``replies.py``). These are for operators at start-up and for defects.
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """The store cannot be used, or was used wrongly. Its text is one clear sentence without secrets."""
+
+
+class AddressError(StoreError):
+    """A store URL that cannot be understood."""
+
+
+class StoreUnreachable(StoreError):
+    """No server answers at the address, or it refuses to serve us."""
+
+
+class StoreTooOld(StoreError):
+    """The server (or its binary) is older than what the scripts need."""
+
+
+class ScriptError(StoreError):
+    """A Lua source file is at fault: header, includes, key names, or it does not compile."""
+
+
+class ScriptFailure(StoreError):
+    """A script refused with one of the codes that its header declares.
+
+    Attributes:
+        code: the declared code, for example ``CONFLICT``.
+        detail: the text behind the code, possibly empty.
+    """
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(f"{code} {detail}".rstrip())
+        self.code = code
+        self.detail = detail
+
+
+class ServerError(StoreError):
+    """An error reply of the server, as it came; the text begins with the server's code word."""
+
+    @property
+    def code(self) -> str:
+        """The first word: ``ERR``, ``WRONGTYPE``, ``NOSCRIPT`` ..."""
+        return str(self).split(" ", 1)[0]

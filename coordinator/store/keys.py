@@ -1,0 +1,183 @@
+"""Every key name of the product, made here and nowhere else.
+
+A project's keys carry the hash tag ``{project}``, so one script touches one slot and a
+cluster shards by project. Fleet-wide keys carry the tag ``{!fleet}``, which no project
+name can be. A key is ``fc:{tag}:suffix`` or ``fc:{tag}:suffix:id``; what may follow the tag
+is declared once below as a ``Family``: its Redis type, and either the time to live that
+its keys carry or the reason why they carry none. Scripts get the same names: the loader
+turns ``-- @include keys`` into ``local K_ITEM = P .. 'i:'`` and so on (``lua_locals``), and the
+tests' leak checker asks ``declared`` about every key that a test leaves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+from coordinator.errors import invalid
+
+RedisType = Literal["string", "hash", "list", "set", "zset", "stream"]
+Scope = Literal["project", "fleet"]
+
+FLEET = "!fleet"
+"""Stands for the fleet-wide partition wherever a project name is taken."""
+
+_PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_SUFFIX = re.compile(r"[a-z][a-z0-9_]*")
+_KEY = re.compile(rb"fc:\{([^{}]+)\}:([a-z][a-z0-9_]*)(:.*)?", re.DOTALL)
+
+
+class Family:
+    """The keys of one kind. Its name is that of the module variable that holds it.
+
+    Args:
+        suffix: what follows the tag; lower case, unique within the scope.
+        type: the Redis type of every key of the family.
+        ttl: where the time to live comes from ("idempotency_seconds"); every key then has one.
+        reason: why keys of the family stay without one. Exactly one of ``ttl`` and ``reason``.
+        single: True for one key per partition (``fc:{p}:ready``), False for one per id
+            (``fc:{p}:i:<id>``).
+        scope: whether projects have these keys or the fleet as a whole.
+        doc: what the key holds.
+    """
+
+    __slots__ = ("doc", "name", "reason", "scope", "single", "suffix", "ttl", "type")
+
+    def __init__(
+        self,
+        suffix: str,
+        type: RedisType,
+        *,
+        ttl: str | None = None,
+        reason: str | None = None,
+        single: bool = False,
+        scope: Scope = "project",
+        doc: str,
+    ) -> None:
+        if not _SUFFIX.fullmatch(suffix):
+            raise ValueError(f"suffix {suffix!r}: lower-case letters, digits and _ only, a letter first")
+        if (ttl is None) == (reason is None):
+            raise ValueError(f"family {suffix!r}: give either a ttl or the reason why it has none")
+        self.name = ""
+        self.suffix = suffix
+        self.type: RedisType = type
+        self.ttl = ttl
+        self.reason = reason
+        self.single = single
+        self.scope: Scope = scope
+        self.doc = doc
+
+    def key(self, project: str, *ids: str) -> bytes:
+        """One key of the family: ``item.key("default", item_id)``, ``ready.key("default")``.
+
+        Raises:
+            ToolFailure: VALIDATION_ERROR for a bad project name.
+            ValueError: an id is missing or one too many, or the scope is another.
+        """
+        if (project == FLEET) != (self.scope == "fleet"):
+            raise ValueError(f"family {self.name}: belongs to the scope {self.scope}")
+        if self.single == bool(ids):
+            raise ValueError(f"family {self.name}: takes {'no id' if self.single else 'an id'}")
+        return prefix(project) + ":".join((self.suffix, *ids)).encode()
+
+    def __repr__(self) -> str:
+        return f"Family({self.name or self.suffix})"
+
+
+def check_project(name: str) -> str:
+    """Returns ``name`` if it can name a project.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR with what is allowed.
+    """
+    if not _PROJECT.fullmatch(name):
+        raise invalid(
+            "project", "must be 1 to 63 lower-case letters, digits, '_' or '-', beginning with a letter or digit"
+        )
+    return name
+
+
+def project_prefix(project: str) -> bytes:
+    """``fc:{project}:``, where every key of the project begins. Raises as ``check_project``."""
+    return b"fc:{%s}:" % check_project(project).encode()
+
+
+def fleet_prefix() -> bytes:
+    """``fc:{!fleet}:``, where every fleet-wide key begins."""
+    return b"fc:{!fleet}:"
+
+
+def prefix(project: str) -> bytes:
+    """The prefix of a project, or of the fleet for ``FLEET``. Raises as ``check_project``."""
+    return fleet_prefix() if project == FLEET else project_prefix(project)
+
+
+# --- the families -----------------------------------------------------------------------------
+
+item = Family("i", "hash", reason="a work item lives until it is deleted", doc="the short fields of a work item")
+text = Family("l", "hash", reason="goes with its item", doc="an item's long texts: over 64 bytes, and always "
+              "description, metadata and properties")  # fmt: skip
+ranked = Family("x", "zset", reason="empties with its items",
+                doc="items of one scope and class by rank: everything, a parent's children, a tag, a type")  # fmt: skip
+prefixes = Family("u", "zset", reason="empties with its items", doc="ids by their first four hex digits, in order")
+edges = Family("e", "hash", reason="goes with its item", doc="an item's dependency edges, each held at both ends")
+dependency = Family("d", "string", reason="lives until the edge is deleted", doc="the two ends of a dependency id")
+leases = Family("ls", "zset", single=True, reason="empties as claims end", doc="live claims by expiry")
+agents = Family("ag", "hash", single=True, reason="an entry goes with its claim", doc="the item that each agent holds")
+lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",
+                doc="expired claims that are still on their items, counted per scope")  # fmt: skip
+notes = Family("n", "hash", reason="goes with its item", doc="an item's notes by key: id, role, whether filled")
+note = Family("o", "hash", reason="lives until it is deleted", doc="one note")
+schemas = Family("cf", "hash", ttl="config_days", doc="a version of the note schemas, by its hash")
+request = Family("q", "string", ttl="idempotency_seconds", doc="the fingerprint and reply of a request id")
+events = Family("ev", "stream", single=True, reason="capped at events_max", doc="every change, for feeds and proofs")
+transitions = Family("tr", "stream", single=True, reason="capped at events_max",
+                     doc="role changes with actor, verification and summary")  # fmt: skip
+
+# --- end of the families ----------------------------------------------------------------------
+
+
+def index(named: Iterable[tuple[str, object]]) -> dict[Scope, dict[str, Family]]:
+    """Names the families among ``named`` and sorts them: scope, then suffix.
+
+    Raises:
+        ValueError: two families share a suffix.
+    """
+    found: dict[Scope, dict[str, Family]] = {"project": {}, "fleet": {}}
+    for name, family in named:
+        if isinstance(family, Family):
+            if found[family.scope].setdefault(family.suffix, family) is not family:
+                raise ValueError(f"families {found[family.scope][family.suffix].name} and {name} share a suffix")
+            family.name = name
+    return found
+
+
+FAMILIES = index(list(globals().items()))
+"""Every declared family: scope, then suffix."""
+
+
+def declared(key: bytes) -> Family | None:
+    """The family a key belongs to, or None for a key that nobody declared."""
+    match = _KEY.fullmatch(key)
+    if match is None:
+        return None
+    tag, suffix, rest = match.groups()
+    family = FAMILIES["fleet" if tag == FLEET.encode() else "project"].get(suffix.decode())
+    return family if family is not None and family.single == (rest is None) else None
+
+
+def lua_locals(used: Iterable[str], scope: Scope) -> list[str]:
+    """The Lua lines behind ``-- @include keys``, for the names a script uses (``K_ITEM`` ...).
+
+    Only used names are made: each costs a string per call, and Lua allows 200 locals.
+
+    Raises:
+        KeyError: a name that no family of the scope has; holds that name.
+    """
+    by_name = {f"K_{family.name.upper()}": family for family in FAMILIES[scope].values()}
+    lines = ["local P = KEYS[1]"]
+    for name in sorted(set(used)):
+        family = by_name[name]
+        lines.append(f"local {name} = P .. '{family.suffix}{'' if family.single else ':'}'")
+    return lines

@@ -1,0 +1,287 @@
+"""One connection to the store that all concurrent calls of a process share.
+
+A connection per call costs a process ten times the work of the call itself. Here every call
+is written to one connection in the order of submission, and the server answers in that
+order, so a queue of futures is all the bookkeeping there is. What makes this sound:
+
+* **Order.** A future joins the queue in the same step in which its command joins the output.
+  A caller that is cancelled leaves its place in the queue; its reply is read and dropped.
+* **Coalescing.** Commands of one turn of the event loop leave in one write, at the latest
+  after ``FLUSH_AT`` of them, so that the server starts before the turn is over.
+* **Deadline.** A timer marks how many calls have been submitted and looks whether older marks
+  were reached in time; calls carry no timers. After a missed deadline the connection is
+  dropped, since the order would be lost otherwise. Time in which our own event loop stood
+  still does not count against the server.
+* **Bounds.** So many calls in flight, and so many bytes that the transport does not take;
+  beyond that a call is refused as ``over_capacity`` at once.
+* **Loss.** All waiting calls fail with ``store_unavailable``. Nothing that was written is sent
+  again: it may have taken effect. Calls that arrive during the first attempt to reconnect
+  wait for it; while the store stays away they fail at once.
+
+Only commands with exactly one reply, given at once, may be submitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable
+from typing import Any, cast
+
+import hiredis
+
+from coordinator.errors import ToolFailure
+from coordinator.store.address import Address, Resolver
+from coordinator.store.connection import MAX_IN_FLIGHT, Connection, over_capacity
+from coordinator.store.errors import ServerError, StoreError, StoreTooOld, StoreUnreachable
+from coordinator.store.replies import unavailable
+
+_STABLE_SECONDS = 1.0
+"""A connection that lived shorter than this does not reset the pauses between attempts."""
+_PAUSE_FIRST, _PAUSE_MOST = 0.02, 1.0
+_PAUSE_WAITED_FOR = 0.1
+"""Longer pauses are not waited for by calls: they fail at once."""
+
+pack = cast("Callable[[tuple[str | bytes | int, ...]], bytes]", hiredis.pack_command)
+Submit = Callable[[bytes], "asyncio.Future[Any]"]
+
+
+class Link:
+    """Keeps one ``Connection`` to the store alive and hands calls to it.
+
+    Args:
+        address: where the store is and how to be let in.
+        timeout: seconds a call may take, and an attempt to connect.
+        protocol: RESP version, 2 or 3.
+        resolve: asked for the address before every attempt; default is ``address`` always.
+        max_in_flight: calls without a reply beyond which further ones are refused.
+        on_connected: called on each new connection, before waiting calls are sent.
+    """
+
+    submit: Submit
+    """Sends one packed command (see ``Connection.submit``); raises ToolFailure when the store is
+    away or too much is in flight. An attribute, so that the hot path has no further indirection."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout: float = 0.5,
+        protocol: int = 3,
+        resolve: Resolver | None = None,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        on_connected: Callable[[], None] | None = None,
+    ) -> None:
+        if protocol not in (2, 3):
+            raise StoreError(f"protocol must be 2 or 3, not {protocol}")
+        self._address = address
+        self._timeout = timeout
+        self._protocol = protocol
+        self._resolve = resolve
+        self._limit = max_in_flight
+        self._on_connected = on_connected
+        self._connection: Connection | None = None
+        self._parked: list[tuple[asyncio.Future[Any], bytes]] = []
+        self._keeper: asyncio.Task[None] | None = None
+        self._gone = asyncio.Event()
+        self._why = "is not connected yet"
+        self.connects = 0
+        """Connections made so far."""
+        self.submit = self._refuse
+
+    @property
+    def connected(self) -> bool:
+        """Whether calls are being taken by a live connection."""
+        return self._connection is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Calls without a reply."""
+        return len(self._parked) + (self._connection.in_flight if self._connection else 0)
+
+    async def open(self) -> None:
+        """Connects once, and keeps connected from then on.
+
+        Raises:
+            StoreUnreachable: nobody answers, or the server turns us away; says why.
+        """
+        self._take(await self._connect())
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(), name="store-link")
+
+    async def close(self) -> None:
+        """Lets calls in flight finish, at most for the timeout, then closes. May be called twice."""
+        connection, self._connection = self._connection, None
+        self._why = "link of this process is closed"
+        self.submit = self._refuse
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+            self._keeper = None
+        self._fail_parked()
+        if connection is not None:
+            await connection.finish()
+
+    def recycle(self, why: str) -> None:
+        """Gives the connection up, for instance because the server is no longer the primary."""
+        if self._connection is not None:
+            self._connection.drop(why)
+
+    async def execute(self, *words: str | bytes | int) -> Any:
+        """Sends one command and returns its reply.
+
+        Raises:
+            ToolFailure: store_unavailable or over_capacity.
+            ServerError: the server answered with an error.
+        """
+        reply = await self.submit(pack(words))
+        if type(reply) is ServerError:
+            raise reply
+        return reply
+
+    def _refuse(self, command: bytes) -> asyncio.Future[Any]:
+        raise unavailable(f"{self._why}; nothing was sent")
+
+    def _park(self, command: bytes) -> asyncio.Future[Any]:
+        if len(self._parked) >= self._limit:
+            raise over_capacity()
+        future = asyncio.get_running_loop().create_future()
+        self._parked.append((future, command))
+        return future
+
+    def _fail_parked(self) -> None:
+        parked, self._parked = self._parked, []
+        for future, _ in parked:
+            if not future.done():
+                future.set_exception(unavailable(f"{self._why}; nothing was sent"))
+
+    def _take(self, connection: Connection) -> None:
+        self._connection = connection
+        self._gone.clear()
+        self.connects += 1
+        self.submit = connection.submit
+        if self._on_connected is not None:
+            self._on_connected()
+        parked, self._parked = self._parked, []
+        for future, command in parked:
+            if not future.done():
+                _forward(connection, command, future)
+
+    def _lost(self, connection: Connection, why: str, clean: bool) -> None:
+        if connection is not self._connection:
+            return
+        self._connection = None
+        self._why = why
+        self.submit = self._park if clean else self._refuse
+        self._gone.set()
+
+    async def _keep(self) -> None:
+        """Replaces the connection whenever it is lost, with growing, jittered pauses."""
+        loop = asyncio.get_running_loop()
+        attempts = 0
+        while True:
+            since = loop.time()
+            await self._gone.wait()
+            if loop.time() - since >= _STABLE_SECONDS:
+                attempts = 0
+            while self._connection is None:
+                if attempts:
+                    pause = min(_PAUSE_FIRST * 2 ** min(attempts, 16), _PAUSE_MOST) * random.uniform(0.5, 1.0)
+                    if pause > _PAUSE_WAITED_FOR:
+                        self._give_up_for_now()
+                    await asyncio.sleep(pause)
+                attempts += 1
+                try:
+                    self._take(await self._connect())
+                except Exception as error:  # whatever a resolver may raise: the keeper must outlive it
+                    self._why = f"cannot be reached: {error}"
+                    self._give_up_for_now()
+
+    def _give_up_for_now(self) -> None:
+        self.submit = self._refuse
+        self._fail_parked()
+
+    async def _connect(self) -> Connection:
+        """A connection that is let in, serves, and leads to a primary; or StoreError."""
+        address, connection, ready = self._address, None, False
+        try:
+            async with asyncio.timeout(self._timeout):
+                if self._resolve is not None:
+                    address = await self._resolve()
+                connection = await self._dial(address)
+                await self._greet(connection, address)
+            ready = not connection.lost
+            if ready:
+                return connection
+            problem = "the connection broke"
+        except TimeoutError:
+            problem = f"no answer within {round(self._timeout * 1000)} ms"
+        except ToolFailure as failure:
+            problem = failure.message
+        except (OSError, ValueError, ServerError) as error:
+            problem = (isinstance(error, OSError) and error.strerror) or str(error)
+        finally:
+            if connection is not None and not ready:
+                connection.drop("was left")
+        raise StoreUnreachable(f"no usable store at {address}: {problem}")
+
+    async def _dial(self, address: Address) -> Connection:
+        loop = asyncio.get_running_loop()
+        tls = address.ssl_context()
+
+        def make() -> Connection:
+            return Connection(loop, self._timeout, self._limit, self._lost)
+
+        if address.path:
+            _, connection = await loop.create_unix_connection(make, address.path)
+            return connection
+        transport, connection = await loop.create_connection(
+            make, address.host, address.port, ssl=tls, server_hostname=address.host if tls else None
+        )
+        _keep_alive(transport.get_extra_info("socket"))
+        return connection
+
+    async def _greet(self, connection: Connection, address: Address) -> None:
+        """Authenticates and makes sure that a primary which has loaded its data is behind the connection."""
+        hello: tuple[str | bytes | int, ...] = ("HELLO", self._protocol)
+        if address.password:
+            hello += ("AUTH", address.username or "default", address.password)
+        commands = [hello, ("CLIENT", "SETNAME", "fleet"), ("PING",)]
+        if address.db:
+            commands.append(("SELECT", address.db))
+        replies = await asyncio.gather(*(connection.submit(pack(words)) for words in commands))
+        for reply in replies:
+            if isinstance(reply, ServerError):
+                if "unknown command" in str(reply).lower() and reply is replies[0]:
+                    raise StoreTooOld(f"the server at {address} does not know HELLO: Redis 6.2 or newer is needed")
+                raise reply
+        told = replies[0]
+        facts = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
+        if facts.get(b"role") not in (b"master", b"primary", None):
+            raise StoreUnreachable(f"the server at {address} is a replica, not the primary")
+
+
+def _forward(connection: Connection, command: bytes, future: asyncio.Future[Any]) -> None:
+    """Sends a parked command and hands its reply to the future that the caller waits for."""
+
+    def hand_over(inner: asyncio.Future[Any]) -> None:
+        error = inner.exception()
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(inner.result())
+
+    try:
+        connection.submit(command).add_done_callback(hand_over)
+    except ToolFailure as failure:
+        future.set_exception(failure)
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Lets the kernel find out within half a minute that an idle connection's other end is gone."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -1,0 +1,63 @@
+"""Error replies of the server, turned into what callers can act on. The one place that reads them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from coordinator.errors import ToolFailure
+from coordinator.store.errors import ScriptFailure, ServerError
+from coordinator.store.scripts import Script
+
+RETRY_MS = 500
+"""When to come back to a store that cannot serve just now; callers add jitter of their own."""
+
+_UNAVAILABLE = {
+    "LOADING": "is loading its data",
+    "MASTERDOWN": "is a replica without a primary",
+    "READONLY": "is no longer the primary",
+    "MISCONF": "cannot write to its disk",
+    "CLUSTERDOWN": "is a cluster that is down",
+    "TRYAGAIN": "is moving data",
+    "NOREPLICAS": "has too few replicas to take writes",
+    "BUSY": "is busy with a long script",
+    "UNKILLABLE": "is busy with a long script",
+    "NOAUTH": "no longer accepts this connection",
+}
+# Servers before 7.0 report a failed command inside a script as "ERR Error running script (...): -OOM ...".
+_INNER = re.compile(r"^ERR Error running script .*?: -?([A-Z]{3,}) ")
+# A command or error() that fails inside a script gets its place appended, unlike a returned error.
+_PLACE = re.compile(r" script: .*@user_script:\s?\d+\.$")
+
+
+def unavailable(why: str) -> ToolFailure:
+    """The store does not serve; ``why`` completes "the store ..."."""
+    return ToolFailure("store_unavailable", f"the store {why}", retry_after_ms=RETRY_MS)
+
+
+def code_of(error: ServerError) -> str:
+    """The code word of an error reply, also of one that a command inside a script caused."""
+    inner = _INNER.match(str(error))
+    return inner[1] if inner else error.code
+
+
+def failure(error: ServerError, script: Script[Any] | None = None) -> Exception:
+    """The exception that an error reply means.
+
+    Returns:
+        ScriptFailure for a code that the script declares; ToolFailure ``store_full`` or
+        ``store_unavailable`` for the server's own troubles; for everything else, which is a
+        defect, a ServerError that says where in the script it happened.
+    """
+    text = str(error)
+    if text.startswith("FLEET ") and script is not None:
+        code, _, detail = _PLACE.sub("", text[6:]).partition(" ")
+        if code in script.errors:
+            return ScriptFailure(code, detail)
+        return ServerError(f"script {script.name}: error code {code} is not in its header: {text}")
+    code = code_of(error)
+    if code == "OOM":
+        return ToolFailure("store_full", "the store is out of memory and takes no writes", retry_after_ms=10 * RETRY_MS)
+    if code in _UNAVAILABLE:
+        return unavailable(_UNAVAILABLE[code])
+    return ServerError(script.explain(text)) if script is not None else error

@@ -1,0 +1,136 @@
+"""Scripts as typed objects: what a room's ``store.py`` declares and ``Store.run`` executes.
+
+    CLAIM = Script("coordinator.toolsets.items", "claim_item", ClaimReply)
+    reply = await store.run(CLAIM, project, request, fingerprint, ...)
+
+The source is read, checked and flattened when the object is made, so a faulty script stops
+the start of a process and not a request. KEYS is always one key, the partition's prefix:
+it routes the call, and the script makes every other key from it (``keys.py``).
+
+Replies: with a ``reply`` type the script returns ``cmsgpack.pack(...)`` and the bytes are decoded
+into the type; without one the server's own value is passed through. Two traits of cmsgpack
+matter to contracts: an empty table arrives as an empty array, and every string as text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast, overload
+
+import hiredis
+import msgspec
+
+from coordinator.store import keys, lua_source
+from coordinator.store.errors import ScriptError
+
+R = TypeVar("R")
+
+_pack = cast("Callable[[tuple[str | bytes | int, ...]], bytes]", hiredis.pack_command)
+_SHARED = Path(__file__).parent / "lua" / "include"
+_LINE = re.compile(r"user_script:\s?(\d+)")
+
+
+class Script(Generic[R]):
+    """One Lua script of a package: its contract, its flattened source and how to call it.
+
+    Args:
+        package: import name of the package whose ``lua`` directory has the file.
+        name: file name without ``.lua``.
+        reply: what the packed reply is decoded into; None passes the raw value through.
+        scope: "fleet" for scripts on the fleet-wide partition, called with ``keys.FLEET``.
+
+    Raises:
+        ScriptError: the source or one of its includes is at fault.
+    """
+
+    _all: ClassVar[weakref.WeakSet[Script[Any]]] = weakref.WeakSet()
+
+    @overload
+    def __init__(
+        self: Script[Any], package: str, name: str, reply: None = None, *, scope: keys.Scope = ...
+    ) -> None: ...
+
+    @overload
+    def __init__(self, package: str, name: str, reply: type[R], *, scope: keys.Scope = ...) -> None: ...
+
+    def __init__(self, package: str, name: str, reply: type[R] | None = None, *, scope: keys.Scope = "project") -> None:
+        source = lua_source.read(_directory(package) / f"{name}.lua", _SHARED, scope)
+        self.package = package
+        self.name = name
+        self.scope = scope
+        self.source = source
+        self.text = source.text
+        self.errors = source.header.errors
+        self.sha1 = hashlib.sha1(source.text.encode(), usedforsecurity=False).hexdigest()
+        self.decode = None if reply is None else msgspec.msgpack.Decoder(reply).decode
+        self._fixed = len(source.header.args) - source.header.variadic
+        self._variadic = source.header.variadic
+        self._head = self._pack_head(self._fixed)
+        self._skip = len(f"*{self._fixed}\r\n")
+        Script._all.add(self)
+
+    @classmethod
+    def registered(cls) -> list[Script[Any]]:
+        """Every script that this process has made and still holds, by name."""
+        return sorted(cls._all, key=lambda script: (script.package, script.name))
+
+    def pack(self, key: bytes, args: tuple[str | bytes | int, ...]) -> bytes:
+        """The EVALSHA command in wire format; ``key`` is the packed partition prefix (``pack_key``).
+
+        Raises:
+            TypeError: the number of arguments is not the declared one, or one has a wrong type.
+        """
+        count = len(args)
+        if count == self._fixed:
+            return self._head + key + _pack(args)[self._skip :] if count else self._head + key
+        if not self._variadic or count < self._fixed:
+            raise TypeError(self._miscounted(count))
+        return self._pack_head(count) + key + _pack(args)[len(f"*{count}\r\n") :]
+
+    def pack_with_source(self, key: bytes, args: tuple[str | bytes | int, ...]) -> bytes:
+        """The same call as an EVAL, which brings the source along. Arguments as for ``pack``."""
+        text = self.text.encode()
+        called = b"EVAL\r\n$%d\r\n%s\r\n" % (len(text), text)
+        by_hash = b"$7\r\nEVALSHA\r\n$40\r\n%s\r\n" % self.sha1.encode()
+        return self.pack(key, args).replace(by_hash, b"$4\r\n" + called, 1)
+
+    def explain(self, message: str) -> str:
+        """The server's error text with line numbers of the flattened text turned into those of the files."""
+
+        def place(match: re.Match[str]) -> str:
+            line = int(match[1])
+            return self.source.origins[line - 1] if 0 < line <= len(self.source.origins) else match[0]
+
+        return f"script {self.name}: {_LINE.sub(place, message)}"
+
+    def _pack_head(self, count: int) -> bytes:
+        return b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n" % (count + 4, self.sha1.encode())
+
+    def _miscounted(self, count: int) -> str:
+        wanted = f"{'at least ' if self._variadic else ''}{self._fixed}"
+        return f"script {self.name} takes {wanted} arguments ({' '.join(self.source.header.args)}), not {count}"
+
+    def __repr__(self) -> str:
+        return f"Script({self.package}:{self.name})"
+
+
+def pack_key(project: str) -> bytes:
+    """The partition prefix as one packed command word.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for a bad project name.
+    """
+    prefix = keys.prefix(project)
+    return b"$%d\r\n%s\r\n" % (len(prefix), prefix)
+
+
+def _directory(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ScriptError(f"'{package}' is not an importable package")
+    return Path(spec.submodule_search_locations[0]) / "lua"

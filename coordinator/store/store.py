@@ -1,0 +1,299 @@
+"""``Store``: what the rest of a process knows of Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, NamedTuple, TypeVar, cast
+
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from coordinator.errors import ToolFailure
+from coordinator.store import address, keys, replies
+from coordinator.store.errors import ScriptError, ScriptFailure, ServerError, StoreError, StoreTooOld
+from coordinator.store.link import Link, pack
+from coordinator.store.scripts import Script, pack_key
+
+R = TypeVar("R")
+Observe = Callable[[str, float, str], None]
+"""Told of each script call: the script's name, seconds, and the outcome, one of ``OUTCOMES``."""
+
+OUTCOMES = ("ok", "conflict", "refused", "unavailable", "full", "over_capacity", "cancelled", "defect")
+MINIMUM_VERSION = (6, 2)
+
+_log = logging.getLogger(__name__)
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+_MAX_CACHED_KEYS = 10_000
+# They answer late, more than once or not at all, or change what later replies mean: not on a shared connection.
+_NOT_SHARED = frozenset(
+    b"SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MONITOR SYNC PSYNC BLPOP BRPOP BLMOVE "
+    b"BRPOPLPUSH BLMPOP BZPOPMIN BZPOPMAX BZMPOP WAIT WAITAOF MULTI EXEC DISCARD WATCH UNWATCH HELLO AUTH SELECT "
+    b"RESET QUIT READONLY READWRITE ASKING SHUTDOWN".split()
+)
+
+
+class ServerInfo(NamedTuple):
+    """Which server answers."""
+
+    name: str
+    """``Redis`` or ``Valkey``."""
+    version: str
+
+
+class Store:
+    """The store of one process: scripts and plain commands over one shared connection.
+
+    Args:
+        url: ``redis://``, ``rediss://`` or ``unix://``, with the password if there is one.
+        timeout_ms: how long a call may take before it fails as ``store_unavailable``.
+        protocol: RESP version, 2 or 3.
+
+    Raises:
+        AddressError: the URL cannot be understood.
+    """
+
+    observe: Observe | None = None
+    """Set by whoever keeps metrics."""
+
+    def __init__(self, url: str, timeout_ms: int = 500, protocol: int = 3) -> None:
+        self._address = address.parse(url)
+        self._timeout = timeout_ms / 1000
+        self._protocol = protocol
+        self._link = Link(self._address, timeout=self._timeout, protocol=protocol, on_connected=self._on_connected)
+        self._keys: dict[str, bytes] = {}
+        self._loads: dict[str, asyncio.Future[Any]] = {}
+        self._loading: asyncio.Task[None] | None = None
+        self._loaded_on = 0
+        self._client: redis.asyncio.Redis | None = None
+        self._opened = False
+        self.server = ServerInfo("", "")
+
+    async def open(self) -> None:
+        """Connects, checks the server's version and loads every registered script.
+
+        Raises:
+            StoreUnreachable: nobody answers, or the server turns us away.
+            StoreTooOld: the server is older than 6.2.
+            ScriptError: the server does not accept a script.
+        """
+        try:
+            await self._link.open()
+            self.server = await self._check_version()
+            await self._load_scripts()
+            self._opened = True
+        except (ToolFailure, ServerError) as error:
+            await self.close()
+            raise StoreError(f"the store at {self._address} cannot be used: {error}") from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Lets calls in flight finish, at most for the timeout, and closes every connection."""
+        self._opened = False
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.wait([self._loading])
+            self._loading = None
+        await self._link.close()
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def run(self, script: Script[R], project: str, *args: str | bytes | int) -> R:
+        """Runs a script on a project's keys, in one round trip.
+
+        Args:
+            script: what to run.
+            project: the partition; ``keys.FLEET`` for a script of the fleet's scope.
+            args: as the script's header declares them.
+
+        Raises:
+            ScriptFailure: the script refused with a code that its header declares.
+            ToolFailure: store_unavailable, store_full, over_capacity, or VALIDATION_ERROR for
+                a bad project name.
+            TypeError: wrong number or types of arguments.
+            ServerError: a defect of the script.
+        """
+        started = perf_counter()
+        try:
+            key = self._keys.get(project) or self._pack_key(script, project)
+            command = script.pack(key, args)
+            reply = await self._link.submit(command)
+            if type(reply) is ServerError:
+                reply = await self._recover(script, key, args, command, reply)
+            result = reply if script.decode is None else script.decode(reply)
+        except BaseException as error:
+            if self.observe is not None:
+                self.observe(script.name, perf_counter() - started, _outcome(error))
+            raise
+        if self.observe is not None:
+            self.observe(script.name, perf_counter() - started, "ok")
+        return cast("R", result)
+
+    async def command(self, *words: str | bytes | int) -> Any:
+        """Sends one plain command and returns the reply as the server gave it.
+
+        Maps and sets look different under RESP 2 and 3; blocking commands and those that change
+        the connection are refused (use ``client``).
+
+        Raises:
+            ToolFailure: store_unavailable, store_full or over_capacity.
+            ServerError: the server refused the command.
+            ValueError: the command must not be sent over the shared connection.
+        """
+        name = words[0]
+        verb = (name if isinstance(name, bytes) else str(name).encode()).upper()
+        if verb in _NOT_SHARED or (verb in (b"XREAD", b"XREADGROUP") and _blocks(words)):
+            raise ValueError(f"{verb.decode()} must not be sent over the shared connection; use Store.client")
+        reply = await self._link.submit(pack(words))
+        if type(reply) is ServerError:
+            raise self._failure(reply)
+        return reply
+
+    async def ping(self) -> float:
+        """Seconds that the store takes to answer. Raises ToolFailure store_unavailable."""
+        started = perf_counter()
+        await self.command("PING")
+        elapsed = perf_counter() - started
+        if not self.scripts_loaded:
+            self._on_connected()
+        return elapsed
+
+    @property
+    def scripts_loaded(self) -> bool:
+        """Whether the present connection's server has been given every registered script."""
+        return self._link.connected and self._loaded_on == self._link.connects
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a live connection."""
+        return self._link.connected
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that wait for a reply."""
+        return self._link.in_flight
+
+    @property
+    def client(self) -> redis.asyncio.Redis:
+        """redis-py on the same server, for blocking reads and administration; made when first asked for.
+
+        It never retries by itself and sets no read timeout: blocking calls bring their own.
+        """
+        if self._client is None:
+            self._client = redis.asyncio.Redis(
+                **self._address.client_options(),
+                protocol=self._protocol,
+                retry=Retry(NoBackoff(), 0),
+                socket_timeout=None,
+                socket_connect_timeout=self._timeout,
+            )
+        return self._client
+
+    def _pack_key(self, script: Script[Any], project: str) -> bytes:
+        if (project == keys.FLEET) != (script.scope == "fleet"):
+            raise ValueError(f"script {script.name} belongs to the scope {script.scope}")
+        if project == keys.FLEET:
+            return pack_key(project)
+        if len(self._keys) >= _MAX_CACHED_KEYS:
+            self._keys.clear()
+        key = self._keys[project] = pack_key(project)
+        return key
+
+    async def _recover(
+        self, script: Script[Any], key: bytes, args: tuple[str | bytes | int, ...], command: bytes, error: ServerError
+    ) -> Any:
+        """The reply after a NOSCRIPT was made good; raises what any other error means.
+
+        A script that is not there has not run, so sending it again is safe. The load goes ahead
+        of the call on the same connection; should somebody flush the cache in between, the
+        source is sent along with the call.
+        """
+        if error.code == "NOSCRIPT":
+            load = self._load(script)
+            reply = await self._link.submit(command)
+            if type(reply) is ServerError and reply.code == "NOSCRIPT":
+                if load.done() and isinstance(load.result(), ServerError):
+                    raise ScriptError(script.explain(str(load.result())))
+                reply = await self._link.submit(script.pack_with_source(key, args))
+            if type(reply) is not ServerError:
+                return reply
+            error = reply
+        raise self._failure(error, script)
+
+    def _load(self, script: Script[Any]) -> asyncio.Future[Any]:
+        """Sends SCRIPT LOAD unless one is under way; its reply, error replies as values."""
+        load = self._loads.get(script.sha1)
+        if load is None:
+            load = self._loads[script.sha1] = self._link.submit(pack(("SCRIPT", "LOAD", script.text)))
+
+            def forget(done: asyncio.Future[Any]) -> None:
+                if not done.cancelled():
+                    done.exception()  # marks it as seen: a lost connection is told to the callers
+                self._loads.pop(script.sha1, None)
+
+            load.add_done_callback(forget)
+        return load
+
+    def _failure(self, error: ServerError, script: Script[Any] | None = None) -> Exception:
+        if replies.code_of(error) == "READONLY":
+            self._link.recycle("is no longer the primary")
+        return replies.failure(error, script)
+
+    async def _check_version(self) -> ServerInfo:
+        text = await self._link.execute("INFO", "server")
+        facts = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
+        valkey = facts.get("valkey_version")
+        server = ServerInfo("Valkey", valkey) if valkey else ServerInfo("Redis", facts.get("redis_version", "0.0"))
+        match = _VERSION.match(server.version)
+        if match is None or (int(match[1]), int(match[2])) < MINIMUM_VERSION:
+            raise StoreTooOld(
+                f"the server at {self._address} is {server.name} {server.version}: Redis 6.2 or newer, "
+                "or any Valkey, is needed"
+            )
+        return server
+
+    def _on_connected(self) -> None:
+        """Gives a new connection's server the scripts, while calls go on already."""
+        if self._opened and (self._loading is None or self._loading.done()):
+            self._loading = asyncio.get_running_loop().create_task(self._load_again(), name="store-scripts")
+
+    async def _load_again(self) -> None:
+        try:
+            await self._load_scripts()
+        except ToolFailure:
+            _log.debug("the store went away while scripts were being loaded")
+        except StoreError as error:
+            _log.error("the store refuses a script: %s", error)
+
+    async def _load_scripts(self) -> None:
+        connects = self._link.connects
+        scripts = Script.registered()
+        if scripts:
+            known = await self._link.execute("SCRIPT", "EXISTS", *(script.sha1 for script in scripts))
+            missing = [script for script, there in zip(scripts, known, strict=True) if not there]
+            answers = await asyncio.gather(*(asyncio.shield(self._load(script)) for script in missing))
+            for script, answer in zip(missing, answers, strict=True):
+                if isinstance(answer, ServerError):
+                    raise ScriptError(script.explain(str(answer)))
+        self._loaded_on = connects
+
+
+def _blocks(words: tuple[str | bytes | int, ...]) -> bool:
+    return any((word if isinstance(word, bytes) else str(word).encode()).upper() == b"BLOCK" for word in words[1:])
+
+
+def _outcome(error: BaseException) -> str:
+    if isinstance(error, ScriptFailure):
+        return "conflict" if error.code == "CONFLICT" else "refused"
+    if isinstance(error, ToolFailure):
+        return {"store_unavailable": "unavailable", "store_full": "full", "over_capacity": "over_capacity"}.get(
+            error.code, "refused"
+        )
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "defect"
