@@ -1,0 +1,205 @@
+"""Every metric the product exports, declared once.
+
+Label values are bounded: either listed here, or an open set with a limit after which
+further values count as ``other``. Ids of items, requests or agents are never labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+OTHER = "other"
+"""Label value for everything outside what a label allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One dimension of a metric.
+
+    Args:
+        name: as in the exposition.
+        values: the allowed values; empty for an open set.
+        limit: how many distinct values an open set may have.
+    """
+
+    name: str
+    values: tuple[str, ...] = ()
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the catalogue.
+
+    Args:
+        name: the full name, with its unit and, for counters, ``_total``.
+        buckets: upper bounds of a histogram, in the metric's unit.
+        merge: how a gauge's values of several processes become one.
+    """
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    unit: str
+    meaning: str
+    labels: tuple[Label, ...] = ()
+    buckets: tuple[float, ...] = ()
+    merge: Literal["sum", "max"] = "sum"
+
+
+ROLE = Label("role", ("frontend", "worker", "store", "supervisor"))
+SLOT = Label("slot", limit=130)
+TOOL = Label("tool", limit=100)
+SCRIPT = Label("script", limit=60)
+OUTCOME = Label("outcome", ("ok", "error", "conflict", "shed", "invalid", "internal", OTHER))
+
+REQUESTS = Metric(
+    "coordinator_requests_total",
+    "counter",
+    "calls",
+    "Tool calls answered. error: permanent failures, conflict: transient ones, shed: refused to protect the "
+    "fleet, invalid: wrong arguments, internal: defects.",
+    (TOOL, OUTCOME),
+)
+REQUEST_DURATION = Metric(
+    "coordinator_request_duration_seconds",
+    "histogram",
+    "seconds",
+    "Time from a request's head to its answer.",
+    (TOOL, Label("transport", ("fast", "sdk", "stdio", OTHER))),
+    (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
+)
+FAST_PATH = Metric(
+    "coordinator_fast_path_total",
+    "counter",
+    "requests",
+    "tools/call requests that the narrow path answered (hit) or handed to the SDK's server (miss).",
+    (Label("result", ("hit", "miss")),),
+)
+SLOT_REQUESTS = Metric(
+    "coordinator_slot_requests_total",
+    "counter",
+    "calls",
+    "Tool calls answered by each process: how evenly load spreads.",
+    (SLOT,),
+)
+INFLIGHT = Metric("coordinator_inflight", "gauge", "requests", "Requests being answered now.", (SLOT,))
+CONNECTIONS = Metric("coordinator_connections", "gauge", "connections", "Client connections open now.", (SLOT,))
+
+CLAIMS = Metric(
+    "coordinator_claims_total",
+    "counter",
+    "claims",
+    "Claim attempts by what became of them.",
+    (
+        Label(
+            "outcome",
+            ("success", "already_claimed", "not_found", "terminal_item", "no_match", "rejected_by_policy", OTHER),
+        ),
+    ),
+)
+CLAIM_CONFLICTS = Metric(
+    "coordinator_claim_conflicts_total",
+    "counter",
+    "conflicts",
+    "Collisions over items. busy: held by another agent, lost_race: taken between choosing and claiming, "
+    "expired: the claim had run out, stale_fence: a write with the token of an older claim.",
+    (Label("kind", ("busy", "lost_race", "expired", "stale_fence")),),
+)
+IDEMPOTENCY = Metric(
+    "coordinator_idempotency_total",
+    "counter",
+    "requests",
+    "Requests with a requestId. new: first seen, replay: answered again from the record, mismatch: the id was "
+    "used before with other arguments.",
+    (Label("result", ("new", "replay", "mismatch")),),
+)
+
+SCRIPT_DURATION = Metric(
+    "coordinator_store_script_duration_seconds",
+    "histogram",
+    "seconds",
+    "Time from sending a script to having its reply.",
+    (SCRIPT, Label("outcome", ("ok", "refused", "error"))),
+    (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
+)
+STORE_ERRORS = Metric(
+    "coordinator_store_errors_total",
+    "counter",
+    "errors",
+    "Store calls that failed for want of the store.",
+    (Label("kind", ("unavailable", "full", "over_capacity", OTHER)),),
+)
+
+WORKER_JOBS = Metric(
+    "coordinator_worker_jobs_total",
+    "counter",
+    "jobs",
+    "Jobs that workers finished.",
+    (Label("outcome", ("ok", "failed")),),
+)
+
+LOOP_LAG = Metric(
+    "coordinator_event_loop_lag_seconds",
+    "histogram",
+    "seconds",
+    "How late the event loop runs a timer: time during which a process answered nobody.",
+    (ROLE,),
+    (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
+)
+PROCESSES = Metric("coordinator_processes", "gauge", "processes", "Processes that the supervisor keeps up.", (ROLE,))
+RESTARTS = Metric(
+    "coordinator_process_restarts_total",
+    "counter",
+    "restarts",
+    "Processes that the supervisor started again, by how they had ended: exit of their own, or a signal.",
+    (ROLE, Label("cause", ("exit", "signal"))),
+)
+CPU = Metric(
+    "coordinator_process_cpu_seconds_total",
+    "counter",
+    "seconds",
+    "Processor time used, user and system, by all processes that have lived in the slot.",
+    (SLOT,),
+)
+MEMORY = Metric(
+    "coordinator_process_resident_memory_bytes", "gauge", "bytes", "Resident memory of each process.", (SLOT,)
+)
+BUILD_INFO = Metric(
+    "coordinator_build_info",
+    "gauge",
+    "info",
+    "Always 1; the labels say what is running.",
+    (Label("version", limit=4), Label("python", limit=4)),
+    merge="max",
+)
+CONFIG_INFO = Metric(
+    "coordinator_config_info",
+    "gauge",
+    "info",
+    "Always 1; the label is a hash of the settings in force. Two values at once mean processes that differ.",
+    (Label("hash", limit=8),),
+    merge="max",
+)
+
+CATALOGUE: tuple[Metric, ...] = (
+    REQUESTS,
+    REQUEST_DURATION,
+    FAST_PATH,
+    SLOT_REQUESTS,
+    INFLIGHT,
+    CONNECTIONS,
+    CLAIMS,
+    CLAIM_CONFLICTS,
+    IDEMPOTENCY,
+    SCRIPT_DURATION,
+    STORE_ERRORS,
+    WORKER_JOBS,
+    LOOP_LAG,
+    PROCESSES,
+    RESTARTS,
+    CPU,
+    MEMORY,
+    BUILD_INFO,
+    CONFIG_INFO,
+)

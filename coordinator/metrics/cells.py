@@ -1,0 +1,273 @@
+"""Numbers that a process changes and others read, in files that they share.
+
+A slot has one file per kind of metric, in the format of prometheus-client's multi-process
+mode: a header with the bytes used, then entries of a JSON key padded to 8 bytes, the value
+and a timestamp as doubles. The library's own values pack bytes under a lock, with a check
+of the process, for each change; a cell here is an index into an array of doubles over the
+mapped file, several times cheaper.
+
+A change is one statement without a call in it. The interpreter switches threads at calls
+and at the ends of loops only, so no lock is needed; the kernel keeps the page when the
+process is killed, and an aligned double is never seen half written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import struct
+import threading
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from prometheus_client.mmap_dict import mmap_key
+
+from coordinator.metrics.catalogue import Metric
+
+HEADER = 8
+"""Bytes before the first entry; the first four say how many bytes are used."""
+
+_CHUNK = 1 << 16
+
+Numbers = ctypes.Array[ctypes.c_double]
+
+
+class SlotBusy(Exception):
+    """Another living process owns the slot."""
+
+
+class Cell:
+    """One number."""
+
+    __slots__ = ("_at", "_numbers")
+
+    def __init__(self, numbers: Numbers, at: int) -> None:
+        self._numbers = numbers
+        self._at = at
+
+    def inc(self, amount: float = 1.0) -> None:
+        self._numbers[self._at] += amount
+
+    def set(self, value: float) -> None:
+        self._numbers[self._at] = value
+
+    def get(self) -> float:
+        return self._numbers[self._at]
+
+
+class Buckets:
+    """One histogram: a sum, and a count per bucket of which the last is unbounded."""
+
+    __slots__ = ("_at", "_bounds", "_numbers", "_sum")
+
+    def __init__(self, bounds: tuple[float, ...], numbers: Numbers, at: list[int]) -> None:
+        self._bounds = bounds
+        self._numbers = numbers
+        self._sum, *self._at = at
+
+    def observe(self, value: float) -> None:
+        bucket = self._at[bisect_left(self._bounds, value)]
+        self._numbers[bucket] += 1.0
+        self._numbers[self._sum] += value
+
+    def counts(self) -> list[float]:
+        """Observations per bucket, not added up."""
+        return [self._numbers[at] for at in self._at]
+
+
+class Cells(ABC):
+    """Where the numbers of one process live."""
+
+    @abstractmethod
+    def _place(self, metric: Metric, keys: list[str]) -> tuple[Numbers, list[int]]:
+        """Where the values of these keys are; made at 0 where there are none yet."""
+
+    def number(self, metric: Metric, labels: Mapping[str, str]) -> Cell:
+        """The cell of a counter or gauge; the same labels give the same number."""
+        numbers, (at,) = self._place(metric, [_key(metric, metric.name, labels)])
+        return Cell(numbers, at)
+
+    def histogram(self, metric: Metric, labels: Mapping[str, str]) -> Buckets:
+        """The cells of a histogram."""
+        bounds = [*map(repr, metric.buckets), "+Inf"]
+        buckets = [_key(metric, metric.name + "_bucket", {**labels, "le": bound}) for bound in bounds]
+        return Buckets(metric.buckets, *self._place(metric, [_key(metric, metric.name + "_sum", labels), *buckets]))
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives up the slot; the numbers stay for whoever takes it next."""
+
+
+class MemoryCells(Cells):
+    """Numbers of this process alone, which nobody renders: for ``fleet stdio`` and tests."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[Numbers, list[int]]] = {}
+
+    def _place(self, metric: Metric, keys: list[str]) -> tuple[Numbers, list[int]]:
+        if keys[0] not in self._places:
+            self._places[keys[0]] = _private(len(keys))
+        return self._places[keys[0]]
+
+    def close(self) -> None:
+        self._places.clear()
+
+
+class SharedCells(Cells):
+    """Numbers of one slot in ``directory``, rendered together with all other slots there.
+
+    Counters and histograms go on where the slot's last owner stopped; gauges begin at 0.
+
+    Raises:
+        SlotBusy: if a living process owns the slot.
+        OSError: if the directory can't be written.
+    """
+
+    def __init__(self, directory: Path, slot: str) -> None:
+        if "_" in slot or "/" in slot:
+            raise ValueError(f"a slot's name can't hold '_' or '/': {slot!r}")
+        self._directory = directory
+        self._slot = slot
+        self._files: dict[str, _File] = {}
+        self._making = threading.Lock()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._owner = _lock(directory / f"{slot}.lock")
+        if self._owner is None:
+            raise SlotBusy(f"another process is running as {slot} (see {directory})")
+        forget_gauges(directory, slot)
+
+    def _place(self, metric: Metric, keys: list[str]) -> tuple[Numbers, list[int]]:
+        kind = f"gauge_live{metric.merge}" if metric.kind == "gauge" else metric.kind
+        with self._making:
+            try:
+                if kind not in self._files:
+                    self._files[kind] = _File(self._directory / f"{kind}_{self._slot}.db")
+                file = self._files[kind]
+                at = [file.position(key) for key in keys]
+                # Taken last: it covers also what the file has grown by.
+                return file.numbers, at
+            except OSError:
+                # A full disk must not stop the service: these numbers are lost, the process lives.
+                return _private(len(keys))
+
+    def close(self) -> None:
+        if self._owner is not None:
+            os.close(self._owner)
+            self._owner = None
+
+
+def used_bytes(memory: mmap.mmap) -> int:
+    """Where the next entry of a slot's file goes."""
+    used: int = struct.unpack_from("i", memory, 0)[0]
+    return used
+
+
+def entries(memory: mmap.mmap, start: int, end: int) -> Iterator[tuple[str, int]]:
+    """The keys between two offsets of a slot's file, each with the index of its double."""
+    offset = start
+    while offset < end:
+        length: int = struct.unpack_from("i", memory, offset)[0]
+        key = memory[offset + 4 : offset + 4 + length].decode()
+        offset += 4 + length + 8 - (length + 4) % 8
+        yield key, offset // 8
+        offset += 16
+
+
+def _private(count: int) -> tuple[Numbers, list[int]]:
+    return (ctypes.c_double * count)(), list(range(count))
+
+
+def _key(metric: Metric, name: str, labels: Mapping[str, str]) -> str:
+    family = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
+    return mmap_key(family, name, list(labels), list(labels.values()), metric.meaning)
+
+
+class _File:
+    """The entries of one kind of metric in one slot."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            # Written whole and then named, so that a reader never meets half a header.
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(struct.pack("i", HEADER).ljust(_CHUNK, b"\0"))
+            fresh.rename(path)
+        self._path = path
+        self._map()
+        self._used = used_bytes(self._memory)
+        self._positions = dict(entries(self._memory, HEADER, self._used))
+
+    def _map(self) -> None:
+        with self._path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 0)
+        self.numbers: Numbers = (ctypes.c_double * (len(self._memory) // 8)).from_buffer(self._memory)
+
+    def position(self, key: str) -> int:
+        """Index of the value in ``numbers``.
+
+        Raises:
+            OSError: if the file has to grow and can't.
+        """
+        if key not in self._positions:
+            encoded = key.encode()
+            padded = encoded + b" " * (8 - (len(encoded) + 4) % 8)
+            entry = struct.pack(f"i{len(padded)}sdd", len(encoded), padded, 0.0, 0.0)
+            if self._used + len(entry) > len(self._memory):
+                self._grow()
+            self._memory[self._used : self._used + len(entry)] = entry
+            self._used += len(entry)
+            # The count of used bytes comes last: a reader, or an owner after a kill, sees whole entries only.
+            self._memory[0:4] = struct.pack("i", self._used)
+            self._positions[key] = self._used // 8 - 2
+        return self._positions[key]
+
+    def _grow(self) -> None:
+        """Real zeros rather than a hole: writing to a hole kills the process when the disk is full.
+
+        Cells made before go on with the mapping they have, which shows the same pages.
+        """
+        with self._path.open("ab") as file:
+            file.write(bytes(_CHUNK))
+        self._map()
+
+
+def _lock(path: Path) -> int | None:
+    """A descriptor that holds the lock until it is closed or the process ends; None if another holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def slot_is_free(directory: Path, slot: str) -> bool:
+    """Whether no living process owns the slot."""
+    path = directory / f"{slot}.lock"
+    if not path.exists():
+        return True
+    owner = _lock(path)
+    if owner is None:
+        return False
+    os.close(owner)
+    return True
+
+
+def clear_free_slots(directory: Path) -> None:
+    """Deletes the numbers of all slots that nobody owns: done once, when a supervisor starts."""
+    for path in sorted(directory.glob("*.lock")):
+        owner = _lock(path)
+        if owner is not None:
+            for file in (*directory.glob(f"*_{path.stem}.db"), *directory.glob(f"*_{path.stem}.new"), path):
+                file.unlink(missing_ok=True)
+            os.close(owner)
+
+
+def forget_gauges(directory: Path, slot: str) -> None:
+    """Takes what a dead process said of its present state out of the sums; its counters stay."""
+    for path in directory.glob(f"gauge_*_{slot}.db"):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,116 @@
+"""Structured logs on stderr: JSON for machines, aligned text for people, secrets in neither.
+
+Our code logs through ``structlog.get_logger()``; what libraries write through ``logging``
+takes the same way out. ``request_id`` ties the lines of one request together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Literal, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+SECRET_KEYS = frozenset({"authorization", "password", "proof", "secret", "token"})
+"""A key with one of these words in it has its value hidden."""
+
+HIDDEN = "***"
+
+_SECRET_KEY = re.compile("|".join(sorted(SECRET_KEYS)), re.IGNORECASE)
+_SECRET_IN_TEXT = (
+    (re.compile(r"(?P<keep>[a-z][a-z0-9+.-]*://[^\s/@:]*:)[^\s/@]+(?=@)", re.IGNORECASE), r"\g<keep>" + HIDDEN),
+    (re.compile(r"(?P<keep>[?&](?:password|token|secret)=)[^\s&#]+", re.IGNORECASE), r"\g<keep>" + HIDDEN),
+    (re.compile(r"(?P<keep>\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE), r"\g<keep>" + HIDDEN),
+)
+
+
+def configure(
+    level: str,
+    form: Literal["auto", "console", "json"],
+    *,
+    stream: TextIO | None = None,
+    context: Mapping[str, str] | None = None,
+) -> None:
+    """Sets up logging for this process; to be called once, before anything is logged.
+
+    Args:
+        level: least important level that is written: debug, info, warning, error.
+        form: ``auto`` is console on a terminal, else JSON.
+        stream: where lines go; stderr by default.
+        context: goes into every line of the process, e.g. its slot.
+    """
+    out = stream if stream is not None else sys.stderr
+    if form == "auto":
+        form = "console" if out.isatty() else "json"
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    # Exceptions become text before secrets are looked for; never with local variables.
+    last: list[Processor] = [structlog.processors.format_exc_info, hide_secrets]
+    if form == "console":
+        last.append(structlog.dev.ConsoleRenderer(colors=out.isatty()))
+    else:
+        last.append(structlog.processors.JSONRenderer())
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    logging.captureWarnings(True)
+    root.setLevel(level.upper())
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(**(context or {}))
+    for chatty in ("uvicorn.error", "mcp", "sse_starlette", "httpx", "asyncio"):
+        logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
+
+
+@contextlib.contextmanager
+def request_context(request_id: str) -> Iterator[None]:
+    """Puts ``request_id`` into every line logged inside."""
+    with structlog.contextvars.bound_contextvars(request_id=request_id):
+        yield
+
+
+def hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Structlog processor: hides values by their key, and credentials inside any text."""
+    return {key: HIDDEN if _SECRET_KEY.search(key) else _clean(value) for key, value in event.items()}
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, str):
+        for pattern, replacement in _SECRET_IN_TEXT:
+            value = pattern.sub(replacement, value)
+        return value
+    if isinstance(value, Mapping):
+        return {
+            key: HIDDEN if isinstance(key, str) and _SECRET_KEY.search(key) else _clean(inner)
+            for key, inner in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_clean(inner) for inner in value]
+    if value is None or isinstance(value, (int, float, bool)):
+        return value
+    return _clean(str(value))

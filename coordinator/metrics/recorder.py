@@ -1,0 +1,170 @@
+"""What the rest of the product calls when something happens.
+
+Every recorder binds its cells once per combination of labels and then costs a dictionary
+look-up and one or two additions in shared memory.
+"""
+
+from __future__ import annotations
+
+import platform
+import resource
+import sys
+import time
+from collections.abc import Iterable
+
+from coordinator.metrics import catalogue
+from coordinator.metrics.cells import Cells, MemoryCells
+from coordinator.metrics.families import Family
+
+
+class Recorder:
+    """The recorders of one process.
+
+    Args:
+        cells: where the numbers live.
+        slot: the process's stable name within its fleet.
+    """
+
+    def __init__(self, cells: Cells, slot: str = "local") -> None:
+        self.slot = slot
+        self._cells = cells
+        self._requests = Family(catalogue.REQUESTS, cells.number)
+        self._durations = Family(catalogue.REQUEST_DURATION, cells.histogram)
+        self._slot_requests = Family(catalogue.SLOT_REQUESTS, cells.number)
+        self._fast_path = Family(catalogue.FAST_PATH, cells.number)
+        self._inflight = Family(catalogue.INFLIGHT, cells.number)
+        self._connections = Family(catalogue.CONNECTIONS, cells.number)
+        self._claims = Family(catalogue.CLAIMS, cells.number)
+        self._conflicts = Family(catalogue.CLAIM_CONFLICTS, cells.number)
+        self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
+        self._scripts = Family(catalogue.SCRIPT_DURATION, cells.histogram)
+        self._store_errors = Family(catalogue.STORE_ERRORS, cells.number)
+        self._jobs = Family(catalogue.WORKER_JOBS, cells.number)
+        self._loop_lag = Family(catalogue.LOOP_LAG, cells.histogram)
+        self._processes = Family(catalogue.PROCESSES, cells.number)
+        self._restarts = Family(catalogue.RESTARTS, cells.number)
+        self._cpu = Family(catalogue.CPU, cells.number)
+        self._memory = Family(catalogue.MEMORY, cells.number)
+        self._cpu_seen = 0.0
+
+    def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:
+        """Names what a front-end serves: other tools and scripts count as ``other`` from now on."""
+        names = sorted(set(tools))
+        self._requests.declare("tool", names)
+        self._durations.declare("tool", names)
+        self._scripts.declare("script", scripts)
+        for family in (
+            self._requests,
+            self._fast_path,
+            self._claims,
+            self._conflicts,
+            self._idempotency,
+            self._store_errors,
+        ):
+            family.start_at_zero()
+
+    def start_worker(self) -> None:
+        """Begins the counters of a worker."""
+        self._jobs.start_at_zero()
+
+    def start_supervisor(self, roles: Iterable[str]) -> None:
+        """Begins the counters of a supervisor of processes in these roles."""
+        for role in roles:
+            for cause in ("exit", "signal"):
+                self._restarts(role, cause)
+
+    def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:
+        """A tool call was answered."""
+        self._requests(tool, outcome).inc()
+        self._durations(tool, transport).observe(seconds)
+        self._slot_requests(self.slot).inc()
+
+    def fast_path(self, result: str) -> None:
+        """A tools/call request took the narrow path (``hit``) or went on to the SDK (``miss``)."""
+        self._fast_path(result).inc()
+
+    def inflight(self, change: int) -> None:
+        """Requests began (1) or ended (-1)."""
+        self._inflight(self.slot).inc(change)
+
+    def connections(self, count: int) -> None:
+        """Client connections open now."""
+        self._connections(self.slot).set(count)
+
+    def claim(self, outcome: str) -> None:
+        """A claim attempt ended."""
+        self._claims(outcome).inc()
+
+    def claim_conflict(self, kind: str) -> None:
+        """Two agents collided over an item."""
+        self._conflicts(kind).inc()
+
+    def idempotency(self, result: str) -> None:
+        """A request with a requestId was looked up."""
+        self._idempotency(result).inc()
+
+    def script(self, script: str, seconds: float, outcome: str) -> None:
+        """A store script answered."""
+        self._scripts(script, outcome).observe(seconds)
+
+    def store_error(self, kind: str) -> None:
+        """A store call failed for want of the store."""
+        self._store_errors(kind).inc()
+
+    def job(self, outcome: str) -> None:
+        """A worker finished a job."""
+        self._jobs(outcome).inc()
+
+    def loop_lag(self, role: str, seconds: float) -> None:
+        """A timer of the event loop ran this late."""
+        self._loop_lag(role).observe(seconds)
+
+    def processes(self, role: str, count: int) -> None:
+        """Processes that a supervisor keeps up now."""
+        self._processes(role).set(count)
+
+    def restart(self, role: str, cause: str) -> None:
+        """A supervisor started a process again."""
+        self._restarts(role, cause).inc()
+
+    def process(self) -> None:
+        """Samples this process's own use of the machine; to be called about once a second."""
+        used = time.process_time()
+        self._cpu(self.slot).inc(used - self._cpu_seen)
+        self._cpu_seen = used
+        self._memory(self.slot).set(_resident_bytes())
+
+    def build(self, version: str) -> None:
+        """Says which code is running."""
+        Family(catalogue.BUILD_INFO, self._cells.number)(version, platform.python_version()).set(1)
+
+    def config(self, digest: str) -> None:
+        """Says which settings are in force."""
+        Family(catalogue.CONFIG_INFO, self._cells.number)(digest).set(1)
+
+    def close(self) -> None:
+        """Gives up the slot."""
+        self._cells.close()
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        # Elsewhere than on Linux only the highest value so far is to be had, in KiB or bytes.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+_current = Recorder(MemoryCells())
+
+
+def recorder() -> Recorder:
+    """The recorder of this process: in memory until a command installs a shared one."""
+    return _current
+
+
+def install(new: Recorder) -> None:
+    """Makes ``new`` the recorder of this process."""
+    global _current
+    _current = new

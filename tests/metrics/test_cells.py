@@ -1,0 +1,267 @@
+"""The numbers survive whatever happens to the processes that keep them."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator.metrics import (
+    Exposition,
+    MemoryCells,
+    Recorder,
+    SharedCells,
+    SlotBusy,
+    clear_free_slots,
+    forget_gauges,
+    slot_is_free,
+)
+from coordinator.metrics.catalogue import CATALOGUE, REQUESTS, Label, Metric
+from coordinator.metrics.families import Family
+
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+def samples(text: bytes) -> dict[str, float]:
+    """``name{label=value,...}`` -> value, read by the library's own parser."""
+    found = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
+
+
+def _work(directory: str, slot: str, calls: int, report: str) -> None:
+    """Counts calls, writing down each one that was counted, then waits to be killed."""
+    recorder = Recorder(SharedCells(Path(directory), slot), slot)
+    recorder.inflight(1)
+    for _ in range(calls):
+        recorder.request("claim_item", "ok", "fast", 0.002)
+    Path(report).write_text("done")
+    signal.pause()
+
+
+Start = Callable[[dict[str, int]], list[multiprocessing.process.BaseProcess]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts processes, ``{slot: calls}``, and returns them once they have counted their calls."""
+    running: list[multiprocessing.process.BaseProcess] = []
+
+    def begin(calls: dict[str, int]) -> list[multiprocessing.process.BaseProcess]:
+        reports = []
+        for slot, count in calls.items():
+            report = tmp_path / f"report-{len(running)}"
+            os.mkfifo(report)
+            reports.append(report)
+            running.append(_SPAWN.Process(target=_work, args=(str(tmp_path / "m"), slot, count, str(report))))
+            running[-1].start()
+        for report in reports:
+            assert report.read_text() == "done"
+        return running[-len(calls) :]
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.join(10)
+
+
+def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path: Path, start: Start) -> None:
+    exposition = Exposition(tmp_path / "m")
+    files: list[set[str]] = []
+    for round_number in (1, 2):
+        processes = start({f"fe-{slot}": 500 + slot for slot in range(4)})
+        total = round_number * sum(500 + slot for slot in range(4))
+        assert samples(exposition.text())["coordinator_requests_total{outcome=ok,tool=claim_item}"] == total
+        for process in processes:
+            process.kill()
+            process.join(10)
+        seen = samples(exposition.text())
+        assert seen["coordinator_requests_total{outcome=ok,tool=claim_item}"] == total
+        assert seen["coordinator_request_duration_seconds_count{tool=claim_item,transport=fast}"] == total
+        assert seen["coordinator_slot_requests_total{slot=fe-3}"] == 503 * round_number
+        files.append({path.name for path in (tmp_path / "m").iterdir()})
+    assert files[0] == files[1], "files grow with processes instead of slots"
+
+
+def test_gauges_of_a_dead_process_are_not_counted(tmp_path: Path, start: Start) -> None:
+    directory = tmp_path / "m"
+    first, _ = start({"fe-0": 1, "fe-1": 1})
+    first.kill()
+    first.join(10)
+    forget_gauges(directory, "fe-0")
+    seen = samples(Exposition(directory).text())
+    assert "coordinator_inflight{slot=fe-0}" not in seen
+    assert seen["coordinator_inflight{slot=fe-1}"] == 1
+
+
+def test_a_restarted_process_begins_with_fresh_gauges(tmp_path: Path) -> None:
+    exposition = Exposition(tmp_path)
+    first = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
+    first.inflight(5)
+    assert samples(exposition.text())["coordinator_inflight{slot=fe-0}"] == 5
+    first.close()
+    second = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
+    second.inflight(1)
+    assert samples(exposition.text())["coordinator_inflight{slot=fe-0}"] == 1
+    second.close()
+
+
+def test_two_living_processes_cannot_share_a_slot(tmp_path: Path) -> None:
+    cells = SharedCells(tmp_path, "fe-0")
+    assert not slot_is_free(tmp_path, "fe-0")
+    with pytest.raises(SlotBusy, match="another process is running as fe-0"):
+        SharedCells(tmp_path, "fe-0")
+    cells.close()
+    assert slot_is_free(tmp_path, "fe-0")
+    SharedCells(tmp_path, "fe-0").close()
+
+
+def test_a_supervisor_clears_what_is_left_but_not_the_living(tmp_path: Path) -> None:
+    dead, living = (Recorder(SharedCells(tmp_path, slot), slot) for slot in ("fe-0", "fe-1"))
+    for recorder in (dead, living):
+        recorder.request("claim_item", "ok", "fast", 0.1)
+    dead.close()
+    clear_free_slots(tmp_path)
+    seen = samples(Exposition(tmp_path).text())
+    assert seen["coordinator_requests_total{outcome=ok,tool=claim_item}"] == 1
+    assert "coordinator_slot_requests_total{slot=fe-0}" not in seen
+    assert not list(tmp_path.glob("*fe-0*"))
+    living.close()
+
+
+def test_files_grow_and_cells_from_before_stay_right(tmp_path: Path) -> None:
+    wide = Metric("coordinator_wide_total", "counter", "things", "x" * 500, (Label("name", limit=1000),))
+    cells = SharedCells(tmp_path, "fe-0")
+    family = Family(wide, cells.number)
+    early = family("early")
+    for number in range(500):
+        family(f"n{number}").inc(number)
+    early.inc(7)
+    seen = samples(Exposition(tmp_path).text())
+    assert seen["coordinator_wide_total{name=early}"] == 7
+    assert [seen[f"coordinator_wide_total{{name=n{number}}}"] for number in range(500)] == list(range(500))
+    cells.close()
+    assert next(tmp_path.glob("*.db")).stat().st_size > 1 << 16
+
+
+def test_changes_from_many_threads_all_count(tmp_path: Path) -> None:
+    cells = SharedCells(tmp_path, "w-0")
+    cell = cells.number(REQUESTS, {"tool": "a", "outcome": "ok"})
+
+    def change() -> None:
+        for _ in range(50_000):
+            cell.inc()
+
+    threads = [threading.Thread(target=change) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert cell.get() == 200_000
+    cells.close()
+
+
+def test_a_full_disk_costs_numbers_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = SharedCells(tmp_path, "fe-0")
+    kept = cells.number(REQUESTS, {"tool": "kept", "outcome": "ok"})
+
+    def no_space(self: object, *rest: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("coordinator.metrics.cells._File._grow", no_space)
+    for number in range(1000):
+        cells.number(REQUESTS, {"tool": f"t{number}", "outcome": "ok"}).inc()
+    kept.inc()
+    seen = samples(Exposition(tmp_path).text())
+    assert seen["coordinator_requests_total{outcome=ok,tool=kept}"] == 1
+    assert len(seen) < 1000
+    cells.close()
+
+
+def test_the_text_is_that_of_the_library(tmp_path: Path) -> None:
+    """Same files, read by prometheus-client's own collector."""
+    recorders = [Recorder(SharedCells(tmp_path, slot), slot) for slot in ("fe-0", "fe-1", "w-0")]
+    for number, recorder in enumerate(recorders):
+        recorder.start_frontend(["claim_item", "get_context"], ["items/claim"])
+        recorder.build("1.0")
+        recorder.inflight(number)
+        for outcome in ("ok", "conflict"):
+            recorder.request("claim_item", outcome, "sdk", 0.004 * number)
+            recorder.script("items/claim", 10.0**-number, "ok")
+        recorder.loop_lag("frontend", 7)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(tmp_path))
+    assert samples(Exposition(tmp_path).text()) == samples(generate_latest(registry))
+    for recorder in recorders:
+        recorder.close()
+
+
+def test_label_values_are_bounded(tmp_path: Path) -> None:
+    cells = SharedCells(tmp_path, "fe-0")
+    recorder = Recorder(cells, "fe-0")
+    recorder.start_frontend(["claim_item"], ["items/claim"])
+    for number in range(10_000):
+        recorder.request(f"made-up-{number}", f"outcome-{number}", f"transport-{number}", 0.1)
+        recorder.script(f"made-up-{number}", 0.1, "ok")
+    seen = samples(Exposition(tmp_path).text())
+    assert seen["coordinator_requests_total{outcome=other,tool=other}"] == 10_000
+    assert len(seen) < 200
+    cells.close()
+
+
+def test_quotes_and_line_breaks_in_labels_are_escaped(tmp_path: Path) -> None:
+    recorder = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
+    recorder.build('1.0 "beta"\\\n')
+    assert 'version="1.0 \\"beta\\"\\\\\\n"' in Exposition(tmp_path).text().decode()
+    recorder.close()
+
+
+def test_series_of_a_whole_host_stay_under_five_thousand(tmp_path: Path) -> None:
+    """Every combination that 40 tools and 25 scripts can make, on 8 front-ends and 8 workers."""
+    recorders = [Recorder(SharedCells(tmp_path, slot), slot) for slot in [f"{p}-{n}" for p in "fw" for n in range(8)]]
+    tools, scripts = [f"tool_{n}" for n in range(40)], [f"room/script_{n}" for n in range(25)]
+    for recorder in recorders:
+        recorder.start_frontend(tools, scripts)
+        recorder.process()
+        for tool in tools:
+            for transport in ("fast", "sdk"):
+                recorder.request(tool, "ok", transport, 0.1)
+        for script in scripts:
+            for outcome in ("ok", "refused", "error"):
+                recorder.script(script, 0.1, outcome)
+    assert len(samples(Exposition(tmp_path).text())) < 5000
+    for recorder in recorders:
+        recorder.close()
+
+
+def test_memory_cells_hold_the_same_numbers() -> None:
+    cells = MemoryCells()
+    recorder = Recorder(cells)
+    recorder.request("claim_item", "ok", "stdio", 0.3)
+    recorder.request("claim_item", "ok", "stdio", 7.0)
+    assert cells.number(REQUESTS, {"tool": "claim_item", "outcome": "ok"}).get() == 2
+
+
+@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
+def test_the_catalogue_keeps_the_naming_rules(metric: Metric) -> None:
+    assert metric.name.startswith("coordinator_")
+    assert metric.name.endswith("_total") == (metric.kind == "counter")
+    if metric.unit in ("seconds", "bytes"):
+        assert metric.name.removesuffix("_total").endswith("_" + metric.unit)
+    assert bool(metric.buckets) == (metric.kind == "histogram")
+    assert list(metric.buckets) == sorted(metric.buckets)
+    assert metric.meaning.endswith(".")
+    assert all(bool(label.values) != bool(label.limit) for label in metric.labels)
+    json.dumps(metric.meaning)

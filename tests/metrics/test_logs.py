@@ -1,0 +1,118 @@
+"""Logs are structured, carry the request id, and never hold a secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from coordinator.metrics import logs
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Logging as it was before, so that tests do not see each other's set-up."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    logging.captureWarnings(False)
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_json_lines_carry_context_and_request_id() -> None:
+    out = io.StringIO()
+    logs.configure("info", "json", stream=out, context={"slot": "fe-0"})
+    with logs.request_context("r-1"):
+        structlog.get_logger("coordinator.x").info("claimed", item="i-1", count=3)
+    structlog.get_logger("coordinator.x").debug("not written")
+    (line,) = lines(out)
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "claimed",
+        "item": "i-1",
+        "count": 3,
+        "slot": "fe-0",
+        "request_id": "r-1",
+        "level": "info",
+        "logger": "coordinator.x",
+    }
+
+
+def test_what_libraries_log_takes_the_same_way() -> None:
+    out = io.StringIO()
+    logs.configure("info", "json", stream=out, context={"slot": "w-0"})
+    logging.getLogger("rq.worker").warning("job %s failed", "j-1", extra={"arguments": ["private"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old API", stacklevel=1)
+    first, second = lines(out)
+    assert (first["event"], first["slot"], first["level"]) == ("job j-1 failed", "w-0", "warning")
+    assert "arguments" not in first
+    assert "old API" in second["event"]
+
+
+SECRETS: dict[str, dict[str, Any]] = {
+    "by key": {"actor": {"proof": "SECRET-1"}},
+    "by part of a key": {"redis_password": "SECRET-1", "Authorization": "SECRET-1"},
+    "in a list": {"calls": [{"token": "SECRET-1"}]},
+    "in a URL": {"url": "redis://user:SECRET-1@host:6379/0"},
+    "in a URL without user": {"url": "unix://:SECRET-1@/tmp/x.sock"},
+    "in a query": {"url": "https://host/x?a=1&token=SECRET-1&b=2"},
+    "in a header": {"header": "Bearer SECRET-1"},
+    "in an object's text": {"error": ValueError("cannot reach redis://:SECRET-1@host")},
+}
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+@pytest.mark.parametrize("case", SECRETS)
+def test_secrets_are_hidden(form: Any, case: str) -> None:
+    out = io.StringIO()
+    logs.configure("info", form, stream=out)
+    structlog.get_logger("x").info("told", **SECRETS[case], harmless="shown")
+    assert "SECRET-1" not in out.getvalue()
+    assert logs.HIDDEN in out.getvalue()
+    assert "shown" in out.getvalue()
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_secrets_in_tracebacks_and_local_variables_are_hidden(form: Any) -> None:
+    out = io.StringIO()
+    logs.configure("info", form, stream=out)
+    url = "redis://:SECRET-1@host"
+    try:
+        raise ConnectionError(f"no answer from {url}")
+    except ConnectionError:
+        structlog.get_logger("x").exception("lost the store")
+        logging.getLogger("y").exception("lost it too")
+    text = out.getvalue()
+    assert text.count("ConnectionError") >= 2
+    assert "SECRET-1" not in text
+
+
+def test_the_form_follows_the_terminal() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    logs.configure("info", "auto", stream=out)
+    structlog.get_logger("x").info("hello")
+    assert "hello" in out.getvalue()
+    assert not out.getvalue().startswith("{")
+    out = Terminal()
+    piped = io.StringIO()
+    logs.configure("info", "auto", stream=piped)
+    structlog.get_logger("x").info("hello")
+    assert lines(piped)[0]["event"] == "hello"
