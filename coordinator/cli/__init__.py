@@ -13,11 +13,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnknownCommandError
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.settings import SettingsError
+from coordinator.settings.problems import unknown
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": (
@@ -111,6 +112,10 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; failures are told on stderr."""
     try:
         result = app(list(arguments))
+    except UnknownCommandError as error:
+        # Its own words would import every command.
+        names = [name for name in error.app or app if not name.startswith("-")]
+        return _fail(unknown("command", (error.unused_tokens or ["?"])[0], names), Exit.USAGE)
     except CycloptsError as error:
         return _fail(str(error), Exit.USAGE)
     except SettingsError as error:

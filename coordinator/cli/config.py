@@ -26,12 +26,13 @@ def show(
     ] = "auto",
 ) -> int:
     """Prints each setting, its value in force and where that came from."""
-    if format == "auto":
-        format = "table" if sys.stdout.isatty() else "plain"
+    shape = format
+    if shape == "auto":
+        shape = "table" if sys.stdout.isatty() else "plain"
     rows = [(field, _value(loaded.settings, field), loaded.sources[field.name]) for field in fields_of(Settings)]
-    if format == "table":
+    if shape == "table":
         _print_table(rows)
-    elif format == "json":
+    elif shape == "json":
         print(_json(loaded, rows))
     else:
         for field, value, source in rows:

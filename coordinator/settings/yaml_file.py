@@ -7,11 +7,13 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from coordinator.settings.problems import SettingsError
 
 Lines = dict[tuple[str | int, ...], int]
+
+_KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
@@ -51,6 +53,9 @@ def _collect(path: Path, node: Node, at: tuple[str | int, ...], lines: Lines, ab
     above.append(node)
     if isinstance(node, MappingNode):
         for key, value in node.value:
+            if key.tag not in _KEY_TAGS:
+                what = repr(key.value) if isinstance(key, ScalarNode) else "a list or mapping"
+                raise SettingsError([f"{path}:{key.start_mark.line + 1}: keys must be text, not {what}"])
             lines[(*at, key.value)] = key.start_mark.line + 1
             _collect(path, value, (*at, key.value), lines, above)
     elif isinstance(node, SequenceNode):

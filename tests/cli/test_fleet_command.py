@@ -1,0 +1,190 @@
+"""The frame of the ``fleet`` command: help, exit codes, errors without stack traces."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+from cyclopts import App, Parameter
+
+from coordinator import __version__, cli
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings.fields import fields_of
+
+
+def fleet(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command as a user does, without FLEET_* of the surroundings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEET_")}
+    return subprocess.run(
+        [sys.executable, "-m", "coordinator", *arguments],
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def test_help_lists_every_command_with_its_first_line() -> None:
+    done = fleet("--help", COLUMNS="200")
+    assert done.returncode == Exit.OK
+    for name, (_, text) in cli.COMMANDS.items():
+        assert f"{name} " in done.stdout
+        assert text.split("\n")[0] in done.stdout
+    assert "config " in done.stdout
+
+
+def test_version() -> None:
+    assert fleet("--version").stdout.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], "unknown command 'nonsense'; known: config, demo, "),
+        (["work"], "unknown command 'work'; did you mean 'worker'?"),
+        (["config", "shw"], "unknown command 'shw'; did you mean 'show'?"),
+        (["config", "show", "--prot", "1"], "Unknown option: --prot"),
+        (["config", "show", "--port"], "--port"),
+        (["config", "show", "--format", "xml"], "--format"),
+        (["config", "show", "surplus"], "surplus"),
+        (["config", "show", "--port", "x"], "flag --port: port must be an integer from 0 to 65535, not 'x'"),
+        (["config", "show", "--config", "/nowhere/fleet.yaml"], "cannot read the config file /nowhere/fleet.yaml"),
+    ],
+)
+@pytest.mark.usefixtures("no_settings_around")
+def test_wrong_usage_is_one_message_and_exit_code_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == Exit.USAGE
+    told = capsys.readouterr()
+    assert told.err.startswith("fleet: ")
+    assert told.err.count("\n") == 1
+    assert words in told.err
+    assert told.out == ""
+
+
+def test_the_process_exits_with_the_code_and_shows_no_stack_trace() -> None:
+    done = fleet("config", "show", FLEET_PORT="x")
+    assert done.returncode == Exit.USAGE
+    assert done.stderr == "fleet: environment FLEET_PORT: port must be an integer from 0 to 65535, not 'x'\n"
+    assert done.stdout == ""
+
+
+def test_a_reader_that_goes_away_is_no_failure() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "coordinator", "config", "example"], stdout=write, stderr=subprocess.PIPE, timeout=30
+        )
+    finally:
+        os.close(write)
+    assert done.returncode == Exit.OK
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_every_command_can_be_loaded_and_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module, _, attribute = cli.COMMANDS[command][0].partition(":")
+    assert callable(getattr(importlib.import_module(module), attribute))
+    assert cli.run([command, "--help"]) == Exit.OK
+    assert " ".join(cli.COMMANDS[command][1].split())[:40] in " ".join(capsys.readouterr().out.split())
+
+
+# --- how a command ends -----------------------------------------------------------------------
+
+
+def failing(error: BaseException) -> Callable[[], int]:
+    def command() -> int:
+        raise error
+
+    return command
+
+
+@pytest.fixture
+def run_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], int]:
+    """Runs a command of the test's own through the real ``run``."""
+
+    def run(command: Callable[..., Any]) -> int:
+        app = App(name="fleet", result_action="return_value", exit_on_error=False, print_error=False)
+        app.default(command)
+        monkeypatch.setattr(cli, "app", app)
+        return cli.run([])
+
+    return run
+
+
+def test_a_failed_command_tells_its_sentence_and_code(
+    run_with: Callable[[Callable[..., Any]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_with(failing(CommandFailed("Port 1 is taken.", Exit.PORT_BUSY))) == 3
+    assert capsys.readouterr().err == "fleet: Port 1 is taken.\n"
+    assert run_with(failing(CommandFailed("It did not work."))) == Exit.FAILED
+
+
+def test_a_defect_shows_no_stack_trace_unless_asked(
+    run_with: Callable[[Callable[..., Any]], int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run_with(failing(KeyError("lost"))) == Exit.FAILED
+    told = capsys.readouterr().err
+    assert "a defect of fleet: KeyError: 'lost'" in told
+    assert "Traceback" not in told
+    monkeypatch.setenv("FLEET_LOG_LEVEL", "debug")
+    assert run_with(failing(KeyError("lost"))) == Exit.FAILED
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("returned", "code"), [(0, 0), (3, 3), (None, 0), (Exit.DATA_DIR, 4)])
+def test_what_a_command_returns_is_the_exit_code(
+    run_with: Callable[[Callable[..., Any]], int], returned: object, code: int
+) -> None:
+    assert run_with(lambda: returned) == code
+
+
+# --- flags of settings ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("FLEET_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("no_settings_around")
+def test_a_command_gets_settings_beside_its_own_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[LoadedSettings, str, bool]] = []
+
+    @with_settings(without=["port"])
+    def command(loaded: LoadedSettings, name: str, *, burst: Annotated[bool, Parameter(negative="")] = False) -> int:
+        """Does it."""
+        seen.append((loaded, name, burst))
+        return 5
+
+    app = App(name="x", result_action="return_value", exit_on_error=False, print_error=False)
+    app.default(command)
+    monkeypatch.setenv("FLEET_FRONTENDS", "4")
+    assert app(["ann", "--burst", "--workers", "3", "--toolsets", "items,flows"]) == 5
+    ((loaded, name, burst),) = seen
+    assert (name, burst) == ("ann", True)
+    assert (loaded.settings.workers, loaded.settings.frontends) == (3, 4)
+    assert loaded.settings.toolsets == ("items", "flows")
+    assert loaded.sources["workers"] == "flag --workers"
+    with pytest.raises(Exception, match="Unknown option: --port"):
+        app(["ann", "--port", "1"])
+
+
+def test_every_setting_has_a_flag_that_states_its_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["config", "show", "--help"]) == Exit.OK
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for field in fields_of(Settings):
+        assert f"{field.flag} " in shown
+        assert f"env: {field.environment}]" in shown
