@@ -1,0 +1,66 @@
+"""The file-size check itself: it must fail when it should."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def file_sizes() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("file_sizes", Path(__file__).with_name("file_sizes.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RULES: dict[str, Any] = {"python-lines": 10, "lua-lines": 5, "python-median": 8}
+
+
+def write(root: Path, name: str, lines: int) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x\n" * lines)
+
+
+@pytest.mark.parametrize(
+    ("files", "exceptions", "expected"),
+    [
+        ({"coordinator/a.py": 8, "workers/b.py": 2, "coordinator/c.lua": 5}, {}, []),
+        ({"coordinator/a.py": 1, "tests/t.py": 11}, {}, ["tests/t.py: 11 lines, allowed are 10"]),
+        ({"coordinator/a.lua": 6}, {}, ["coordinator/a.lua: 6 lines, allowed are 5"]),
+        ({"coordinator/a.lua": 6}, {"coordinator/a.lua": {"lines": 6}}, []),
+        (
+            {"coordinator/a.lua": 7},
+            {"coordinator/a.lua": {"lines": 6}},
+            ["coordinator/a.lua: 7 lines, allowed are 6"],
+        ),
+        (
+            {"coordinator/a.lua": 4},
+            {"coordinator/a.lua": {"lines": 6}},
+            ["coordinator/a.lua: its exception in pyproject.toml is not needed"],
+        ),
+        ({"coordinator/a.py": 9}, {}, ["the median Python file has 9 lines, allowed are 8"]),
+        ({"tests/node/node_modules/x.py": 99, "elsewhere/y.py": 99}, {}, []),
+    ],
+)
+def test_problems_are_found(
+    tmp_path: Path, file_sizes: ModuleType, files: dict[str, int], exceptions: dict[str, Any], expected: list[str]
+) -> None:
+    for name, lines in files.items():
+        write(tmp_path, name, lines)
+    problems, _ = file_sizes.check(tmp_path, RULES | {"exceptions": exceptions})
+    assert problems == expected
+
+
+def test_the_summary_has_count_median_and_largest(tmp_path: Path, file_sizes: ModuleType) -> None:
+    for number, lines in enumerate((2, 4, 9)):
+        write(tmp_path, f"coordinator/f{number}.py", lines)
+    _, summary = file_sizes.check(tmp_path, RULES)
+    assert summary == "3 Python files of the product, median 4 lines, largest 9"

@@ -1,0 +1,71 @@
+"""The one-way import rule is really enforced: a wrong import breaks a contract.
+
+Runs the real contracts over a copy of the tree with one wrong import put in.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
+    program = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return subprocess.run(
+        [sys.executable, "-c", program, "--no-cache"],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree), "NO_COLOR": "1", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("coordinator", "workers"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_tree_keeps_the_rules(tree: Path) -> None:
+    done = lint_imports(tree)
+    assert done.returncode == 0, done.stdout
+
+
+WRONG = {
+    "coordinator/store/wrong_a.py": "coordinator.transport",
+    "coordinator/settings/wrong_b.py": "coordinator.store",
+    "coordinator/metrics/wrong_c.py": "coordinator.settings",
+    "coordinator/errors.py": "coordinator.metrics",
+    "workers/wrong_d.py": "coordinator.transport",
+    "coordinator/toolsets/wrong_e.py": "workers",
+    "coordinator/toolsets/wrong_f.py": "coordinator.toolsets.items",
+}
+
+
+def test_wrong_imports_are_found(tree: Path) -> None:
+    for module, imported in WRONG.items():
+        with (tree / module).open("a", encoding="utf-8") as file:
+            file.write(f"\nimport {imported}\n")
+    done = lint_imports(tree)
+    assert done.returncode != 0
+    assert "3 broken" in done.stdout
+    for module, imported in WRONG.items():
+        importer = module.removesuffix(".py").replace("/", ".")
+        assert f"{importer} -> {imported}" in done.stdout
+
+
+def test_a_new_room_must_be_given_its_layer(tree: Path) -> None:
+    (tree / "coordinator" / "newroom.py").touch()
+    done = lint_imports(tree)
+    assert done.returncode != 0
+    assert "newroom" in done.stdout

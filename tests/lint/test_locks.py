@@ -1,0 +1,68 @@
+"""The two lock files: pinned by hash, agreeing with each other and with pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNTIME = ROOT / "requirements.lock"
+TESTS = ROOT / "tests" / "requirements.lock"
+
+
+def entries(path: Path) -> dict[str, tuple[Requirement, int]]:
+    """Distribution name -> (requirement, number of hashes)."""
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    found: dict[str, tuple[Requirement, int]] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        body, *hashes = re.split(r"\s+--hash=sha256:", line)
+        requirement = Requirement(body)
+        name = canonicalize_name(requirement.name)
+        assert name not in found, f"{name} is locked twice"
+        assert all(re.fullmatch(r"[0-9a-f]{64}", one.strip()) for one in hashes)
+        found[name] = (requirement, len(hashes))
+    return found
+
+
+@pytest.mark.parametrize("path", [RUNTIME, TESTS], ids=["runtime", "tests"])
+def test_every_line_is_an_exact_version_with_hashes_and_no_address(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert "://" not in text
+    assert not re.search(r"^\s*(--(?!hash)|-[a-z])", text, re.MULTILINE), "options do not belong in a lock"
+    locked = entries(path)
+    assert len(locked) > 20
+    for name, (requirement, hashes) in locked.items():
+        assert [one.operator for one in requirement.specifier] == ["=="], name
+        assert hashes >= 1, name
+
+
+def test_the_locks_agree() -> None:
+    runtime, tests = entries(RUNTIME), entries(TESTS)
+    assert set(runtime) <= set(tests)
+    differing = {name for name in runtime if runtime[name] != tests[name]}
+    assert not differing
+
+
+def test_the_locks_hold_what_the_project_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["dependency-groups"]
+    development = [one for one in groups["dev"] if isinstance(one, str)]
+    asked = {RUNTIME: project["project"]["dependencies"] + groups["build"], TESTS: development}
+    for path, requirements in asked.items():
+        locked = entries(path)
+        for requirement in map(Requirement, requirements):
+            found, _ = locked[canonicalize_name(requirement.name)]
+            version = next(iter(found.specifier)).version
+            assert requirement.specifier.contains(version), f"{path.name}: {found} does not fit {requirement}"
+
+
+def test_what_builds_the_project_is_what_is_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (backend,) = map(Requirement, project["build-system"]["requires"])
+    found, _ = entries(RUNTIME)[backend.name]
+    assert backend.specifier.contains(next(iter(found.specifier)).version)
