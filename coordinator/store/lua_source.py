@@ -12,7 +12,8 @@ A script begins with a contract header::
 
 followed by the body. ``-- @include name`` takes ``lua/include/name.lua`` of the script's own
 package, else that of ``coordinator.store``; a file is taken once, where it is first asked for.
-``-- @include keys`` is made from the key families (``keys.py``). Declared arguments arrive as locals
+``-- @include keys`` is made from the key families (``keys.py``). Included functions that the script does
+not use are left out (``lua_prune.py``). Declared arguments arrive as locals
 of the same names. Text after the names of ``args`` explains them.
 """
 
@@ -22,7 +23,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.store import keys
+from coordinator.store import keys, lua_prune
 from coordinator.store.errors import ScriptError
 
 _INCLUDE = re.compile(r"\s*--\s*@include\b\s*(.*?)\s*")
@@ -92,6 +93,7 @@ class _Flattener:
             self._add(line, f"{self._path.name}:args")
         body = text.splitlines()[first_line:]
         self._take(body, self._path.name, first_line, (self._path.name,))
+        self._prune()
         self._put_key_names()
         return Source(header, "\n".join(self._lines) + "\n", tuple(self._origins), tuple(self._includes))
 
@@ -135,6 +137,14 @@ class _Flattener:
         self._includes.append(name)
         lines = _read_text(found[0], f"{where}: cannot read {found[0]}").splitlines()
         self._take(lines, file, 0, (*stack, file))
+
+    def _prune(self) -> None:
+        """Leaves out what the includes offer and this script does not use."""
+        kept = lua_prune.kept(self._lines, [origin.startswith("include/") for origin in self._origins])
+        if self._keys_at is not None:
+            self._keys_at = sum(at < self._keys_at for at in kept)
+        self._lines = [self._lines[at] for at in kept]
+        self._origins = [self._origins[at] for at in kept]
 
     def _put_key_names(self) -> None:
         """Puts the made include into its place, once it is known which key names are used."""

