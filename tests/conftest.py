@@ -1,0 +1,87 @@
+"""Fixtures for every room: a real server, a store on it, a project of one's own, and no leftovers.
+
+    redis_url   URL of the session's server
+    store       an open Store, new for each test
+    project     a project name of the test's own; afterwards its keys are checked and deleted
+    store_kind  which server and protocol the above use
+
+Tests marked ``every_store`` run on each of the servers and protocols that the product supports.
+Async tests are marked ``anyio``. Where a test needs a server that it may stop or break, it starts
+its own with ``EmbeddedServer(tmp_path)``.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from coordinator.store import Store
+from coordinator.store.address import parse
+from tests.support import leaks
+from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "every_store: runs on every supported server and protocol")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store_kind" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_store"):
+        metafunc.parametrize("store_kind", KINDS, ids=str, scope="session")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": False}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fails the session if a process that it started still runs at its end."""
+    session = uuid.uuid4().hex
+    os.environ[leaks.SESSION_VARIABLE] = session
+    yield
+    left = leaks.leftover_processes(session, tmp_path_factory.getbasetemp())
+    leaks.end(left)
+    assert not left, f"processes left behind: {left}"
+
+
+@pytest.fixture(scope="session")
+def servers(no_process_left: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    servers = Servers(lambda server: tmp_path_factory.mktemp(server))
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="session")
+def store_kind() -> Kind:
+    return DEFAULT_KIND
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: Servers, store_kind: Kind) -> str:
+    return servers.url(store_kind.server)
+
+
+@pytest.fixture
+async def store(redis_url: str, store_kind: Kind) -> AsyncIterator[Store]:
+    # The deadline leaves room for a machine that runs other things too; tests of deadlines set their own.
+    store = Store(redis_url, timeout_ms=5000, protocol=store_kind.protocol)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def project(redis_url: str) -> Iterator[str]:
+    name = f"t{uuid.uuid4().hex[:12]}"
+    yield name
+    with redis.Redis(**parse(redis_url).client_options()) as client:
+        complaints = leaks.leaked_keys(client, name)
+        leaks.delete_keys(client, name)
+    assert not complaints, "keys left behind:\n" + "\n".join(complaints)

@@ -1,0 +1,61 @@
+"""The servers that the store's tests run against, started when first asked for and shared by a session."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from coordinator.store import server_binary
+from coordinator.store.embedded import EmbeddedServer
+
+DEBIAN_REDIS = Path("/usr/bin/redis-server")
+
+
+class Kind(NamedTuple):
+    """One server and the protocol spoken with it."""
+
+    server: str
+    """``valkey``: the packaged one. ``redis7``: the distribution's."""
+    protocol: int
+
+    def __str__(self) -> str:
+        return f"{self.server}-resp{self.protocol}"
+
+
+DEFAULT_KIND = Kind("valkey", 3)
+KINDS = (DEFAULT_KIND, Kind("valkey", 2), Kind("redis7", 3), Kind("redis7", 2))
+
+
+def binary_for(server: str) -> server_binary.Binary:
+    """The binary of a kind of server; skips the test, saying why, where it is not installed."""
+    if server == "valkey":
+        return server_binary.find()
+    if not DEBIAN_REDIS.exists() or shutil.which(str(DEBIAN_REDIS)) is None:
+        pytest.skip(f"no {DEBIAN_REDIS} here; the package redis-server brings it")
+    return server_binary.probe(DEBIAN_REDIS)
+
+
+class Servers:
+    """At most one running server per kind."""
+
+    def __init__(self, make_directory: Callable[[str], Path]) -> None:
+        self._make_directory = make_directory
+        self._running: dict[str, EmbeddedServer] = {}
+
+    def url(self, server: str) -> str:
+        """The URL of the kind's server; starts it if need be, and again if a test made it end."""
+        running = self._running.get(server)
+        if running is None:
+            running = EmbeddedServer(self._make_directory(server), fsync="everysec", binary=binary_for(server))
+            self._running[server] = running
+        return running.start()
+
+    def stop(self) -> None:
+        """Ends them all."""
+        for running in self._running.values():
+            running.stop()
+        self._running.clear()
