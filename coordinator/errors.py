@@ -1,0 +1,139 @@
+"""The one catalogue of error codes, and the exception that carries one to a caller.
+
+Every failure a tool reports has the shape of seed 004's ToolError:
+``{"error": {kind, code, message, retryAfterMs?, contendedItemId?}}``. A code has exactly
+one kind, so a caller that knows the code knows whether to retry; both are looked up here
+and nowhere else. The top-level module of the package, so that every layer may raise it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal["transient", "permanent", "shedding"]
+
+
+class ErrorCode(NamedTuple):
+    """One row of the catalogue."""
+
+    kind: Kind
+    meaning: str
+    advice: str
+
+
+CATALOGUE: dict[str, ErrorCode] = {
+    "VALIDATION_ERROR": ErrorCode(
+        "permanent",
+        "an argument is missing, of the wrong type or outside what is allowed",
+        "correct the field that the message names",
+    ),
+    "RESOURCE_NOT_FOUND": ErrorCode(
+        "permanent",
+        "no such item, note or dependency in this project",
+        "check the id and the project; the item may have been deleted",
+    ),
+    "rejected_by_policy": ErrorCode(
+        "permanent",
+        "the degraded-mode policy does not trust this actor",
+        "present a proof that verifies",
+    ),
+    "not_claim_holder": ErrorCode(
+        "permanent",
+        "another agent holds a live claim on the item",
+        "take another item, or wait until the claim expires",
+    ),
+    "stale_fence": ErrorCode(
+        "permanent",
+        "the fence token shown is older than the item's present claim",
+        "stop work on the item: your claim was lost",
+    ),
+    "request_id_reused": ErrorCode(
+        "permanent",
+        "the requestId was used before with other arguments",
+        "generate a fresh requestId for each logical operation",
+    ),
+    "already_claimed": ErrorCode(
+        "transient",
+        "another agent holds a live claim on the item",
+        "pick another item, or retry after retryAfterMs",
+    ),
+    "conflict": ErrorCode(
+        "transient",
+        "what the call had read was changed by another caller before it could write",
+        "retry with backoff",
+    ),
+    "store_unavailable": ErrorCode(
+        "shedding",
+        "the store does not answer, so nothing can be said about the outcome",
+        "retry with the same requestId after retryAfterMs",
+    ),
+    "store_full": ErrorCode(
+        "shedding",
+        "the store has reached its memory limit and takes no writes; reads still work",
+        "retry after retryAfterMs; an operator has to add memory or delete data",
+    ),
+    "over_capacity": ErrorCode(
+        "shedding",
+        "this front-end has too much work in flight",
+        "retry after retryAfterMs",
+    ),
+    "draining": ErrorCode(
+        "shedding",
+        "this front-end is shutting down",
+        "retry at once: another process answers",
+    ),
+    "deadline_exceeded": ErrorCode(
+        "transient",
+        "the call took longer than the request deadline; it may or may not have taken effect",
+        "retry with the same requestId",
+    ),
+    "INTERNAL_ERROR": ErrorCode(
+        "permanent",
+        "a defect of the coordinator; the log has the details under the request id",
+        "report it with the request id",
+    ),
+}
+
+
+class ToolFailure(Exception):
+    """A failure that the caller is told about.
+
+    Args:
+        code: a key of ``CATALOGUE``.
+        message: a sentence for the caller; names the field and what is allowed where
+            arguments are at fault. Never holds secrets.
+        retry_after_ms: when to come back, in milliseconds.
+        contended_item_id: the item that was fought over, as a dashed UUID.
+        data: further members of the error result, beside ``error``.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        retry_after_ms: int | None = None,
+        contended_item_id: str | None = None,
+        data: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.kind: Kind = CATALOGUE[code].kind
+        self.message = message
+        self.retry_after_ms = retry_after_ms
+        self.contended_item_id = contended_item_id
+        self.data = data
+
+    def body(self) -> dict[str, Any]:
+        """The structured content of the error result (seed 004, ToolError)."""
+        error: dict[str, Any] = {"kind": self.kind, "code": self.code, "message": self.message}
+        if self.retry_after_ms is not None:
+            error["retryAfterMs"] = self.retry_after_ms
+        if self.contended_item_id is not None:
+            error["contendedItemId"] = self.contended_item_id
+        return {"error": error, **(self.data or {})}
+
+
+def invalid(field: str, problem: str) -> ToolFailure:
+    """A VALIDATION_ERROR for one field: ``invalid("limit", "must be 1 to 20")``."""
+    return ToolFailure("VALIDATION_ERROR", f"{field}: {problem}")

@@ -1,0 +1,24 @@
+-- @include keys
+-- Idempotency inside the script that has the effect. A record is `fingerprint .. state .. reply`:
+-- 16 hex digits over tool and arguments, one letter (D done, P partial: a long call that goes on in
+-- slices), then the packed reply. The record and the effect are written in one script, so a front-end
+-- killed in between costs nothing: the retry finds the record from any other process.
+
+-- The stored reply of `request` ('' = caller gave none), and the state letter; or an error reply in `refused`.
+local function recall(request, fingerprint)
+  if request == '' then return nil end
+  local record = redis.call('GET', K_REQUEST .. request)
+  if not record then return nil end
+  if string.sub(record, 1, 16) ~= fingerprint then
+    return nil, nil, redis.error_reply('FLEET REQUEST_ID_REUSED')
+  end
+  return string.sub(record, 18), string.sub(record, 17, 17)
+end
+
+-- Keeps `reply` for `keep_ms` and hands it back, so that a script can end with `return remember(...)`.
+local function remember(request, fingerprint, state, reply, keep_ms)
+  if request ~= '' then
+    redis.call('SET', K_REQUEST .. request, fingerprint .. state .. reply, 'PX', keep_ms)
+  end
+  return reply
+end

@@ -1,0 +1,88 @@
+"""Who acts: the actor claim of a call, its verification, and what resolves one into the other.
+
+Shared by every room whose tools take an ``actor`` (seed 004, Actor Attribution). The
+resolver lives above the rooms, in ``coordinator.identity``; handlers get it with their services.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Protocol
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from coordinator.errors import invalid
+
+KINDS = ("orchestrator", "subagent", "user", "external")
+MAX_ID = 500
+MAX_PROOF = 10_000
+
+
+class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """An actor claim as a caller makes it."""
+
+    id: Annotated[str, Meta(description="Identifier of the actor: 1 to 500 characters.")] = ""
+    kind: Annotated[str, Meta(description="What the actor is.", extra_json_schema={"enum": list(KINDS)})] = ""
+    parent: Annotated[str | None, Meta(description="Id of the dispatching agent: the delegation chain.")] = None
+    proof: Annotated[str | None, Meta(description="Credential, for example a JWT. Never echoed back.")] = None
+
+
+class ActorEcho(msgspec.Struct, omit_defaults=True):
+    """An actor as results and records show it: never with its proof."""
+
+    id: str
+    kind: str
+    parent: str | UnsetType = UNSET
+
+
+class Verification(msgspec.Struct, omit_defaults=True):
+    """What became of an actor's proof (seed 004, VerificationStatus)."""
+
+    status: str
+    verifier: str
+    reason: str | UnsetType = UNSET
+    metadata: dict[str, str] | UnsetType = UNSET
+
+
+class Trusted(msgspec.Struct, frozen=True):
+    """An actor after verification and policy."""
+
+    id: str
+    """The identity that ownership and idempotency count on."""
+    echo: ActorEcho
+    verification: Verification
+
+
+class ActorResolver(Protocol):
+    """Verifies an actor and applies the degraded-mode policy."""
+
+    async def __call__(self, actor: Actor) -> Trusted:
+        """Returns the trusted identity.
+
+        Raises:
+            ToolFailure: ``rejected_by_policy``.
+        """
+        ...
+
+
+def checked(actor: Actor, field: str = "actor") -> Actor:
+    """The actor with its kind in lower case (seed 004, limits of the actor claim).
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming ``<field>.id`` and so on.
+    """
+    if not actor.id.strip() or len(actor.id) > MAX_ID:
+        raise invalid(f"{field}.id", "must be 1 to 500 characters, not blank")
+    kind = actor.kind.lower()
+    if kind not in KINDS:
+        raise invalid(f"{field}.kind", f"must be one of {', '.join(KINDS)}")
+    if actor.parent is not None and len(actor.parent) > MAX_ID:
+        raise invalid(f"{field}.parent", "must be at most 500 characters")
+    if actor.proof is not None and len(actor.proof) > MAX_PROOF:
+        raise invalid(f"{field}.proof", "must be at most 10000 characters")
+    return actor if kind == actor.kind else Actor(actor.id, kind, actor.parent, actor.proof)
+
+
+def echo(actor: Actor) -> ActorEcho:
+    """The actor without its proof."""
+    return ActorEcho(actor.id, actor.kind, UNSET if actor.parent is None else actor.parent)

@@ -1,0 +1,66 @@
+--[[
+purpose:   Applies trigger-based transitions one after the other, each with all that follows from it.
+guarantee: Each element is applied whole or not at all: ownership, fence, dependencies and gates are
+           checked in the step that changes the item, cascades included.
+args:      request fingerprint keep_ms events_max config labels transitions
+           labels = packed {trigger -> label}; transitions = packed
+           {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
+reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, notes}
+           applied: reason ''; cascades {id, title, from, to, applied, missing keys}; unblocked {id, title}
+           refused: in place of cascades, for dependencies {blocker, role, needed}, for gate missing
+           keys, for claim {expires, whether no actor was given}
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+--]]
+-- @include clock
+-- @include idempotency
+-- @include claims
+-- @include transition
+
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+
+local now = server_time()
+local run = {now = now, cap = events_max, config = config, labels = cmsgpack.unpack(labels)}
+sweep(now, events_max, SWEEP_BATCH)
+
+-- What the caller needs to render expected notes: {type, tags, traits, {key, filled} of each note}.
+local function schema_inputs(it)
+  local notes = {}
+  if config ~= '' then
+    local flat = redis.call('HGETALL', K_NOTES .. it.id)
+    for n = 1, #flat, 2 do notes[#notes + 1] = {flat[n], string.sub(flat[n + 1], 34, 34) == '1'} end
+  end
+  return {it.y or false, it.g or false, it.q or false, notes}
+end
+
+local function refuse(reason, it, detail)
+  return {it.id, reason, it.role, it.role, false, detail or {}, {}, title(it), schema_inputs(it)}
+end
+
+local function advance(id, trigger, actor, actor_json, verification, summary, fence)
+  local it = load(id)
+  if not it then return {id, absent(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
+  if live(it, now) and it.cb ~= actor then return refuse('claim', it, {tonumber(it.cx), actor == ''}) end
+  if fence > 0 and fence ~= tonumber(it.f or 0) then return refuse('stale_fence', it) end
+  local schema = schema_of(it, config)
+  local to, problem = target_role(it, trigger, schema)
+  if not to then return refuse(problem, it) end
+  local forward = it.role ~= BLOCKED and to ~= BLOCKED and to > it.role
+  if forward and it.nb then return refuse('dependencies', it, unsatisfied(it)) end
+  if trigger == 'start' or trigger == 'complete' then
+    local missing = missing_notes(it, schema, trigger == 'start' and role_name(it.role) or nil)
+    if #missing > 0 then return refuse('gate', it, missing) end
+  end
+  local from = it.role
+  local by = {id = actor, actor = actor_json, verification = verification, summary = summary}
+  local open = change_role(it, to, trigger, label_for(it, to, trigger, run.labels), run, by)
+  local cascades = {}
+  cascade(it, trigger, run, cascades, open)
+  return {it.id, '', from, to, it.lb or false, cascades, named(open), title(it), schema_inputs(it)}
+end
+
+local results = {}
+for n, element in ipairs(cmsgpack.unpack(transitions)) do results[n] = advance(unpack(element)) end
+return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

@@ -1,0 +1,57 @@
+--[[
+purpose:   Creates dependency edges, all or none.
+guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking edges (seed 004 rules,
+           over the whole batch), and every blocked item's readiness is right in the same step.
+args:      request fingerprint keep_ms events_max edges
+           edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}
+reply:     {failures {position, reason, item}, ids}; no failures when all were created
+errors:    REQUEST_ID_REUSED
+--]]
+-- @include clock
+-- @include idempotency
+-- @include levels
+-- @include events
+
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+
+local list = cmsgpack.unpack(edges)
+local failures, batch = {}, {}
+local try, keep = level_check()
+
+local function problem(from, to, code)
+  if from == to then return 'self', from end
+  for _, id in ipairs({from, to}) do
+    if not load(id) then return absent(id), id end
+  end
+  local key = code .. from .. to
+  if batch[key] or redis.call('HEXISTS', K_EDGES .. from, code .. to) == 1 then return 'duplicate', to end
+  batch[key] = true
+  if code == 'B' and not try(from, to) then return 'cycle', to end
+  if code == 'I' and not try(to, from) then return 'cycle', to end
+end
+
+for n, edge in ipairs(list) do
+  local reason, item = problem(edge[2], edge[3], edge[4])
+  if reason then failures[#failures + 1] = {n - 1, reason, item} end
+end
+
+if #failures == 0 then
+  keep()
+  for _, edge in ipairs(list) do
+    local id, from, to, code, mark = unpack(edge)
+    redis.call('HSET', K_EDGES .. from, code .. to, id .. mark)
+    redis.call('HSET', K_EDGES .. to, far_end(code) .. from, id .. mark)
+    redis.call('SET', K_DEPENDENCY .. id, code .. from .. to)
+    if code ~= 'R' then
+      local blocker, blocked = load(from), load(to)
+      if code == 'I' then blocker, blocked = blocked, blocker end
+      if not satisfies(blocker.role, threshold(id .. mark)) then add_blockers(blocked, 1) end
+    end
+    emit(events_max, 'link', from, 'o', to, 'c', code)
+  end
+end
+local ids = {}
+for n, edge in ipairs(list) do ids[n] = {edge[1], edge[2], edge[3]} end
+return remember(request, fingerprint, 'D', cmsgpack.pack({failures, ids}), keep_ms)

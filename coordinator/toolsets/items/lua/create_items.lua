@@ -1,0 +1,25 @@
+--[[
+purpose:   Creates items one by one, each on its own.
+guarantee: Each item appears whole (hash, texts, indexes) or not at all; its depth is right at the time
+           it appears. The caller sends bounded slices.
+args:      request fingerprint keep_ms events_max config labels specs
+           specs = packed list of specs (include/create.lua)
+reply:     list of {'created', depth, id} or {reason, 0, id}
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+--]]
+-- @include clock
+-- @include idempotency
+-- @include create
+
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+
+local run = {now = server_time(), cap = events_max, config = config, labels = cmsgpack.unpack(labels)}
+local results = {}
+for n, spec in ipairs(cmsgpack.unpack(specs)) do
+  local it, reason = create(spec, run)
+  results[n] = {it and 'created' or reason, it and it.d or 0, spec[1]}
+end
+return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

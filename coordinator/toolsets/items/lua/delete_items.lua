@@ -1,0 +1,70 @@
+--[[
+purpose:   Deletes items, with `recursive` their subtrees, deepest first, a bounded number per run.
+guarantee: An item goes only when it has no children, so nothing is ever orphaned, whoever adds items
+           meanwhile. Where a run ends early the progress is kept under the request, and any process
+           can go on from it.
+args:      request fingerprint keep_ms events_max recursive budget ids state
+           recursive = 1 or 0, ids = packed list, state = packed progress of the run before or ''
+reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}}
+errors:    REQUEST_ID_REUSED
+--]]
+-- @include clock
+-- @include idempotency
+-- @include erase
+
+local stored, phase, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored and phase == 'D' then return stored end
+if stored then state = stored end
+
+local list = cmsgpack.unpack(ids)
+local done, position, deleted, below, failures, met = false, 1, 0, 0, {}, {}
+if state ~= '' then done, position, deleted, below, failures, met = unpack(cmsgpack.unpack(state)) end
+local listed, gone = {}, {}
+for _, id in ipairs(list) do listed[id] = true end
+for _, id in ipairs(met) do gone[id] = true end
+local left = tonumber(budget)
+
+local function remove(it)
+  erase(it, events_max)
+  deleted = deleted + 1
+  left = left - 1
+  if listed[it.id] then
+    met[#met + 1] = it.id
+    gone[it.id] = true
+  else
+    below = below + 1
+  end
+end
+
+-- Removes the subtree leaf by leaf; false when the budget ends first.
+local function remove_subtree(id)
+  while left > 0 do
+    local leaf, child = id, first_child(id)
+    while child do
+      leaf = child
+      child = first_child(leaf)
+    end
+    remove(load(leaf))
+    if leaf == id then return true end
+  end
+  return false
+end
+
+while position <= #list and left > 0 do
+  local id = list[position]
+  local it = load(id)
+  if not it then
+    if not gone[id] then failures[#failures + 1] = {position, absent(id), 0} end
+    position = position + 1
+  elseif recursive ~= '1' and first_child(id) then
+    failures[#failures + 1] = {position, 'has_children', count_children(id)}
+    position = position + 1
+  elseif remove_subtree(id) then
+    position = position + 1
+  end
+end
+
+done = position > #list
+local reply = cmsgpack.pack({done, position, deleted, below, failures, met})
+return remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms)

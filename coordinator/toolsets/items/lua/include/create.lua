@@ -1,0 +1,52 @@
+-- @include transition
+-- New items. A spec is {id, parent or '', title, summary, role, priority, complexity or 0, tags, type,
+-- status label, requires verification, description, metadata, properties, traits}; '' means not given.
+
+-- A parent whose lifecycle is auto-reopen returns to work when a child is added (seed 004).
+local function child_added(parent, run)
+  if parent.role ~= TERMINAL then return end
+  local schema = schema_of(parent, run.config)
+  if not schema or schema.lifecycle ~= AUTO_REOPEN then return end
+  local by = {id = '', actor = '', verification = '', summary = 'reopened by a new child item'}
+  change_role(parent, WORK, 'cascade', run.labels.start or false, run, by)
+end
+
+local function given(value)
+  return value ~= '' and value
+end
+
+-- Stores the item; returns it, or nil and the reason.
+local function create(spec, run)
+  local id, parent_id = spec[1], spec[2]
+  local parent = parent_id ~= '' and load(parent_id)
+  if parent_id ~= '' and not parent then return nil, 'parent_' .. absent(parent_id) end
+  local depth = parent and parent.d + 1 or 0
+  if depth > MAX_DEPTH then return nil, 'too_deep' end
+  if redis.call('EXISTS', K_ITEM .. id) == 1 then return nil, 'id_taken' end
+  local it = {id = id, changed = {}, fresh = true, role = spec[5]}
+  loaded[id] = it
+  put(it, 'k', ready_class(it.role))
+  put(it, 'p', spec[6])
+  put(it, 'c', spec[7] > 0 and spec[7])
+  put(it, 'd', depth)
+  put(it, 'pa', parent_id ~= '' and parent_id)
+  put(it, 'ca', whole(run.now))
+  put(it, 'g', given(spec[8]))
+  put(it, 'y', given(spec[9]))
+  put(it, 'lb', given(spec[10]))
+  put(it, 'rv', spec[11] and 1)
+  put(it, 'q', given(spec[15]))
+  put_text(it, 't', spec[3])
+  put_text(it, 's', spec[4])
+  local long = {'x', spec[12], 'm', spec[13], 'o', spec[14]}
+  for n = 1, 6, 2 do
+    if long[n + 1] ~= '' then redis.call('HSET', K_TEXT .. id, long[n], long[n + 1]) end
+  end
+  save(it)
+  it.fresh = nil
+  index_add(it)
+  redis.call('ZADD', K_PREFIXES .. string.sub(id, 1, 4), 0, string.sub(id, 5))
+  emit(run.cap, 'create', id, 'r', it.role, 'p', parent_id)
+  if parent then child_added(parent, run) end
+  return it
+end

@@ -1,0 +1,65 @@
+-- @include item
+-- Note schemas, from the configuration that the front-ends installed under its hash. Fields of that
+-- hash, each packed: 's:' .. name = {lifecycle, default traits, notes}, 't:' .. trait = notes,
+-- 'default' = name; a note is {key, role, required}. An empty `config` means that none is configured.
+
+local AUTO, MANUAL, PERMANENT, AUTO_REOPEN = 'A', 'M', 'P', 'R'
+
+local function config_missing(config)
+  return config ~= '' and redis.call('EXISTS', K_SCHEMAS .. config) == 0
+end
+
+local function configured(config, field)
+  local packed = redis.call('HGET', K_SCHEMAS .. config, field)
+  return packed and cmsgpack.unpack(packed)
+end
+
+-- Type first, then the first tag that names a schema, then the default (seed 004, gate enforcement).
+local function base_schema(it, config)
+  local found = it.y and configured(config, 's:' .. it.y)
+  if found then return found end
+  for tag in string.gmatch(it.g or '', '[^,%s]+') do
+    found = configured(config, 's:' .. tag)
+    if found then return found end
+  end
+  local fallback = redis.call('HGET', K_SCHEMAS .. config, 'default')
+  return fallback and configured(config, 's:' .. fallback)
+end
+
+-- {lifecycle, notes, review} with trait notes merged in (a key that is there already wins), or nil.
+local function schema_of(it, config)
+  if config == '' then return nil end
+  local base = base_schema(it, config)
+  if not base then return nil end
+  local notes, known = {}, {}
+  local function merge(list)
+    for _, note in ipairs(list or {}) do
+      if not known[note[1]] then
+        known[note[1]] = true
+        notes[#notes + 1] = note
+      end
+    end
+  end
+  merge(base[3])
+  for _, trait in ipairs(base[2]) do merge(configured(config, 't:' .. trait)) end
+  for trait in string.gmatch(it.q or '', '[^,]+') do merge(configured(config, 't:' .. trait)) end
+  local review = false
+  for _, note in ipairs(notes) do review = review or note[2] == 'review' end
+  return {lifecycle = base[1], notes = notes, review = review}
+end
+
+-- Keys of required notes of `phase` (nil: of all phases) that do not exist or are blank.
+local function missing_notes(it, schema, phase)
+  local missing = {}
+  for _, note in ipairs(schema and schema.notes or {}) do
+    if note[3] and (phase == nil or note[2] == phase) then
+      local mark = redis.call('HGET', K_NOTES .. it.id, note[1])
+      if not mark or string.sub(mark, 34, 34) ~= '1' then missing[#missing + 1] = note[1] end
+    end
+  end
+  return missing
+end
+
+local function may_cascade(schema)
+  return not schema or (schema.lifecycle ~= MANUAL and schema.lifecycle ~= PERMANENT)
+end

@@ -1,0 +1,96 @@
+-- @include graph
+-- @include schema
+-- @include events
+-- Role changes with everything that follows from one, in the same script: dependents, cascades up the
+-- chain, the audit row, the event. `run` holds what a whole call shares: now, cap (events kept),
+-- config, labels (by trigger).
+
+-- Where a trigger takes the item, or nil and why not (seed 004, trigger effects).
+local function target_role(it, trigger, schema)
+  local role = it.role
+  if trigger == 'reopen' then
+    if role ~= TERMINAL then return nil, 'not_terminal' end
+    return QUEUE
+  end
+  if role == TERMINAL then return nil, 'terminal' end
+  if trigger == 'cancel' then return TERMINAL end
+  if trigger == 'resume' then
+    if role ~= BLOCKED or not it.pr then return nil, 'not_blocked' end
+    return tonumber(it.pr)
+  end
+  if role == BLOCKED then
+    return nil, (trigger == 'block' or trigger == 'hold') and 'already_blocked' or 'blocked'
+  end
+  if trigger == 'block' or trigger == 'hold' then return BLOCKED end
+  if trigger == 'complete' or role == REVIEW then return TERMINAL end
+  if role == QUEUE then return WORK end
+  return schema and schema.review and REVIEW or TERMINAL
+end
+
+-- The label that goes with the change; false clears it. Entering BLOCKED keeps the present one when
+-- the trigger has none; a start that ends the item is labelled like a completion.
+local function label_for(it, to, trigger, labels)
+  if trigger == 'start' and to == TERMINAL then return labels.complete or false end
+  local label = labels[trigger]
+  if not label and to == BLOCKED then return it.lb or false end
+  return label or false
+end
+
+-- Changes the role and all that depends on it; returns the items that this leaves unblocked.
+local function change_role(it, to, trigger, label, run, by)
+  local before, from_label = it.role, it.lb
+  put(it, 'pr', to == BLOCKED and tostring(before))
+  put(it, 'lb', label)
+  put(it, 'ra', whole(run.now))
+  touch(it, run.now)
+  move(it, is_held(it) and held_class(to) or resting(it, to))
+  save(it)
+  redis.call(
+    'XADD', K_TRANSITIONS, 'MAXLEN', '~', run.cap, '*', 'i', it.id, 'f', before, 't', to, 'g', trigger,
+    'fl', from_label or '', 'tl', label or '', 's', by.summary, 'a', by.actor, 'v', by.verification
+  )
+  emit(run.cap, 'transition', it.id, 'g', trigger, 'f', before, 't', to, 'a', by.id)
+  return role_moved(it, before)
+end
+
+-- What the parent should become because `child` went to child.role by `trigger`, and its label.
+local function cascade_target(child, parent, trigger, run)
+  if child.role == WORK and trigger ~= 'reopen_cascade' then
+    if parent.role == QUEUE then return WORK, run.labels.start end
+  elseif child.role == TERMINAL then
+    if parent.role == TERMINAL or not may_cascade(schema_of(parent, run.config)) then return nil end
+    if all_children_terminal(parent.id) then return TERMINAL, run.labels.cascade end
+  elseif trigger == 'reopen' and parent.role == TERMINAL and may_cascade(schema_of(parent, run.config)) then
+    return WORK, run.labels.start, 'reopen_cascade'
+  end
+end
+
+-- Walks up the chain from an item that has just changed. Appends cascade events
+-- {id, title, from, to, applied, missing keys} and the items that each applied one unblocks.
+local function cascade(child, trigger, run, events, open)
+  while child.pa do
+    local parent = load(child.pa)
+    local to, label, next_trigger = cascade_target(child, parent, trigger, run)
+    if not to then return end
+    local from = parent.role
+    local missing = {}
+    if to == TERMINAL then missing = missing_notes(parent, schema_of(parent, run.config), nil) end
+    events[#events + 1] = {parent.id, title(parent), from, to, #missing == 0, missing}
+    if #missing > 0 then return end
+    local by = {id = '', actor = '', verification = '', summary = 'cascade from a child item'}
+    for _, item in ipairs(change_role(parent, to, 'cascade', label or false, run, by)) do open[#open + 1] = item end
+    child, trigger = parent, next_trigger or trigger
+  end
+end
+
+-- {id, title} of each, once.
+local function named(items)
+  local list, seen = {}, {}
+  for _, it in ipairs(items) do
+    if not seen[it.id] then
+      seen[it.id] = true
+      list[#list + 1] = {it.id, title(it)}
+    end
+  end
+  return list
+end

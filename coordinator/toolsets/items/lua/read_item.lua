@@ -1,0 +1,12 @@
+--[[
+purpose:   One item in full, with its ancestors where asked for.
+guarantee: One consistent view.
+args:      id ancestors
+reply:     {full view, ancestors {id, title, depth}}
+errors:    NOT_FOUND
+--]]
+-- @include view
+-- @include ancestors
+local it = load(id)
+if not it then return redis.error_reply('FLEET NOT_FOUND') end
+return cmsgpack.pack({full_view(it), ancestors == '1' and ancestors_of(it) or {}})

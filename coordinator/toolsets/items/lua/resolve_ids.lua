@@ -1,0 +1,20 @@
+--[[
+purpose:   The items whose ids begin with each of some hex prefixes (at least four digits).
+guarantee: Ids are kept in buckets by their first four digits, in order; at most ten matches a prefix.
+args:      prefixes
+           prefixes = packed list of lower-case hex
+reply:     list of lists of {id, title}
+errors:    none
+--]]
+-- @include item
+local reply = {}
+for n, prefix in ipairs(cmsgpack.unpack(prefixes)) do
+  local bucket, rest = string.sub(prefix, 1, 4), string.sub(prefix, 5)
+  local matches = redis.call('ZRANGEBYLEX', K_PREFIXES .. bucket, '[' .. rest, '[' .. rest .. 'g', 'LIMIT', 0, 10)
+  reply[n] = {}
+  for m, tail in ipairs(matches) do
+    local it = load(bucket .. tail)
+    reply[n][m] = {it.id, title(it)}
+  end
+end
+return cmsgpack.pack(reply)

@@ -1,0 +1,99 @@
+--[[
+purpose:   Partial updates, each item on its own.
+guarantee: An update is applied whole or not at all. Moving an item under another parent checks cycles
+           and the depth of its whole subtree first and shifts the subtree's depths in the same step.
+args:      request fingerprint keep_ms events_max config labels changes
+           changes = packed list of {id, fields}; fields by letter as in include/item.lua, false clears,
+           pa = '' moves to the root
+reply:     list of {'updated' or the reason, id, modified at, requires verification}
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+--]]
+-- @include clock
+-- @include idempotency
+-- @include create
+-- @include claims
+
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+
+local run = {now = server_time(), cap = events_max, config = config, labels = cmsgpack.unpack(labels)}
+local IS_TEXT = {t = true, s = true}
+local IS_LONG = {x = true, m = true, o = true}
+
+-- All items below `it`; at most three levels.
+local function descendants(it)
+  local list, level = {}, {it.id}
+  while #level > 0 do
+    local below = {}
+    for _, id in ipairs(level) do
+      for _, child in ipairs(children(id)) do below[#below + 1] = child end
+    end
+    for _, id in ipairs(below) do list[#list + 1] = load(id) end
+    level = below
+  end
+  return list
+end
+
+-- The shift of depth that the new parent means and the subtree it applies to, or nil and the reason.
+local function plan_move(it, parent_id)
+  local above = parent_id ~= '' and load(parent_id)
+  if parent_id ~= '' and not above then return nil, 'parent_' .. absent(parent_id) end
+  local shift = (above and above.d + 1 or 0) - it.d
+  local walk = above
+  while walk do
+    if walk.id == it.id then return nil, 'cycle' end
+    walk = walk.pa and load(walk.pa)
+  end
+  local below = shift ~= 0 and descendants(it) or {}
+  if it.d + shift > MAX_DEPTH then return nil, 'too_deep' end
+  for _, item in ipairs(below) do
+    if item.d + shift > MAX_DEPTH then return nil, 'too_deep' end
+  end
+  return shift, below, above
+end
+
+local function apply_move(it, parent_id, shift, below)
+  local lapsed = it.cb and not is_held(it)
+  if lapsed then count_lapsed(it, -1) end
+  put(it, 'pa', parent_id ~= '' and parent_id)
+  if lapsed then count_lapsed(it, 1) end
+  put(it, 'd', it.d + shift)
+  for _, item in ipairs(below) do
+    put(item, 'd', item.d + shift)
+    save(item)
+  end
+end
+
+local function update(id, fields)
+  local it = load(id)
+  if not it then return {absent(id), id, 0, false} end
+  local moves = fields.pa ~= nil and fields.pa ~= (it.pa or '')
+  local shift, below, above
+  if moves then
+    shift, below, above = plan_move(it, fields.pa)
+    if not shift then return {below, id, 0, false} end
+  end
+  index_remove(it)
+  for field, value in pairs(fields) do
+    if IS_TEXT[field] then
+      put_text(it, field, value)
+    elseif IS_LONG[field] then
+      redis.call(value and 'HSET' or 'HDEL', K_TEXT .. id, field, value or nil)
+    elseif field ~= 'pa' then
+      put(it, field, value)
+    end
+  end
+  if moves then apply_move(it, fields.pa, shift, below) end
+  touch(it, run.now)
+  index_add(it)
+  save(it)
+  emit(run.cap, 'update', id)
+  if moves and above then child_added(above, run) end
+  return {'updated', id, tonumber(it.ma), it.rv ~= nil}
+end
+
+local results = {}
+for n, change in ipairs(cmsgpack.unpack(changes)) do results[n] = update(change[1], change[2]) end
+return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

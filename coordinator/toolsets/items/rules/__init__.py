@@ -1,0 +1,1 @@
+"""The rules of seed 004 as pure functions: no I/O; time and ids are passed in."""

@@ -1,0 +1,103 @@
+"""Dependency edges as callers ask for them (seed 004, manage_dependencies)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.items.contract.base import Failure
+from coordinator.toolsets.items.contract.dependencies import THRESHOLDS, TYPES, DependencySpec, ManageDependencies
+from coordinator.toolsets.items.rules.ids import parse
+from coordinator.toolsets.items.rules.roles import ROLE_CODES, one_of
+
+MAX_EDGES = 500
+
+
+class Edge(NamedTuple):
+    """A checked edge; ids are parsed but not resolved."""
+
+    source: str
+    target: str
+    type: str
+    unblock_at: str | None
+
+
+def edge_type(value: str | None, field: str) -> str:
+    """One of BLOCKS, IS_BLOCKED_BY, RELATES_TO; any case, '-' for '_'.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR.
+    """
+    name = (value or "BLOCKS").upper().replace("-", "_")
+    if name not in TYPES:
+        raise invalid(field, f"'{str(value)[:64]}' is not one of {', '.join(TYPES)}")
+    return name
+
+
+def mark(unblock_at: str | None) -> str:
+    """The stored threshold: a role's code, or '-' where none was given."""
+    return str(ROLE_CODES[unblock_at]) if unblock_at else "-"
+
+
+def asked(args: ManageDependencies) -> list[Any]:
+    """What the call asks for: the part that its request id stands for."""
+    return [
+        args.operation, args.dependencies, args.pattern, args.type, args.unblock_at, args.item_ids, args.source,
+        args.targets, args.sources, args.target, args.id, args.from_item_id, args.to_item_id, args.delete_all,
+    ]  # fmt: skip
+
+
+def _pattern(args: ManageDependencies) -> list[DependencySpec]:
+    shape = one_of(args.pattern or "", ("linear", "fan-out", "fan-in"), "pattern")
+    if shape == "linear":
+        ids = args.item_ids or []
+        if len(ids) < 2:
+            raise invalid("itemIds", "linear needs at least 2 items")
+        pairs = list(pairwise(ids))
+    elif shape == "fan-out":
+        if not args.source or not args.targets:
+            raise invalid("source", "fan-out needs source and a non-empty targets")
+        pairs = [(args.source, target) for target in args.targets]
+    else:
+        if not args.sources or not args.target:
+            raise invalid("target", "fan-in needs target and a non-empty sources")
+        pairs = [(source, args.target) for source in args.sources]
+    return [DependencySpec(from_item_id=source, to_item_id=target) for source, target in pairs]
+
+
+def edges_asked_for(args: ManageDependencies) -> list[DependencySpec]:
+    """The edges of a create, from ``dependencies`` or ``pattern``.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR: both or neither, an incomplete pattern, none or too many.
+    """
+    if (args.dependencies is None) == (args.pattern is None):
+        raise invalid("dependencies", "give either dependencies or pattern")
+    edge_type(args.type, "type")
+    specs = args.dependencies if args.dependencies is not None else _pattern(args)
+    if not 1 <= len(specs) <= MAX_EDGES:
+        raise invalid("dependencies", f"must hold 1 to {MAX_EDGES} edges")
+    return specs
+
+
+def checked(specs: list[DependencySpec], args: ManageDependencies) -> tuple[list[Edge], list[Failure]]:
+    """The edges with the call's shared defaults, and a failure for each one that is malformed."""
+    edges: list[Edge] = []
+    failures: list[Failure] = []
+    for number, spec in enumerate(specs):
+        try:
+            edges.append(_edge(spec, args))
+        except ToolFailure as failure:
+            failures.append(Failure(index=number, error=failure.message))
+    return edges, failures
+
+
+def _edge(spec: DependencySpec, args: ManageDependencies) -> Edge:
+    kind = edge_type(spec.type or args.type, "type")
+    threshold = spec.unblock_at or args.unblock_at
+    if threshold is not None:
+        threshold = one_of(threshold, THRESHOLDS, "unblockAt")
+        if kind == "RELATES_TO":
+            raise invalid("unblockAt", "cannot be given for RELATES_TO, which blocks nothing")
+    return Edge(parse(spec.from_item_id, "fromItemId"), parse(spec.to_item_id, "toItemId"), kind, threshold)

@@ -1,0 +1,39 @@
+"""What a request id stands for: its key and the fingerprint of what was asked."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+
+from coordinator.toolsets.items.rules.ids import is_uuid
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Request(NamedTuple):
+    """The first arguments of every mutating script."""
+
+    key: str
+    """Names the record in the project; empty when the call runs without one."""
+    fingerprint: str
+    """16 hex digits over the tool and its arguments, without proofs."""
+
+    def slice(self, number: int) -> Request:
+        """The record of one bounded slice of a call that is carried out in several."""
+        return Request(f"{self.key}.{number}", self.fingerprint) if self.key and number else self
+
+
+NONE = Request("", "")
+
+
+def request(actor: str | None, request_id: str | None, tool: str, *arguments: Any) -> Request:
+    """The record of one call, keyed on the trusted actor and the request id (seed 004).
+
+    A call without either, or whose id is not a UUID, runs without a record.
+    """
+    if not actor or not request_id or not is_uuid(request_id):
+        return NONE
+    key = blake2b(f"{actor}\0{request_id.lower()}".encode(), digest_size=16).hexdigest()
+    return Request(key, blake2b(_encode((tool, arguments)), digest_size=8).hexdigest())

@@ -1,0 +1,84 @@
+"""Ids: UUIDs outside, 32 hex digits inside; items may also be named by a hex prefix."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from coordinator.errors import ToolFailure, invalid
+
+_HEX = re.compile(r"[0-9a-fA-F]+")
+_DASHED = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+MIN_PREFIX = 4
+
+
+def new_id() -> str:
+    """A random id (UUID version 4) in the inner form."""
+    return uuid4().hex
+
+
+def dashed(inner: str) -> str:
+    """The UUID as callers see it."""
+    return f"{inner[:8]}-{inner[8:12]}-{inner[12:16]}-{inner[16:20]}-{inner[20:]}"
+
+
+def parse(text: str, field: str) -> str:
+    """An item id in the inner form: 32 digits for a UUID, fewer for a prefix.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR; seed 004 takes a UUID or 4 or more hex digits.
+    """
+    if _DASHED.fullmatch(text):
+        return text.replace("-", "").lower()
+    if MIN_PREFIX <= len(text) <= 32 and _HEX.fullmatch(text):
+        return text.lower()
+    raise invalid(field, "must be a UUID or a hex prefix of 4 to 32 digits")
+
+
+def parse_uuid(text: str, field: str) -> str:
+    """A full UUID in the inner form, for notes and dependencies.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR.
+    """
+    if not _DASHED.fullmatch(text):
+        raise invalid(field, "must be a UUID")
+    return text.replace("-", "").lower()
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a requestId can be used (seed 004 ignores others where it is optional)."""
+    if _DASHED.fullmatch(text):
+        return True
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Match(NamedTuple):
+    """An item that a prefix may mean."""
+
+    id: str
+    title: str
+
+
+def pick(prefix: str, matches: list[Match]) -> str:
+    """The one item that a prefix means.
+
+    Raises:
+        ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR with up to ten candidates when
+            the prefix is ambiguous.
+    """
+    if not matches:
+        raise ToolFailure("RESOURCE_NOT_FOUND", f"no item's id begins with '{prefix}'")
+    if len(matches) > 1:
+        found = [{"id": dashed(match.id), "title": match.title} for match in matches]
+        raise ToolFailure(
+            "VALIDATION_ERROR",
+            f"id prefix '{prefix}' is ambiguous: {len(matches)} items begin with it; give more digits",
+            data={"prefix": prefix, "matches": found},
+        )
+    return matches[0].id

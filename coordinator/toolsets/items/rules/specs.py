@@ -1,0 +1,186 @@
+"""Limits of item fields (seed 004), and items as the scripts take them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.errors import invalid
+from coordinator.toolsets.items.contract.base import ROLES
+from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
+
+MAX_TITLE = 500
+MAX_SUMMARY = 2000
+MAX_TYPE = 200
+_TAG = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+Stored = list[str | int | bool]
+"""A new item as ``include/create.lua`` takes it."""
+
+
+def given(value: Any) -> Any:
+    """None for what was left out."""
+    return None if value is UNSET else value
+
+
+def title(value: Any) -> str:
+    """Raises ToolFailure VALIDATION_ERROR unless 1 to 500 characters, not blank."""
+    text = given(value)
+    if text is None or not text.strip():
+        raise invalid("title", "is required and must not be blank")
+    if len(text) > MAX_TITLE:
+        raise invalid("title", f"must be at most {MAX_TITLE} characters, not {len(text)}")
+    return cast("str", text)
+
+
+def summary(value: Any) -> str:
+    """Raises ToolFailure VALIDATION_ERROR over 2000 characters."""
+    text = given(value) or ""
+    if len(text) > MAX_SUMMARY:
+        raise invalid("summary", f"must be at most {MAX_SUMMARY} characters, not {len(text)}")
+    return cast("str", text)
+
+
+def tags(value: Any) -> str:
+    """The tags as given, '' for none. Raises ToolFailure VALIDATION_ERROR for a malformed tag."""
+    text = given(value)
+    if text is None or not text.strip():
+        return ""
+    for tag in text.split(","):
+        if tag.strip() and not _TAG.fullmatch(tag.strip()):
+            raise invalid("tags", f"'{tag.strip()[:64]}' must be lower-case letters, digits and '-'")
+    return cast("str", text)
+
+
+def type_name(value: Any) -> str:
+    """The type, '' for none. Raises ToolFailure VALIDATION_ERROR over 200 characters."""
+    text = given(value) or ""
+    if len(text) > MAX_TYPE:
+        raise invalid("type", f"must be at most {MAX_TYPE} characters")
+    return cast("str", text)
+
+
+def complexity(value: Any) -> int:
+    """1 to 10, 0 for none. Raises ToolFailure VALIDATION_ERROR for any other."""
+    number = given(value)
+    if number is None:
+        return 0
+    if not 1 <= number <= 10:
+        raise invalid("complexity", f"must be 1 to 10 or null, not {number}")
+    return cast("int", number)
+
+
+def priority(value: Any) -> int:
+    """The priority's code. Raises ToolFailure VALIDATION_ERROR for any other."""
+    return PRIORITY_CODES[one_of(given(value) or "medium", PRIORITY_NAMES, "priority")]
+
+
+def role(value: Any) -> int:
+    """The role's code. Raises ToolFailure VALIDATION_ERROR for any other."""
+    return ROLE_CODES[one_of(given(value) or "queue", ROLES, "role")]
+
+
+def not_blank(value: Any) -> str:
+    """The text, '' where it is blank or absent."""
+    text = given(value)
+    return text if text and text.strip() else ""
+
+
+def trait_list(text: str) -> list[str]:
+    """Trait names of a comma list: trimmed, without empties and repeats."""
+    return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+
+
+def _object(properties: str) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(properties)
+    except msgspec.DecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def traits_in(properties: str) -> list[str]:
+    """The traits that a properties text itself carries; malformed JSON has none (seed 004)."""
+    found = (_object(properties) or {}).get("traits") if properties else None
+    if isinstance(found, str):
+        return trait_list(found)
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
+def with_traits(properties: str | None, traits: list[str]) -> str | None:
+    """The properties as shown: traits merged in, other keys kept, verbatim where nothing changes."""
+    if traits_in(properties or "") == traits:
+        return properties
+    merged = {**((_object(properties) if properties else None) or {}), "traits": traits}
+    if not traits:
+        del merged["traits"]
+    return msgspec.json.encode(merged).decode() if merged else None
+
+
+def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | None = None) -> Stored:
+    """A checked new item.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    properties = not_blank(spec.properties)
+    traits_text = not_blank(spec.traits) or (default_traits or "")
+    traits = trait_list(traits_text) or traits_in(properties)
+    return [
+        item_id,
+        parent,
+        title(spec.title),
+        summary(spec.summary),
+        role(spec.role),
+        priority(spec.priority),
+        complexity(spec.complexity),
+        tags(spec.tags),
+        type_name(spec.type),
+        not_blank(spec.status_label),
+        bool(given(spec.requires_verification)),
+        not_blank(spec.description),
+        not_blank(spec.metadata),
+        properties,
+        ",".join(traits),
+    ]
+
+
+def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str | int | bool]:
+    """The fields of a partial update as ``update_items.lua`` takes them, without the parent.
+
+    Null clears; a blank title, priority or summary changes nothing (seed 004).
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field; ``role`` is never accepted.
+    """
+    if spec.role is not UNSET:
+        raise invalid("role", "cannot be updated; use advance_item with a trigger")
+    fields: dict[str, str | int | bool] = {}
+    if not_blank(spec.title):
+        fields["t"] = title(spec.title)
+    if not_blank(spec.summary):
+        fields["s"] = summary(spec.summary)
+    if not_blank(spec.priority):
+        fields["p"] = priority(spec.priority)
+    if spec.complexity is not UNSET:
+        fields["c"] = complexity(spec.complexity) or False
+    for field, value in (("x", spec.description), ("lb", spec.status_label), ("m", spec.metadata)):
+        if value is not UNSET:
+            fields[field] = not_blank(value) or False
+    if spec.tags is not UNSET:
+        fields["g"] = tags(spec.tags) or False
+    if spec.type is not UNSET:
+        fields["y"] = type_name(spec.type) or False
+    if spec.properties is not UNSET:
+        properties = not_blank(spec.properties)
+        fields["o"] = properties or False
+        fields["q"] = ",".join(traits_in(properties)) or False
+    if names := trait_list(not_blank(spec.traits) or default_traits or ""):
+        fields["q"] = ",".join(names)
+    if spec.requires_verification is not UNSET and spec.requires_verification is not None:
+        fields["rv"] = 1 if spec.requires_verification else False
+    return fields

@@ -1,0 +1,143 @@
+"""advance_item: elements as the script takes them, and its replies as results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.actor import Trusted
+from coordinator.toolsets.items.contract.work import (
+    Blocker,
+    CascadeEvent,
+    Transition,
+    TransitionResult,
+    UnblockedItem,
+)
+from coordinator.toolsets.items.rules.clock import iso
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.words import not_applicable
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.items.store import Advanced
+
+_encode = msgspec.json.Encoder().encode
+
+
+def check_one_actor(transitions: Sequence[Transition]) -> None:
+    """Raises ToolFailure VALIDATION_ERROR unless all elements or none name the same actor."""
+    if len({t.actor.id if t.actor else None for t in transitions}) > 1:
+        raise invalid("transitions", "either every element has the same actor.id or none has an actor")
+
+
+def asked(transitions: Sequence[Transition]) -> list[tuple[Any, ...]]:
+    """What a batch asks for, without proofs: the part that a request id stands for."""
+    return [(t.item_id, t.trigger, t.summary, t.actor.id if t.actor else None, t.fence_token) for t in transitions]
+
+
+def element(item: str, trigger: str, who: Trusted | None, transition: Transition) -> tuple[Any, ...]:
+    """One transition as ``advance_item.lua`` takes it."""
+    return (
+        item,
+        trigger,
+        who.id if who else "",
+        _encode(who.echo).decode() if who else "",
+        _encode(who.verification).decode() if who else "",
+        transition.summary or "",
+        transition.fence_token or 0,
+    )
+
+
+def refused_actor(transition: Transition, trigger: str, failure: ToolFailure) -> TransitionResult:
+    """An element whose actor is malformed or not trusted."""
+    policy = failure.code != "VALIDATION_ERROR"
+    return TransitionResult(
+        item_id=transition.item_id,
+        trigger=trigger,
+        applied=False,
+        error=failure.message,
+        error_kind=failure.kind if policy else UNSET,
+        error_code=failure.code if policy else UNSET,
+    )
+
+
+def rendered(transition: Transition, trigger: str, who: Trusted | None, reply: Advanced) -> TransitionResult:
+    """The result of one element from the script's reply."""
+    return _refused(transition, trigger, reply) if reply.reason else _applied(transition, trigger, who, reply)
+
+
+def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: Advanced) -> TransitionResult:
+    return TransitionResult(
+        item_id=dashed(reply.id),
+        previous_role=ROLE_NAMES[reply.from_role],
+        new_role=ROLE_NAMES[reply.to_role],
+        trigger=trigger,
+        applied=True,
+        cascade_events=[_cascade(event) for event in reply.cascades],
+        unblocked_items=[UnblockedItem(item_id=dashed(item), title=title) for item, title in reply.unblocked],
+        expected_notes=[],
+        status_label=reply.label if isinstance(reply.label, str) else UNSET,
+        summary=transition.summary or UNSET,
+        actor=who.echo if who else UNSET,
+        verification=who.verification if who else UNSET,
+    )
+
+
+def _cascade(event: list[Any]) -> CascadeEvent:
+    item, title, before, after, applied, missing = event
+    return CascadeEvent(
+        item_id=dashed(item),
+        title=title,
+        previous_role=ROLE_NAMES[before],
+        target_role=ROLE_NAMES[after],
+        applied=applied,
+        trigger="cascade",
+        gate_blocked=UNSET if applied else True,
+        missing_notes=UNSET if applied else missing,
+    )
+
+
+def _refused(transition: Transition, trigger: str, reply: Advanced) -> TransitionResult:
+    reason, detail = reply.reason, reply.cascades
+    if reason in ("not_found", "ambiguous"):
+        return TransitionResult(item_id=transition.item_id, applied=False, error=not_applicable(reason, trigger))
+    item = dashed(reply.id)
+    if reason == "claim":
+        expires, nameless = detail
+        problem = "actor is required" if nameless else "it is claimed by a different agent"
+        return TransitionResult(
+            item_id=item,
+            trigger=trigger,
+            applied=False,
+            error=f"Cannot apply '{trigger}': {problem}; the claim expires at {iso(expires)}",
+            error_kind="permanent",
+            error_code="not_claim_holder",
+            contended_item_id=item,
+        )
+    if reason == "stale_fence":
+        return TransitionResult(
+            item_id=item,
+            trigger=trigger,
+            applied=False,
+            error=not_applicable(reason, trigger),
+            error_kind="permanent",
+            error_code=reason,
+            contended_item_id=item,
+        )
+    if reason == "dependencies":
+        blockers = [
+            Blocker(from_item_id=dashed(blocker), current_role=ROLE_NAMES[role], required_role=ROLE_NAMES[needed])
+            for blocker, role, needed in detail
+        ]
+        return TransitionResult(
+            item_id=item,
+            trigger=trigger,
+            applied=False,
+            error=f"Cannot apply '{trigger}': {len(blockers)} blocking dependencies are not satisfied",
+            blockers=blockers,
+        )
+    return TransitionResult(item_id=item, trigger=trigger, applied=False, error=not_applicable(reason, trigger))

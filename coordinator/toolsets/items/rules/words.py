@@ -1,0 +1,33 @@
+"""The sentences that a refusal inside a batch is told with."""
+
+from __future__ import annotations
+
+_ITEM = {
+    "not_found": "no such item",
+    "ambiguous": "id prefix is ambiguous: more than one item begins with it; give more digits",
+    "parent_not_found": "parentId: no such item",
+    "parent_ambiguous": "parentId: id prefix is ambiguous; give more digits",
+    "too_deep": "depth would exceed the maximum of 3",
+    "cycle": "parentId: an item cannot move below itself or one of its descendants",
+    "id_taken": "the generated id exists already; try again",
+    "self": "A dependency cannot reference the same item on both sides",
+    "duplicate": "a dependency of this type between these items exists already",
+}
+_TRANSITION = {
+    "terminal": "item is already terminal; use 'reopen' to move it back to queue",
+    "not_terminal": "only a terminal item can be reopened",
+    "blocked": "item is blocked; use 'resume' first",
+    "already_blocked": "item is already blocked",
+    "not_blocked": "only a blocked item can be resumed",
+    "stale_fence": "fenceToken is older than the item's present claim: the claim was lost",
+}
+
+
+def refused(reason: str) -> str:
+    """The sentence for an item or edge that a script refused."""
+    return _ITEM[reason]
+
+
+def not_applicable(reason: str, trigger: str) -> str:
+    """The sentence for a trigger that an item cannot take now."""
+    return f"Cannot apply '{trigger}': {_TRANSITION.get(reason) or _ITEM[reason]}"

@@ -1,0 +1,234 @@
+"""manage_items and query_items: items themselves (seed 004)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.items.contract.base import Failure
+from coordinator.toolsets.items.contract.items import (
+    CreatedItem,
+    CreateItemsResult,
+    DeleteItemsResult,
+    FullItem,
+    ItemSpec,
+    ManageItems,
+    QueryItems,
+    UpdatedItem,
+    UpdateItemsResult,
+)
+from coordinator.toolsets.items.rules import specs as rules
+from coordinator.toolsets.items.rules.clock import iso
+from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.words import refused
+from coordinator.toolsets.items.store import ItemStore, View
+from coordinator.toolsets.items.tools.shared import ancestors, keyed, or_unset
+from coordinator.toolsets.tool import Call, Services, Tool
+
+MAX_ITEMS = 1000
+T = TypeVar("T")
+
+_MANAGE = (
+    "Create, update or delete work items in one call. Items are handled one by one: those that are refused are "
+    "listed under failures and the others take effect. Depth follows from the parent; the deepest is 3. Update "
+    "changes only the fields given; the role is changed with advance_item. Delete with recursive removes the "
+    "descendants too; without it an item that has children is refused."
+)
+_QUERY = "Read a work item: operation get returns everything about it but its claim, with includeAncestors its path."
+
+
+def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
+    """manage_items and query_items."""
+
+    async def record_for(args: ManageItems) -> Request:
+        return await keyed(
+            services, args.actor, args.request_id, "manage_items",
+            args.operation, args.items, args.ids, args.parent_id, args.traits, args.recursive,
+        )  # fmt: skip
+
+    async def resolved(project: str, given: Sequence[str | None]) -> list[str | ToolFailure]:
+        """Inner ids for what callers wrote; '' where nothing was written, a failure where it is malformed."""
+        parsed: list[str | ToolFailure] = []
+        for text in given:
+            try:
+                parsed.append(parse(text, "id") if text else "")
+            except ToolFailure as failure:
+                parsed.append(failure)
+        wanted = [inner for inner in parsed if isinstance(inner, str) and inner]
+        found = iter(await items.resolve(project, wanted))
+        return [next(found) if isinstance(inner, str) and inner else inner for inner in parsed]
+
+    async def create(call: Call, args: ManageItems) -> CreateItemsResult:
+        specs = _batch(args.items, "items")
+        record = await record_for(args)
+        shared = await items.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
+        parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs])
+        failures: dict[int, str] = {}
+        stored: list[tuple[int, rules.Stored]] = []
+        for number, (spec, parent) in enumerate(zip(specs, parents, strict=True)):
+            try:
+                if isinstance(parent, ToolFailure):
+                    raise parent
+                stored.append((number, rules.new_item(spec, new_id(), parent or shared, args.traits)))
+            except ToolFailure as failure:
+                failures[number] = failure.message
+        replies = await items.create(call.project, record, [item for _, item in stored]) if stored else []
+        created: list[CreatedItem] = []
+        for (number, item), (outcome, depth, item_id) in zip(stored, replies, strict=True):
+            if outcome == "created":
+                created.append(_created(item, depth, item_id))
+            else:
+                failures[number] = refused(outcome)
+        return CreateItemsResult(items=created, created=len(created), failed=len(failures), failures=_indexed(failures))
+
+    async def update(call: Call, args: ManageItems) -> UpdateItemsResult:
+        specs = _batch(args.items, "items")
+        record = await record_for(args)
+        ids = await resolved(call.project, [spec.id for spec in specs])
+        parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs])
+        failures: dict[int, Failure] = {}
+        changes: list[tuple[int, tuple[str, dict[str, str | int | bool]]]] = []
+        for number, spec in enumerate(specs):
+            try:
+                changes.append((number, _change(spec, ids[number], parents[number], args.traits)))
+            except ToolFailure as failure:
+                failures[number] = _failed(number, spec, failure.message)
+        replies = await items.update(call.project, record, [change for _, change in changes]) if changes else []
+        updated: list[UpdatedItem] = []
+        for (number, _), (outcome, item_id, modified, verification) in zip(changes, replies, strict=True):
+            if outcome == "updated":
+                updated.append(
+                    UpdatedItem(id=dashed(item_id), modified_at=iso(modified), requires_verification=verification)
+                )
+            else:
+                failures[number] = _failed(number, specs[number], refused(outcome))
+        ordered = [failures[number] for number in sorted(failures)]
+        return UpdateItemsResult(items=updated, updated=len(updated), failed=len(ordered), failures=ordered or UNSET)
+
+    async def delete(call: Call, args: ManageItems) -> DeleteItemsResult:
+        given = _batch(args.ids, "ids")
+        record = await record_for(args)
+        inner = [parse(text, f"ids[{number}]") for number, text in enumerate(given)]
+        ids = list(dict.fromkeys(await items.resolve(call.project, inner)))
+        end = await items.delete(call.project, record, ids, args.recursive)
+        failures = [
+            Failure(
+                id=given[position - 1],
+                error=f"item has {children} children; use recursive to delete them too"
+                if children
+                else refused(reason),
+            )
+            for position, reason, children in end.failures
+        ]
+        failed = {failure.id for failure in failures}
+        return DeleteItemsResult(
+            ids=[text for text in given if text not in failed],
+            deleted=end.deleted,
+            failed=len(failures),
+            descendants_deleted=end.descendants or UNSET,
+            failures=failures or UNSET,
+        )
+
+    async def manage_items(call: Call, args: ManageItems) -> CreateItemsResult | UpdateItemsResult | DeleteItemsResult:
+        operation = one_of(args.operation, ("create", "update", "delete"), "operation")
+        if operation == "create":
+            return await create(call, args)
+        return await (update(call, args) if operation == "update" else delete(call, args))
+
+    async def query_items(call: Call, args: QueryItems) -> FullItem:
+        one_of(args.operation, ("get",), "operation")
+        if not args.id:
+            raise invalid("id", "is required for operation get")
+        item = await items.resolve_one(call.project, parse(args.id, "id"))
+        view, path = await items.read(call.project, item, args.include_ancestors)
+        full = _full(view)
+        if args.include_ancestors:
+            full.ancestors = ancestors(path)
+        return full
+
+    return (
+        Tool(
+            "manage_items",
+            _MANAGE,
+            ManageItems,
+            (CreateItemsResult, UpdateItemsResult, DeleteItemsResult),
+            manage_items,
+            destructive=True,
+        ),
+        Tool("query_items", _QUERY, QueryItems, (FullItem,), query_items, read_only=True, idempotent=True),
+    )
+
+
+def _batch(elements: list[T] | None, field: str) -> list[T]:
+    if not elements or len(elements) > MAX_ITEMS:
+        raise invalid(field, f"must hold 1 to {MAX_ITEMS} elements")
+    return elements
+
+
+def _indexed(failures: dict[int, str]) -> list[Failure]:
+    return [Failure(index=number, error=failures[number]) for number in sorted(failures)]
+
+
+def _failed(number: int, spec: ItemSpec, error: str) -> Failure:
+    return Failure(id=spec.id, error=error) if spec.id else Failure(index=number, error=error)
+
+
+def _change(
+    spec: ItemSpec, item: str | ToolFailure, parent: str | ToolFailure, default_traits: str | None
+) -> tuple[str, dict[str, str | int | bool]]:
+    if isinstance(item, ToolFailure):
+        raise item
+    if not item:
+        raise invalid("id", "is required for operation update")
+    if isinstance(parent, ToolFailure):
+        raise parent
+    fields = rules.changes(spec, default_traits)
+    if spec.parent_id is not UNSET:
+        fields["pa"] = parent
+    return item, fields
+
+
+def _created(item: rules.Stored, depth: int, item_id: str) -> CreatedItem:
+    _, _, title, _, role, priority, _, tags, type_name, _, verification, *_ = item
+    return CreatedItem(
+        id=dashed(item_id),
+        title=str(title),
+        depth=depth,
+        role=ROLE_NAMES[int(role)],
+        priority=PRIORITY_NAMES[int(priority)],
+        requires_verification=bool(verification),
+        tags=str(tags) or None,
+        type=str(type_name) or None,
+        schema_match=False,
+        expected_notes=[],
+    )
+
+
+def _full(view: View) -> FullItem:
+    traits = view.traits.split(",") if isinstance(view.traits, str) else []
+    properties = rules.with_traits(view.properties if isinstance(view.properties, str) else None, traits)
+    return FullItem(
+        id=dashed(view.id),
+        parent_id=dashed(view.parent) if isinstance(view.parent, str) else UNSET,
+        title=view.title,
+        description=or_unset(view.description),
+        summary=view.summary,
+        role=ROLE_NAMES[view.role],
+        status_label=or_unset(view.label),
+        previous_role=UNSET if view.previous_role is False else ROLE_NAMES[view.previous_role],
+        priority=PRIORITY_NAMES[view.priority],
+        complexity=view.complexity or None,
+        depth=view.depth,
+        metadata=or_unset(view.metadata),
+        tags=or_unset(view.tags),
+        type=or_unset(view.type),
+        properties=or_unset(properties),
+        created_at=iso(view.created),
+        modified_at=iso(view.modified),
+        role_changed_at=iso(view.role_changed),
+    )

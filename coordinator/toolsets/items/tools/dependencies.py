@@ -1,0 +1,108 @@
+"""manage_dependencies: edges between items (seed 004)."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from coordinator.errors import invalid
+from coordinator.toolsets.items.contract.base import Failure
+from coordinator.toolsets.items.contract.dependencies import (
+    CreateDependenciesResult,
+    DeleteDependenciesResult,
+    Dependency,
+    ManageDependencies,
+)
+from coordinator.toolsets.items.rules import edges as rules
+from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
+from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.rules.words import refused
+from coordinator.toolsets.items.store import ItemStore
+from coordinator.toolsets.items.tools.shared import keyed
+from coordinator.toolsets.tool import Call, Services, Tool
+
+_DESCRIPTION = (
+    "Create or delete dependency edges. BLOCKS: toItem waits until fromItem reaches unblockAt (default terminal); "
+    "IS_BLOCKED_BY: the other way round; RELATES_TO: no waiting. Create takes explicit edges or a pattern (linear, "
+    "fan-out, fan-in) and is all or nothing: self-edges, duplicates and cycles are refused. Delete by id, by "
+    "fromItemId and toItemId (with type: only that type), or with deleteAll every edge of one item."
+)
+
+
+def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
+    """manage_dependencies."""
+
+    async def create(call: Call, args: ManageDependencies) -> CreateDependenciesResult:
+        specs = rules.edges_asked_for(args)
+        checked, problems = rules.checked(specs, args)
+        if problems:
+            return _none_created(problems)
+        record = await keyed(services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
+        ids = await items.resolve(call.project, [item for edge in checked for item in (edge.source, edge.target)])
+        edges = [
+            (new_id(), ids[2 * n], ids[2 * n + 1], edge.type[0], rules.mark(edge.unblock_at))
+            for n, edge in enumerate(checked)
+        ]
+        reply = await items.link(call.project, record, edges)
+        if reply.refusals:
+            return _none_created([Failure(index=n, error=refused(reason)) for n, reason, _ in reply.refusals])
+        return CreateDependenciesResult(
+            dependencies=[
+                Dependency(
+                    id=dashed(dependency),
+                    from_item_id=dashed(source),
+                    to_item_id=dashed(target),
+                    type=edge.type,
+                    unblock_at=edge.unblock_at or UNSET,
+                )
+                for (dependency, source, target), edge in zip(reply.edges, checked, strict=True)
+            ],
+            created=len(reply.edges),
+        )
+
+    async def delete(call: Call, args: ManageDependencies) -> DeleteDependenciesResult:
+        record = await keyed(services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
+        if args.id is not None:
+            deleted = await items.unlink(call.project, record, "id", parse_uuid(args.id, "id"))
+            return DeleteDependenciesResult(
+                id=args.id, deleted=deleted, message=UNSET if deleted else "no such dependency"
+            )
+        if args.delete_all:
+            given = args.from_item_id or args.to_item_id
+            if given is None:
+                raise invalid("fromItemId", "deleteAll needs fromItemId or toItemId")
+            item = await items.resolve_one(call.project, parse(given, "fromItemId"))
+            return DeleteDependenciesResult(
+                item_id=dashed(item), deleted=await items.unlink(call.project, record, "all", item)
+            )
+        if args.from_item_id is None or args.to_item_id is None:
+            raise invalid("id", "delete needs id, or fromItemId and toItemId, or deleteAll with one of these")
+        source = await items.resolve_one(call.project, parse(args.from_item_id, "fromItemId"))
+        target = await items.resolve_one(call.project, parse(args.to_item_id, "toItemId"))
+        codes = rules.edge_type(args.type, "type")[0] if args.type else "BIR"
+        return DeleteDependenciesResult(
+            from_item_id=dashed(source),
+            to_item_id=dashed(target),
+            deleted=await items.unlink(call.project, record, "pair", source, target, codes),
+        )
+
+    async def manage_dependencies(
+        call: Call, args: ManageDependencies
+    ) -> CreateDependenciesResult | DeleteDependenciesResult:
+        if one_of(args.operation, ("create", "delete"), "operation") == "create":
+            return await create(call, args)
+        return await delete(call, args)
+
+    return (
+        Tool(
+            "manage_dependencies",
+            _DESCRIPTION,
+            ManageDependencies,
+            (CreateDependenciesResult, DeleteDependenciesResult),
+            manage_dependencies,
+            destructive=True,
+        ),
+    )
+
+
+def _none_created(failures: list[Failure]) -> CreateDependenciesResult:
+    return CreateDependenciesResult(dependencies=[], created=0, failed=len(failures), failures=failures)

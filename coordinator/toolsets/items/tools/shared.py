@@ -1,0 +1,42 @@
+"""What the tools of this room have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from coordinator.toolsets.actor import Actor, checked
+from coordinator.toolsets.items.contract.base import Ancestor
+from coordinator.toolsets.items.rules.idempotency import NONE, Request, request
+from coordinator.toolsets.items.rules.ids import dashed, is_uuid
+from coordinator.toolsets.tool import Services
+
+
+async def keyed(services: Services, actor: Actor | None, request_id: str | None, tool: str, *arguments: Any) -> Request:
+    """The idempotency record of a call whose actor is optional; none without a usable actor and id.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for a malformed actor, ``rejected_by_policy``.
+    """
+    if actor is None:
+        return NONE
+    trusted = checked(actor)
+    if not request_id or not is_uuid(request_id):
+        return NONE
+    return request((await services.resolve_actor(trusted)).id, request_id, tool, *arguments)
+
+
+def ancestors(path: list[tuple[str, str, int]]) -> list[Ancestor]:
+    """The way from the root as results show it."""
+    return [Ancestor(id=dashed(item), title=title, depth=depth) for item, title, depth in path]
+
+
+def or_unset(value: str | bool | None) -> str | UnsetType:
+    """A text from a script, UNSET where it is absent (False)."""
+    return value if isinstance(value, str) else UNSET
+
+
+def shown(inner: str, given: str) -> str:
+    """An id for a result: the UUID, or what the caller wrote where it could not be resolved."""
+    return given if inner.startswith("?") else dashed(inner)

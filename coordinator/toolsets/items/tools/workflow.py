@@ -1,0 +1,129 @@
+"""advance_item and get_next_item: what to do next, and moving it on (seed 004)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.actor import Trusted, checked
+from coordinator.toolsets.items.contract.work import (
+    TRIGGERS,
+    AdvanceItem,
+    AdvanceItemResult,
+    AdvanceSummary,
+    GetNextItem,
+    GetNextItemResult,
+    Recommendation,
+    Transition,
+    TransitionResult,
+    UnblockedItem,
+)
+from coordinator.toolsets.items.rules import transitions as rules
+from coordinator.toolsets.items.rules.idempotency import NONE, request
+from coordinator.toolsets.items.rules.ids import dashed, parse
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.store import ItemStore, Next
+from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.tool import Call, Services, Tool
+
+MAX_TRANSITIONS = 100
+_ACTIONABLE = ("queue", "work", "review", "blocked")
+
+_ADVANCE = (
+    "Apply trigger-based role transitions, in order, each on its own. Triggers: start (queue to work, work to review "
+    "or terminal, review to terminal), complete, block, hold, resume, cancel, reopen. Forward moves need satisfied "
+    "dependencies; an item with a live claim only obeys its holder. Parents follow by cascade. Reports what each "
+    "transition unblocked."
+)
+_NEXT = (
+    "The best items to work on: those of the role that wait for no dependency and that nobody has claimed, by "
+    "priority (high first), then complexity (low first, unset last), then age. Answers in time that does not depend "
+    "on the number of items."
+)
+
+
+def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
+    """advance_item and get_next_item."""
+
+    async def trusted_by_element(transitions: list[Transition]) -> list[Trusted | ToolFailure | None]:
+        found: list[Trusted | ToolFailure | None] = []
+        for number, transition in enumerate(transitions):
+            if transition.actor is None:
+                found.append(None)
+                continue
+            try:
+                found.append(await services.resolve_actor(checked(transition.actor, f"transitions[{number}].actor")))
+            except ToolFailure as failure:
+                found.append(failure)
+        return found
+
+    async def advance_item(call: Call, args: AdvanceItem) -> AdvanceItemResult:
+        transitions = args.transitions
+        if not 1 <= len(transitions) <= MAX_TRANSITIONS:
+            raise invalid("transitions", f"must hold 1 to {MAX_TRANSITIONS} elements")
+        triggers = [one_of(t.trigger, TRIGGERS, f"transitions[{n}].trigger") for n, t in enumerate(transitions)]
+        wanted = [parse(t.item_id, f"transitions[{n}].itemId") for n, t in enumerate(transitions)]
+        rules.check_one_actor(transitions)
+        trusted = await trusted_by_element(transitions)
+        first = trusted[0]
+        record = (
+            request(first.id, args.request_id, "advance_item", rules.asked(transitions))
+            if isinstance(first, Trusted)
+            else NONE
+        )
+        ids = await items.resolve(call.project, wanted)
+        runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
+        elements: list[tuple[Any, ...]] = []
+        for n in runnable:
+            who = trusted[n]
+            elements.append(
+                rules.element(ids[n], triggers[n], who if isinstance(who, Trusted) else None, transitions[n])
+            )
+        replies = await items.advance(call.project, record, elements) if elements else []
+        results: list[TransitionResult] = []
+        answered = dict(zip(runnable, replies, strict=True))
+        for n, transition in enumerate(transitions):
+            who = trusted[n]
+            if isinstance(who, ToolFailure):
+                results.append(rules.refused_actor(transition, triggers[n], who))
+            else:
+                results.append(rules.rendered(transition, triggers[n], who, answered[n]))
+        succeeded = sum(result.applied for result in results)
+        return AdvanceItemResult(
+            results=results,
+            summary=AdvanceSummary(total=len(results), succeeded=succeeded, failed=len(results) - succeeded),
+            all_unblocked_items=[
+                UnblockedItem(item_id=dashed(item), title=title) for reply in replies for item, title in reply.unblocked
+            ],
+        )
+
+    async def get_next_item(call: Call, args: GetNextItem) -> GetNextItemResult:
+        role = one_of(args.role or "queue", _ACTIONABLE, "role")
+        parent = await items.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
+        found = await items.next(
+            call.project, ROLE_CODES[role], parent, args.limit, args.include_claimed, args.include_ancestors
+        )
+        return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
+
+    return (
+        Tool("advance_item", _ADVANCE, AdvanceItem, (AdvanceItemResult,), advance_item),
+        Tool("get_next_item", _NEXT, GetNextItem, (GetNextItemResult,), get_next_item, read_only=True, idempotent=True),
+    )
+
+
+def _recommended(item: Next, args: GetNextItem) -> Recommendation:
+    details = args.include_details
+    return Recommendation(
+        item_id=dashed(item.id),
+        title=item.title,
+        role=ROLE_NAMES[item.role],
+        priority=PRIORITY_NAMES[item.priority],
+        complexity=item.complexity or None,
+        summary=item.summary if details else UNSET,
+        tags=or_unset(item.tags) if details else UNSET,
+        parent_id=dashed(item.parent) if details and isinstance(item.parent, str) else UNSET,
+        is_claimed=item.claimed if args.include_claimed else UNSET,
+        ancestors=ancestors(item.ancestors) if args.include_ancestors else UNSET,
+    )

@@ -1,0 +1,73 @@
+"""What a tool is: a contract (two structs), a handler, and how it behaves.
+
+A room's ``tools.py`` makes one ``Tool`` per tool of its seed; the transport lists them,
+decodes arguments into ``arguments``, calls ``handler`` and encodes what it returns. The
+same object serves the fast path, the SDK server, stdio and workflow steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from coordinator.settings import Settings
+    from coordinator.store import Store
+    from coordinator.toolsets.actor import ActorResolver
+
+
+@dataclass(slots=True, frozen=True)
+class Call:
+    """What a handler knows of one request besides its arguments."""
+
+    project: str
+    """The partition the request addressed; matches ``^[a-z0-9][a-z0-9_-]{0,62}$``."""
+    request_id: str = ""
+    """For logs only; names the HTTP request, never used for idempotency."""
+
+
+@dataclass(slots=True, frozen=True)
+class Services:
+    """What handlers share within one process."""
+
+    settings: Settings
+    store: Store
+    resolve_actor: ActorResolver
+
+
+Handler = Callable[[Call, Any], Awaitable[msgspec.Struct]]
+"""Takes the decoded arguments, returns the result struct.
+
+Raises:
+    ToolFailure: for everything the caller is to be told about.
+"""
+
+
+@dataclass(slots=True, frozen=True)
+class Tool:
+    """One tool of a seed."""
+
+    name: str
+    description: str
+    arguments: type[msgspec.Struct]
+    result: tuple[type[msgspec.Struct], ...]
+    """What a call may return: one struct, or one for each operation of the tool."""
+    handler: Handler
+    read_only: bool = False
+    idempotent: bool = False
+    destructive: bool = False
+    fast: bool = True
+    """Answers at once. False for calls that may wait or stream: these stay with the SDK."""
+
+
+@dataclass(slots=True, frozen=True)
+class Toolset:
+    """The tools of one seed, in the seed's order."""
+
+    name: str
+    title: str
+    instructions: str
+    tools: tuple[Tool, ...]
