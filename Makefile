@@ -41,7 +41,7 @@ lock: $(VENV)/.created ## Renew both lock files; ARGS=--upgrade takes newer vers
 
 # Stamp files make repeated calls instant. What is installed is what the lock says, checked by hash.
 $(VENV)/.created:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "make: $(PYTHON) is missing or older than 3.11; name another one: PYTHON=python3.13 make ..." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@

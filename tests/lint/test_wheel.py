@@ -1,0 +1,34 @@
+"""The built distribution holds everything that the code reads at run time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_wheel_holds_all_modules_and_scripts(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    expected = {
+        str(path.relative_to(ROOT))
+        for folder in ("coordinator", "workers")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert any(name.endswith(".lua") for name in expected)
+    assert expected <= held
+    assert {name.split("/")[0].split("-")[0] for name in held} == {"coordinator", "workers", "fleet_coordinator"}
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in held)
