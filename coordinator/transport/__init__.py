@@ -1,0 +1,27 @@
+"""MCP over HTTP and stdio, and the endpoints that operators ask.
+
+The SDK's server is the complete one and answers everything the protocol knows (``sdk``). In
+front of it stand guards for what it leaves open (``detour``, ``guards``), and a narrow path
+that answers well-formed calls of quick tools by itself, at a tenth of the cost
+(``fastpath``, ``envelope``). The same tools, through the same ``calls``, are behind both, so
+which of them answers can be told from the time only.
+
+``surfaces`` says which tools answer at which path and ``schema`` how they are described;
+``arguments`` turns what a caller sent into a tool's struct; ``app`` puts it all together.
+
+What may be relied on:
+
+* No state is kept between two requests, nor with a connection. Any process answers any request.
+* A request gets an answer: handlers within the deadline, bodies within their own.
+* An answer of the fast path equals the SDK's server's in status, content type and meaning.
+
+What this does not promise: that a call answered with ``deadline_exceeded`` or
+``store_unavailable`` had no effect; tools take a request id to ask again with.
+"""
+
+from coordinator.transport.app import FrontEnd, create_app
+from coordinator.transport.calls import Hooks
+from coordinator.transport.schema import ContractError
+from coordinator.transport.surfaces import SurfaceError
+
+__all__ = ["ContractError", "FrontEnd", "Hooks", "SurfaceError", "create_app"]

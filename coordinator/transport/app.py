@@ -1,0 +1,221 @@
+"""The ASGI application of a front-end process.
+
+A request goes through here::
+
+    fast path's look at the head -> body -> fast path's decoding -> tool -> answer
+              \\ not mine             \\ not mine
+               +---------------------+-> detour: guards -> endpoint or the SDK's server
+
+The fast path goes by exact matches of what the guards have let in before, so every check of
+theirs holds on it too. Whatever it does not take goes the long way, with the body that may
+have been read already.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from itertools import count
+
+import structlog
+from structlog.contextvars import bind_contextvars
+
+from coordinator.metrics import recorder
+from coordinator.settings import Settings
+from coordinator.toolsets.tool import Call, Toolset
+from coordinator.transport.bodies import Bodies
+from coordinator.transport.calls import Calls, Hooks
+from coordinator.transport.deadlines import Deadlines
+from coordinator.transport.detour import Detour, Limits, refuse
+from coordinator.transport.fastpath import FastPath, Order, Plan
+from coordinator.transport.guards import Gate, sane_request_id
+from coordinator.transport.health import Health, Pingable
+from coordinator.transport.replies import JSON, Gone, Header, Message, Receive, Refused, Scope, Send, reply, rpc_error
+from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
+from coordinator.transport.surfaces import Surfaces
+
+_log = structlog.get_logger(__name__)
+
+_CLOSE: Header = (b"connection", b"close")
+_CONTENT_TYPE: Header = (b"content-type", JSON)
+_DEFECT = -32603
+
+
+def create_app(
+    settings: Settings,
+    store: Pingable,
+    toolsets: Mapping[str, Toolset],
+    hooks: Hooks | None = None,
+    *,
+    render_metrics: Callable[[], bytes] | None = None,
+    server_factory: ServerFactory = build_server,
+    fast: bool = True,
+) -> FrontEnd:
+    """The application that one front-end process serves.
+
+    Args:
+        store: opened by the process that serves; only readiness asks it here.
+        toolsets: by name, in the order in which combinations list their tools.
+        hooks: told of every call; the process's metrics recorder by default.
+        render_metrics: the body of /metrics, called in a thread; empty by default.
+        server_factory: makes the SDK's server of a surface.
+        fast: False sends every call to the SDK's server, which gives the same answers.
+
+    Raises:
+        SurfaceError: the configured toolsets cannot be served together.
+        ContractError: a tool's contract cannot be published.
+    """
+    return FrontEnd(settings, store, toolsets, hooks or recorder(), render_metrics or bytes, server_factory, fast)
+
+
+class FrontEnd:
+    """The application; ``create_app`` makes it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Pingable,
+        toolsets: Mapping[str, Toolset],
+        hooks: Hooks,
+        render_metrics: Callable[[], bytes],
+        server_factory: ServerFactory,
+        fast: bool,
+    ) -> None:
+        deadlines = Deadlines(settings.request_deadline_ms / 10_000)
+        surfaces = Surfaces(toolsets, settings.toolsets, settings.tool_name_style)
+        gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host)
+        limits = Limits(settings.max_header_bytes, settings.max_json_depth)
+        self._hooks = hooks
+        self._calls = Calls(settings.request_deadline_ms, hooks, deadlines)
+        self._bodies = Bodies(settings.max_body_bytes, deadlines)
+        self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
+        self._health = Health(store, render_metrics)
+        self._detour = Detour(surfaces, gate, self._bodies, limits, self._sdk, self._health, self._missed)
+        self._fast = fast
+        self._numbers = count(1)
+        # Those of one process share a random head, so ids are unique in a fleet.
+        self._id_head = os.urandom(4).hex() + "-"
+        self.fast_path = FastPath(
+            surfaces,
+            gate,
+            server_info(),
+            max_body=settings.max_body_bytes,
+            max_head=limits.head,
+            max_depth=limits.depth,
+        )
+        self.in_flight = 0
+        """Requests being answered now."""
+
+    @property
+    def draining(self) -> bool:
+        """Whether ``begin_drain`` was called."""
+        return self._health.draining
+
+    def begin_drain(self) -> None:
+        """Prepares for the end: not ready at once; requests are still served, connections close after them."""
+        self._health.draining = True
+
+    async def aclose(self) -> None:
+        """Stops the protocol servers, as the end of the ASGI lifespan does."""
+        await self._sdk.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["type"]
+        if kind == "http":
+            self.in_flight += 1
+            try:
+                await self._serve(scope, receive, send)
+            finally:
+                self.in_flight -= 1
+        elif kind == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        plan = self.fast_path.plan(scope) if self._fast else "off"
+        given = plan.given_id if type(plan) is Plan else dict(scope["headers"]).get(b"x-request-id")
+        request_id = sane_request_id(given) or self._id_head + format(next(self._numbers), "x")
+        bind_contextvars(request_id=request_id)
+        body: bytes | None = None
+        try:
+            if type(plan) is Plan:
+                body = await self._bodies.read(receive)
+                order = self.fast_path.order(plan, body)
+                if type(order) is Order:
+                    await self._answer(order, plan.target.project, request_id, send)
+                    return
+                reason = str(order)
+            else:
+                reason = str(plan)
+            await self._the_long_way(scope, receive, send, request_id, body, reason)
+        except Gone:
+            _log.debug("the client left before its request was whole")
+        except Refused as refused:
+            await refuse(self._marked(send, request_id), refused)
+
+    async def _answer(self, order: Order, project: str, request_id: str, send: Send) -> None:
+        self.fast_path.counts["hit"] += 1
+        self._hooks.fast_path("hit")
+        done = await self._calls.run(order.tool, Call(project, request_id), order.arguments, "fast")
+        body = self.fast_path.response(order, done)
+        headers = [
+            _CONTENT_TYPE,
+            (b"content-length", str(len(body)).encode()),
+            (b"x-request-id", request_id.encode()),
+        ]
+        if done.retry_after is not None:
+            headers.append((b"retry-after", str(done.retry_after).encode()))
+        if self._health.draining:
+            headers.append(_CLOSE)
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _the_long_way(
+        self, scope: Scope, receive: Receive, send: Send, request_id: str, body: bytes | None, reason: str
+    ) -> None:
+        started = False
+
+        async def noting(message: Message) -> None:
+            nonlocal started
+            started = True
+            await marked(message)
+
+        marked = self._marked(send, request_id)
+        try:
+            await self._detour.serve(scope, receive, noting, request_id, body, reason)
+        except (Refused, Gone):
+            raise
+        except Exception:
+            _log.exception("a request failed")
+            if started:
+                raise
+            message = f"a defect of the coordinator stopped this request ({request_id})"
+            await reply(noting, 500, rpc_error(_DEFECT, message))
+
+    def _marked(self, send: Send, request_id: str) -> Send:
+        """Puts on the answer what every answer carries."""
+
+        async def marking(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+                if self._health.draining:
+                    headers.append(_CLOSE)
+                message = {**message, "headers": headers}
+            await send(message)
+
+        return marking
+
+    def _missed(self, reason: str) -> None:
+        self.fast_path.counts[reason] += 1
+        self._hooks.fast_path("miss")

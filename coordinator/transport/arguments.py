@@ -1,0 +1,66 @@
+"""From the arguments of a call to the tool's struct, or to a sentence that says what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.tool import Tool
+from coordinator.transport.schema import allowed, at
+
+_PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`(?P<path>.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
+
+
+def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) -> Any:
+    """The arguments as the tool's struct.
+
+    Strictly first, as the fast path does it; else text is also taken for numbers,
+    booleans and null where only these are allowed ("5", "true"), because many an agent
+    quotes them.
+
+    Args:
+        schema: the tool's input schema, for the words of a refusal.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR, naming the field and what is allowed there.
+    """
+    try:
+        return msgspec.convert(arguments, tool.arguments)
+    except msgspec.ValidationError:
+        pass
+    except RecursionError:
+        raise invalid("arguments", "nested too deeply") from None
+    try:
+        return msgspec.convert(arguments, tool.arguments, strict=False)
+    except msgspec.ValidationError as error:
+        raise explained(str(error), schema) from None
+
+
+def explained(message: str, schema: dict[str, Any]) -> ToolFailure:
+    """The failure for one of msgspec's messages (``Expected `int`, got `str` - at `$.limit```)."""
+    found = _PLACED.match(message)
+    problem, path = (found["problem"], found["path"] or "$") if found else (message, "$")
+    place = _readable(path)
+    node = at(schema, path) or {}
+    if unknown := _UNKNOWN.match(problem):
+        names = ", ".join(node.get("properties", {})) or "none"
+        return invalid(_join(place, unknown["name"]), f"no such field; allowed here: {names}")
+    if missing := _MISSING.match(problem):
+        member = at(schema, f"{path}.{missing['name']}") or {}
+        return invalid(_join(place, missing["name"]), f"is required; allowed: {allowed(schema, member)}")
+    sentence = problem[:1].lower() + problem[1:]
+    return invalid(place or "arguments", f"{sentence}; allowed: {allowed(schema, node)}")
+
+
+def _readable(path: str) -> str:
+    return path.removeprefix("$").removeprefix(".")
+
+
+def _join(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name

@@ -1,0 +1,113 @@
+"""Runs one tool call: deadline, outcome, encoding. The same for every transport.
+
+A call past the deadline is cancelled; the cancellation becomes ``deadline_exceeded`` here
+and goes no further. Tools that may wait by design (``Tool.fast`` false) have no deadline:
+they bound themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import structlog
+
+from coordinator.errors import Kind, ToolFailure
+from coordinator.toolsets.tool import Call, Tool
+from coordinator.transport.deadlines import Deadlines
+
+_log = structlog.get_logger(__name__)
+
+_OUTCOMES: dict[Kind, str] = {"permanent": "error", "transient": "conflict", "shedding": "shed"}
+
+
+class Hooks(Protocol):
+    """What the transport reports; ``coordinator.metrics.Recorder`` is one."""
+
+    def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:
+        """A call ended: outcome is ok, error, conflict, shed, invalid or internal; transport fast, sdk or stdio."""
+
+    def fast_path(self, result: str) -> None:
+        """A tools/call took the narrow path (``hit``) or did not (``miss``)."""
+
+
+class Done(NamedTuple):
+    """The answer to a call."""
+
+    body: bytes
+    """The structured content, as JSON."""
+    failed: bool
+    retry_after: int | None = None
+    """Seconds for a ``Retry-After`` header, when the call was shed."""
+
+
+class Calls:
+    """Runs the calls of one process.
+
+    Args:
+        deadline_ms: how long a call of a fast tool may take, in milliseconds.
+    """
+
+    def __init__(self, deadline_ms: int, hooks: Hooks, deadlines: Deadlines) -> None:
+        self._seconds = deadline_ms / 1000
+        self._report = hooks.request
+        self._deadlines = deadlines
+        self._encode = msgspec.json.Encoder().encode
+
+    async def run(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done:
+        """Runs the handler and encodes what came of it; only cancellation from outside is raised."""
+        began = perf_counter()
+        task = self._deadlines.start(self._seconds) if tool.fast else None
+        try:
+            body = self._encode(await tool.handler(call, arguments))
+        except ToolFailure as failure:
+            outcome = _outcome(failure)
+            done = _failed(failure)
+        except asyncio.CancelledError:
+            if task is None or not self._deadlines.expired(task):
+                raise
+            outcome = "conflict"
+            done = _failed(self._late(tool))
+        except Exception:
+            _log.exception("tool failed", tool=tool.name, request_id=call.request_id)
+            outcome = "internal"
+            done = _failed(_defect(call))
+        else:
+            outcome = "ok"
+            done = Done(body, False)
+        finally:
+            if task is not None:
+                self._deadlines.stop(task)
+        self._report(tool.name, outcome, transport, perf_counter() - began)
+        return done
+
+    def refused(self, tool: Tool, failure: ToolFailure, transport: str) -> Done:
+        """The answer to a call whose arguments were refused before its handler ran."""
+        self._report(tool.name, "invalid", transport, 0.0)
+        return _failed(failure)
+
+    def _late(self, tool: Tool) -> ToolFailure:
+        return ToolFailure(
+            "deadline_exceeded", f"{tool.name} did not finish within {self._seconds:g} s; it may have taken effect"
+        )
+
+
+def _outcome(failure: ToolFailure) -> str:
+    if failure.code == "VALIDATION_ERROR":
+        return "invalid"
+    return "internal" if failure.code == "INTERNAL_ERROR" else _OUTCOMES[failure.kind]
+
+
+def _defect(call: Call) -> ToolFailure:
+    where = f" (request {call.request_id})" if call.request_id else ""
+    return ToolFailure("INTERNAL_ERROR", f"a defect of the coordinator stopped this call{where}")
+
+
+def _failed(failure: ToolFailure) -> Done:
+    retry_after = None
+    if failure.kind == "shedding":
+        retry_after = max(1, math.ceil((failure.retry_after_ms or 1000) / 1000))
+    return Done(msgspec.json.encode(failure.body()), True, retry_after)

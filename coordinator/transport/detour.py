@@ -1,0 +1,187 @@
+"""The long way of a request: every check spelt out, then the endpoint or the SDK's server.
+
+What the SDK's server leaves open is closed here: blanks around header values, methods
+other than POST, a revision's body under another revision's header, sizes and nesting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pydantic_core
+import structlog
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from coordinator.transport.bodies import Bodies, replayed
+from coordinator.transport.envelope import VERSION_KEY
+from coordinator.transport.guards import Gate, head_size, nested_deeper, without_padding
+from coordinator.transport.health import Health
+from coordinator.transport.replies import HEADER_MISMATCH, Header, Message, Receive, Refused, Scope, Send, reply
+from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
+from coordinator.transport.surfaces import Refusal, Surfaces
+
+_log = structlog.get_logger(__name__)
+
+_HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
+_PROBES = ("/healthz", "/readyz", "/metrics")
+_SINGLE = (b"host", b"origin", b"content-length")
+
+
+class Limits(NamedTuple):
+    """What a request may measure."""
+
+    head: int
+    """Bytes of all headers."""
+    depth: int
+    """Levels of arrays and objects in the body."""
+
+
+class Seen(NamedTuple):
+    """A glance at a message, taken before the SDK's server sees it."""
+
+    method: object = None
+    tool: object = None
+    request_id: object = None
+    modern: bool = False
+    """Whether it carries the envelope of the revision without a handshake."""
+
+
+class Detour:
+    """The long way, in one process.
+
+    Args:
+        missed: told why the fast path did not take a ``tools/call``.
+    """
+
+    def __init__(
+        self,
+        surfaces: Surfaces,
+        gate: Gate,
+        bodies: Bodies,
+        limits: Limits,
+        sdk: SdkApps,
+        health: Health,
+        missed: Callable[[str], None],
+    ) -> None:
+        self._surfaces = surfaces
+        self._gate = gate
+        self._bodies = bodies
+        self._limits = limits
+        self._sdk = sdk
+        self._health = health
+        self._missed = missed
+
+    async def serve(
+        self, scope: Scope, receive: Receive, send: Send, request_id: str, body: bytes | None, reason: str
+    ) -> None:
+        """Answers one request.
+
+        Args:
+            body: if the fast path has read it.
+            reason: why the fast path did not answer.
+
+        Raises:
+            Refused: a check failed.
+            Gone: the client left.
+        """
+        headers = without_padding(scope["headers"])
+        head = self._checked_head(headers)
+        path: str = scope["path"]
+        if path in _PROBES:
+            await self._probe(path, scope["method"], send)
+            return
+        target = self._surfaces.resolve(path)
+        if target is None:
+            raise Refused(404, "nothing is served here; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp")
+        if isinstance(target, Refusal):
+            raise Refused(target.status, target.message)
+        if scope["method"] != "POST":
+            raise Refused(405, "MCP endpoints take POST only", [(b"allow", b"POST")])
+        if body is None:
+            length = head.get(b"content-length", b"")
+            if length.isdigit() and int(length) > self._bodies.limit:
+                raise self._bodies.too_large()
+            body = await self._bodies.read(receive)
+        if nested_deeper(body, self._limits.depth):
+            raise Refused(400, f"the message is nested deeper than {self._limits.depth} levels")
+        seen = glance(body)
+        self._check_era(headers, seen)
+        if seen.method == "tools/call":
+            self._missed(reason)
+        app = await self._sdk.get(target.surface)
+        exchange = Exchange(target.project, request_id)
+        await app.handle(
+            {**scope, "headers": headers, EXCHANGE: exchange},
+            replayed(body, receive),
+            _with_retry_after(send, exchange),
+            self._sdk.streaming(target.surface, seen.method, seen.tool),
+        )
+
+    def _checked_head(self, headers: list[Header]) -> dict[bytes, bytes]:
+        if head_size(headers) > self._limits.head:
+            raise Refused(431, f"the headers are larger than {self._limits.head} bytes", [(b"connection", b"close")])
+        head: dict[bytes, bytes] = {}
+        for name, value in headers:
+            if name in _SINGLE and name in head:
+                raise Refused(400, f"the header {name.decode()} is there more than once")
+            head.setdefault(name, value)
+        refusal = self._gate.refusal(head.get(b"host"), head.get(b"origin"))
+        if refusal is not None:
+            raise Refused(*refusal)
+        return head
+
+    def _check_era(self, headers: list[Header], seen: Seen) -> None:
+        """A message of the revision without a handshake must come under that revision's header.
+
+        The SDK goes by the header alone and would serve it as one of an older revision.
+        """
+        versions = [value for name, value in headers if name == b"mcp-protocol-version"]
+        if versions and versions[0] not in _HANDSHAKE:
+            return
+        if seen.modern or len(versions) > 1:
+            problem = "is there more than once" if len(versions) > 1 else "does not match the request envelope"
+            raise Refused(
+                400, f"the mcp-protocol-version header {problem}", code=HEADER_MISMATCH, request_id=seen.request_id
+            )
+
+    async def _probe(self, path: str, method: str, send: Send) -> None:
+        if method not in ("GET", "HEAD"):
+            raise Refused(405, f"{path} takes GET only", [(b"allow", b"GET, HEAD")])
+        if path == "/healthz":
+            await self._health.live(send)
+        elif path == "/readyz":
+            await self._health.ready(send)
+        else:
+            await self._health.metrics(send)
+
+
+def glance(body: bytes) -> Seen:
+    """What a message is about; nothing of it is known where it is not what it should be."""
+    try:
+        message: Any = pydantic_core.from_json(body)
+    except ValueError:
+        return Seen()
+    if not isinstance(message, dict):
+        return Seen()
+    params = message.get("params")
+    if not isinstance(params, dict):
+        return Seen(message.get("method"), None, message.get("id"))
+    meta = params.get("_meta")
+    modern = isinstance(meta, dict) and VERSION_KEY in meta
+    return Seen(message.get("method"), params.get("name"), message.get("id"), modern)
+
+
+def _with_retry_after(send: Send, exchange: Exchange) -> Send:
+    async def sending(message: Message) -> None:
+        if exchange.retry_after is not None and message["type"] == "http.response.start":
+            header = (b"retry-after", str(exchange.retry_after).encode())
+            message = {**message, "headers": [*message.get("headers", ()), header]}
+        await send(message)
+
+    return sending
+
+
+async def refuse(send: Send, refused: Refused) -> None:
+    """Sends a refusal."""
+    await reply(send, refused.status, refused.body, headers=refused.headers)

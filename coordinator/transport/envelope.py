@@ -1,0 +1,92 @@
+"""The JSON-RPC envelope of a well-formed ``tools/call``, as structs that one decoding pass fills.
+
+Every struct refuses fields it does not know: whatever a request has beyond these
+(``task``, ``requestState``, ``inputResponses`` ...) belongs to the SDK's server. So does
+anything msgspec refuses and another JSON parser might take (NaN, a byte order mark, lone
+surrogates, ``1.0`` for an integer).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+MODERN = "2026-07-28"
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26")
+
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
+LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+
+_ABSENT = Raw(b"")
+
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+
+class ModernMeta(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """``params._meta`` of revision 2026-07-28."""
+
+    version: Literal["2026-07-28"] = field(name=VERSION_KEY)
+    client: Raw = field(name=CLIENT_KEY, default=_ABSENT)
+    capabilities: Raw = field(name=CAPABILITIES_KEY)
+    progress: str | int | UnsetType = field(name="progressToken", default=UNSET)
+    level: LogLevel | UnsetType = field(name=LOG_LEVEL_KEY, default=UNSET)
+    traceparent: str | UnsetType = UNSET
+    tracestate: str | UnsetType = UNSET
+    baggage: str | UnsetType = UNSET
+
+
+class LegacyMeta(Struct, forbid_unknown_fields=True, gc=False):
+    """``params._meta`` of the revisions with a handshake."""
+
+    progress: str | int | UnsetType = field(name="progressToken", default=UNSET)
+    traceparent: str | UnsetType = UNSET
+    tracestate: str | UnsetType = UNSET
+    baggage: str | UnsetType = UNSET
+
+
+class LegacyParams(Struct, forbid_unknown_fields=True, gc=False):
+    """``params`` of the revisions with a handshake; the name decides how ``arguments`` is read."""
+
+    name: str
+    arguments: Raw = _ABSENT
+    meta: LegacyMeta | UnsetType = field(name="_meta", default=UNSET)
+
+
+class LegacyCall(Struct, forbid_unknown_fields=True, gc=False):
+    """A whole ``tools/call`` of the revisions with a handshake."""
+
+    method: Literal["tools/call"]
+    params: LegacyParams
+    jsonrpc: Literal["2.0"]
+    id: int | str
+
+
+def modern_decoder(name: str, arguments: type[Struct]) -> msgspec.json.Decoder[Any]:
+    """Decodes a ``tools/call`` of revision 2026-07-28 for the one tool ``name``, arguments included."""
+    params = msgspec.defstruct(
+        "ModernParams",
+        [
+            ("name", Literal[name]),
+            ("arguments", arguments | UnsetType, UNSET),
+            ("meta", ModernMeta, field(name="_meta")),
+        ],
+        kw_only=True,
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+    call = msgspec.defstruct(
+        "ModernCall",
+        [
+            ("method", Literal["tools/call"]),
+            ("params", params),
+            ("jsonrpc", Literal["2.0"]),
+            ("id", int | str),
+        ],
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+    return msgspec.json.Decoder(call)

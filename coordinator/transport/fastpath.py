@@ -1,0 +1,263 @@
+"""The narrow path: well-formed ``tools/call`` requests for tools that answer at once.
+
+Design. The SDK's server is the complete one; this is only a quicker way to the same answer.
+It never refuses anything. ``plan`` looks at the head and chooses a decoder before the body
+is parsed; ``order`` decodes envelope and arguments in one pass. Either may say "not mine"
+(a reason, a short word), and then the request goes to the SDK's server byte for byte. So
+every rule here may be stricter than the protocol's, but none may be laxer: what is taken
+must be what the SDK's server would have answered in the same way. A differential fuzz
+holds the two against each other (tests/transport/fuzz.py).
+
+What it costs is what it does per request, so everything that depends on less than the
+request is made beforehand: decoders and response pieces per tool and protocol era, header
+values by memo, client descriptions by memo of their bytes once the SDK's own model has
+taken them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+from mcp.server.streamable_http import check_accept_headers
+from mcp_types.methods import validate_client_request
+from msgspec import UNSET
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from coordinator.toolsets.tool import Tool
+from coordinator.transport.calls import Done
+from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, modern_decoder
+from coordinator.transport.guards import Gate, nested_deeper
+from coordinator.transport.replies import Header, Scope
+from coordinator.transport.schema import nesting
+from coordinator.transport.surfaces import Surface, Surfaces, Target
+
+_CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"))
+_CONTENT_TYPE: Header = (b"content-type", b"application/json")
+
+_ERAS: dict[bytes | None, bool] = {MODERN.encode(): True, **{version.encode(): False for version in LEGACY}}
+"""Protocol version header -> whether it is the revision without a handshake."""
+
+_FEW = 256
+"""How many distinct header names, Accept values and client descriptions are remembered."""
+
+_LONGEST_VALUES = 8_192
+"""Bytes of all header values together; more is measured exactly, on the other path."""
+
+_encode = msgspec.json.Encoder().encode
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One tool in one protocol era."""
+
+    tool: Tool
+    decode: Any
+    """Modern: of the whole request. Legacy: of the arguments."""
+    optional: bool
+    """Whether a call may leave all arguments out."""
+    unbounded: bool
+    """Whether its arguments may be nested in any depth."""
+    modern: bool
+
+
+class _Lanes(NamedTuple):
+    """The tools of a surface that the fast path serves."""
+
+    modern: dict[bytes | None, _Entry]
+    legacy: dict[str, _Entry]
+
+
+class Plan(NamedTuple):
+    """What the head of a request lets the fast path try."""
+
+    target: Target
+    lanes: _Lanes
+    entry: _Entry | None
+    """The tool, where the head names it."""
+    given_id: bytes | None
+    """The ``X-Request-Id`` header."""
+
+
+class Order(NamedTuple):
+    """A call, decoded."""
+
+    tool: Tool
+    arguments: Any
+    request_id: bytes
+    """The JSON-RPC id, as JSON."""
+    modern: bool
+
+
+class FastPath:
+    """The fast path of one process.
+
+    Args:
+        server_info: what the SDK's server says about itself in each result.
+        max_body: largest body in bytes.
+        max_head: largest head in bytes.
+        max_depth: deepest nesting of a body.
+    """
+
+    def __init__(
+        self,
+        surfaces: Surfaces,
+        gate: Gate,
+        server_info: dict[str, Any],
+        *,
+        max_body: int,
+        max_head: int,
+        max_depth: int,
+    ) -> None:
+        self._resolve = surfaces.resolve
+        self._gate = gate
+        self._max_body = max_body
+        self._max_values = min(_LONGEST_VALUES, max_head // 2)
+        self._max_names = max_head // 128
+        self._max_depth = max_depth
+        self._lanes: dict[str, _Lanes] = {}
+        self._accepts: set[bytes] = set()
+        self._names: set[bytes] = {b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"mcp-session-id"}
+        self._clients: set[bytes] = set()
+        self._legacy = msgspec.json.Decoder(LegacyCall)
+        self.counts: Counter[str] = Counter()
+        """``hit``, and why requests for tools went the other way."""
+        info = _encode(server_info)
+        self._modern_tails = tuple(
+            b',"isError":' + flag + b',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":'
+            + info + b"}}}"
+            for flag in (b"false", b"true")
+        )  # fmt: skip
+        self._legacy_tails = (b',"isError":false}}', b',"isError":true}}')
+
+    def plan(self, scope: Scope) -> Plan | str:
+        """Whether the head allows the fast path; else the reason why it does not."""
+        target = self._resolve(scope["path"])
+        if target is None or type(target) is not Target or scope["method"] != "POST":
+            return "endpoint"
+        headers: list[Header] = scope["headers"]
+        head = dict(headers)
+        if len(head) != len(headers):
+            return "repeated header"
+        get = head.get
+        if (get(b"host"), get(b"origin")) not in self._gate.admitted:
+            return "host"
+        if get(b"content-type") not in _CONTENT_TYPES:
+            return "content type"
+        if get(b"accept") not in self._accepts and not self._learn_accept(get(b"accept")):
+            return "accept"
+        modern = _ERAS.get(get(b"mcp-protocol-version"))
+        if modern is None:
+            return "version"
+        if not self._names.issuperset(head) and not self._learn_names(head):
+            return "header"
+        if len(head) > self._max_names or sum(map(len, head.values())) > self._max_values:
+            return "head size"
+        length = get(b"content-length")
+        if length is not None and not (length.isdigit() and int(length) <= self._max_body):
+            return "body size"
+        lanes = self._lanes.get(target.surface.name) or self._open(target.surface)
+        if not modern:
+            return Plan(target, lanes, None, get(b"x-request-id"))
+        if get(b"mcp-method") != b"tools/call":
+            return "method"
+        entry = lanes.modern.get(get(b"mcp-name"))
+        return "tool" if entry is None else Plan(target, lanes, entry, get(b"x-request-id"))
+
+    def order(self, plan: Plan, body: bytes) -> Order | str:
+        """The call in ``body``; else the reason why it is not one for the fast path."""
+        entry = plan.entry
+        try:
+            if entry is not None:
+                call = entry.decode(body)
+                params = call.params
+                meta = params.meta
+                client = bytes(meta.capabilities) + bytes(meta.client)
+                if client not in self._clients and not self._learn_client(client, body):
+                    return "client"
+                arguments = params.arguments
+                if arguments is UNSET:
+                    if not entry.optional:
+                        return "arguments"
+                    arguments = entry.tool.arguments()
+            else:
+                call = self._legacy.decode(body)
+                params = call.params
+                entry = plan.lanes.legacy.get(params.name)
+                if entry is None:
+                    return "tool"
+                arguments = entry.decode(bytes(params.arguments) or b"{}")
+        except _UNDECODABLE:
+            return "envelope"
+        if entry.unbounded and nested_deeper(body, self._max_depth):
+            return "depth"
+        return Order(entry.tool, arguments, _encode(call.id), entry.modern)
+
+    def response(self, order: Order, done: Done) -> bytes:
+        """The body of the answer, as the SDK's server would give it."""
+        tails = self._modern_tails if order.modern else self._legacy_tails
+        return b"".join(
+            (
+                b'{"jsonrpc":"2.0","id":',
+                order.request_id,
+                b',"result":{"content":[{"type":"text","text":',
+                _encode(done.body.decode()),
+                b'}],"structuredContent":',
+                done.body,
+                tails[done.failed],
+            )
+        )
+
+    def _open(self, surface: Surface) -> _Lanes:
+        modern: dict[bytes | None, _Entry] = {}
+        legacy: dict[str, _Entry] = {}
+        for name, tool in surface.tools.items():
+            if not tool.fast:
+                continue
+            depth = nesting(surface.input_schemas[name])
+            # The envelope has three levels of its own: message, params, arguments.
+            unbounded = depth is None or depth + 2 > self._max_depth
+            optional = "required" not in surface.input_schemas[name]
+            decode = modern_decoder(name, tool.arguments).decode
+            modern[name.encode()] = _Entry(tool, decode, optional, unbounded, modern=True)
+            decode = msgspec.json.Decoder(tool.arguments).decode
+            legacy[name] = _Entry(tool, decode, optional, unbounded, modern=False)
+        lanes = self._lanes[surface.name] = _Lanes(modern, legacy)
+        return lanes
+
+    def _learn_accept(self, value: bytes | None) -> bool:
+        if value is None:
+            return False
+        request = Request({"type": "http", "headers": [(b"accept", value)]})
+        if not all(check_accept_headers(request)):
+            return False
+        if len(self._accepts) >= _FEW:
+            self._accepts.clear()
+        self._accepts.add(value)
+        return True
+
+    def _learn_names(self, head: dict[bytes, bytes]) -> bool:
+        """Headers that mean something to the protocol and are not known here belong to the SDK's server."""
+        if any(name.startswith(b"mcp-") for name in head.keys() - self._names):
+            return False
+        if len(self._names) + len(head) < _FEW:
+            self._names.update(head)
+        return True
+
+    def _learn_client(self, client: bytes, body: bytes) -> bool:
+        """Has the SDK's model of a whole request look at this client's description once."""
+        if nested_deeper(body, self._max_depth):
+            return False
+        try:
+            validate_client_request("tools/call", MODERN, json.loads(body)["params"])
+        except (ValidationError, ValueError, RecursionError):
+            return False
+        if len(self._clients) >= _FEW:
+            self._clients.clear()
+        self._clients.add(client)
+        return True

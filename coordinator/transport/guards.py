@@ -1,0 +1,89 @@
+"""Checks on a request's head and body that hold for every endpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from coordinator.transport.replies import Header
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_ANY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104 (compared with, not bound to)
+_REMEMBERED_HEADS = 256
+
+_AUTHORITY = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>\d{1,5}))?\Z")
+_ORIGIN = re.compile(r"https?://(?P<authority>[^/?#@\s]+)\Z")
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}\Z")
+
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
+
+
+class Gate:
+    """Which ``Host`` and ``Origin`` headers are let in (protection against DNS rebinding).
+
+    Args:
+        hosts: ``name``, ``name:port``, ``name:*`` or ``*``; empty: the loopback names and ``bound``.
+        origins: let in besides the origin that is the request's own host.
+        bound: the address that the process listens on.
+    """
+
+    def __init__(self, hosts: Sequence[str] = (), origins: Sequence[str] = (), bound: str = "127.0.0.1") -> None:
+        allowed = list(hosts)
+        if not allowed:
+            allowed = [*_LOOPBACK]
+            if bound not in _ANY_ADDRESS:
+                allowed.append(f"[{bound}]" if ":" in bound and not bound.startswith("[") else bound)
+        self._any = "*" in allowed
+        self._hosts = {entry.lower().removesuffix(":*") for entry in allowed}
+        self._origins = {origin.lower() for origin in origins}
+        self.admitted: set[tuple[bytes | None, bytes | None]] = set()
+        """Pairs of Host and Origin, byte for byte, that were let in before."""
+
+    def refusal(self, host: bytes | None, origin: bytes | None) -> tuple[int, str] | None:
+        """HTTP status and message if the pair is not let in."""
+        name = (host or b"").decode("latin-1").lower()
+        match = _AUTHORITY.match(name)
+        if match is None or not (self._any or name in self._hosts or match["name"] in self._hosts):
+            shown = f"host '{name[:100]}'" if name else "a request without Host"
+            return 421, f"{shown} is not served here; an operator can allow it with the setting allowed_hosts"
+        if origin is not None:
+            text = origin.decode("latin-1").lower()
+            own = _ORIGIN.match(text)
+            if text not in self._origins and (own is None or own["authority"] != name):
+                return 403, f"origin '{text[:100]}' is not allowed; an operator can allow it in allowed_origins"
+        if len(self.admitted) >= _REMEMBERED_HEADS:
+            self.admitted.clear()
+        self.admitted.add((host, origin))
+        return None
+
+
+def head_size(headers: Iterable[Header]) -> int:
+    """Bytes that the headers take on the wire (``name: value`` and line end)."""
+    return sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+def without_padding(headers: Iterable[Header]) -> list[Header]:
+    """The headers without blanks around their values, as RFC 9110 5.5 has them (httptools keeps trailing ones)."""
+    return [(name, value.strip(b" \t")) for name, value in headers]
+
+
+def sane_request_id(value: bytes | None) -> str | None:
+    """A request id given from outside, if it is fit for logs and answers."""
+    return value.decode() if value is not None and _REQUEST_ID.match(value) else None
+
+
+def nested_deeper(body: bytes, limit: int) -> bool:
+    """Whether arrays and objects in this JSON text are nested in more than ``limit`` levels.
+
+    Linear in the text, whatever is in it, and needs no parser, so that it can come before one.
+    """
+    if body.count(b"[") + body.count(b"{") <= limit:
+        return False
+    outside_strings = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
+    brackets = b"".join(outside_strings).translate(_STEPS, _NO_BRACKETS)
+    if b"\x01" * (limit + 1) in brackets:
+        return True
+    return max(accumulate(memoryview(brackets).cast("b")), default=0) > limit

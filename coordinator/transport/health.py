@@ -1,0 +1,100 @@
+"""``/healthz``, ``/readyz`` and ``/metrics``.
+
+Liveness touches nothing outside this process, so that a stumbling Redis does not get the
+whole fleet restarted. Readiness asks for what this process needs to answer a call; its
+findings are kept for a second, so that probes cannot become load. All answers say when a
+check was made and how long it took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Protocol
+
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.metrics import CONTENT_TYPE
+from coordinator.transport.replies import Send, json_body, reply
+
+_FRESH_SECONDS = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Pingable(Protocol):
+    """What readiness needs of the store."""
+
+    @property
+    def scripts_loaded(self) -> bool:
+        """Whether the server knows every script."""
+
+    async def ping(self) -> float:
+        """Seconds until the server answered.
+
+        Raises:
+            ToolFailure: it does not answer.
+        """
+
+
+class Health:
+    """The three endpoints of one process.
+
+    Args:
+        render_metrics: the exposition of all processes of this host; reads files, so it
+            runs in a thread.
+    """
+
+    def __init__(self, store: Pingable, render_metrics: Callable[[], bytes]) -> None:
+        self._store = store
+        self._render = render_metrics
+        self.draining = False
+        self._checks: dict[str, dict[str, Any]] = {}
+        self._checked_at = float("-inf")
+        self._checking: asyncio.Task[None] | None = None
+        self._rendering: asyncio.Task[bytes] | None = None
+
+    async def live(self, send: Send) -> None:
+        """Answers /healthz: the event loop runs."""
+        await reply(send, 200, b'{"status":"alive"}')
+
+    async def ready(self, send: Send) -> None:
+        """Answers /readyz: 200 while this process should get requests, else 503."""
+        if perf_counter() - self._checked_at > _FRESH_SECONDS:
+            # Probes that come together share one look at the store.
+            if self._checking is None:
+                self._checking = asyncio.create_task(self._check(), name="readiness")
+            await asyncio.shield(self._checking)
+        age = round((perf_counter() - self._checked_at) * 1000, 3)
+        checks = {name: {**found, "ageMs": age} for name, found in self._checks.items()}
+        checks["draining"] = {"ok": not self.draining, "latencyMs": 0.0, "ageMs": 0.0}
+        ready = all(found["ok"] for found in checks.values())
+        body = json_body({"ready": ready, "checks": checks})
+        await reply(send, 200 if ready else 503, body, headers=[(b"cache-control", b"no-store")])
+
+    async def metrics(self, send: Send) -> None:
+        """Answers /metrics."""
+        if self._rendering is None:
+            self._rendering = asyncio.create_task(asyncio.to_thread(self._render), name="metrics")
+            self._rendering.add_done_callback(self._rendered)
+        await reply(send, 200, await asyncio.shield(self._rendering), CONTENT_TYPE.encode())
+
+    def _rendered(self, _task: asyncio.Task[bytes]) -> None:
+        self._rendering = None
+
+    async def _check(self) -> None:
+        began = perf_counter()
+        redis: dict[str, Any] = {"ok": True}
+        try:
+            seconds = await self._store.ping()
+        except Exception as error:
+            seconds = perf_counter() - began
+            redis = {"ok": False, "reason": error.message if isinstance(error, ToolFailure) else "a defect"}
+            if not isinstance(error, ToolFailure):
+                _log.exception("readiness check failed")
+        redis["latencyMs"] = round(seconds * 1000, 3)
+        self._checks = {"redis": redis, "scripts": {"ok": self._store.scripts_loaded, "latencyMs": 0.0}}
+        self._checked_at = perf_counter()
+        self._checking = None

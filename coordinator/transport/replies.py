@@ -1,0 +1,68 @@
+"""Answers that the front gives by itself, without a protocol server behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+JSON: bytes = b"application/json"
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+HEADER_MISMATCH = -32020
+
+_encode = msgspec.json.Encoder().encode
+
+
+def rpc_error(code: int, message: str, request_id: object = None) -> bytes:
+    """A JSON-RPC error object; the id is null where it could not be told."""
+    known = request_id if isinstance(request_id, int | str) and not isinstance(request_id, bool) else None
+    return _encode({"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": message}})
+
+
+def json_body(value: object) -> bytes:
+    """``value`` as JSON."""
+    return _encode(value)
+
+
+async def reply(
+    send: Send, status: int, body: bytes = b"", content_type: bytes = JSON, headers: list[Header] | None = None
+) -> None:
+    """Sends a whole response."""
+    head = [(b"content-length", str(len(body)).encode())]
+    if body:
+        head.append((b"content-type", content_type))
+    if headers:
+        head += headers
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Refused(Exception):
+    """Ends a request with an answer of the front's own: a JSON-RPC error under an HTTP status."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        headers: list[Header] | None = None,
+        code: int = INVALID_REQUEST,
+        request_id: object = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers
+        self.body = rpc_error(code, message, request_id)
+
+
+class Gone(Exception):
+    """Ends a request whose client left before it was whole; nobody is there to be answered."""

@@ -1,0 +1,300 @@
+"""What ``tools/list`` says about a tool, generated from its contract structs.
+
+JSON Schema 2020-12, the dialect MCP assumes where a schema names none. ``$schema`` is left
+out on purpose: clients whose validator knows only an older dialect refuse to compile a
+schema that names a newer one, and nothing we generate differs between the two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+from msgspec import UnsetType
+
+from coordinator.toolsets.tool import Tool, Toolset
+
+_REF = "#/$defs/"
+
+TOOL_ERROR: dict[str, Any] = {
+    "description": "Why the call failed; present only then.",
+    "type": "object",
+    "properties": {
+        "kind": {
+            "description": "transient: retry may succeed; permanent: it will not; shedding: come back later.",
+            "enum": ["permanent", "shedding", "transient"],
+        },
+        "code": {"description": "The stable name of this failure.", "type": "string"},
+        "message": {"description": "What went wrong, in a sentence.", "type": "string"},
+        "retryAfterMs": {"description": "When to retry, in milliseconds.", "type": "integer", "minimum": 0},
+        "contendedItemId": {"description": "The item that was fought over.", "type": "string"},
+    },
+    "required": ["kind", "code", "message"],
+}
+"""The ``error`` member of a failed call's structured content (``ToolFailure.body``)."""
+
+
+class ContractError(Exception):
+    """A contract struct that cannot be published: a defect of the room that declares it."""
+
+
+def input_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of a tool's arguments.
+
+    Raises:
+        ContractError: a struct in it accepts unknown fields, so that a misspelt argument
+            would be dropped without a word.
+    """
+    (name,), definitions = _components([arguments])
+    for schema in definitions.values():
+        if "properties" in schema and schema.get("additionalProperties") is not False:
+            raise ContractError(f"{arguments.__qualname__}: every argument struct needs forbid_unknown_fields=True")
+    return _assembled(dict(definitions[name]), definitions)
+
+
+def output_schema(results: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
+    """The schema of a tool's structured content, failures included.
+
+    A failed call has structured content too (``{"error": ...}``), and there are clients
+    that hold it against this schema although ``isError`` is set. So the schema tells the
+    truth about all that can come: one of the results, or ``error``.
+
+    Args:
+        results: the structs that the tool may return.
+    """
+    names, definitions = _components(results)
+    if len(names) > 1:
+        options = [{"$ref": _REF + name} for name in names]
+        failed = {"properties": {"error": TOOL_ERROR}, "required": ["error"]}
+        return _assembled({"type": "object", "anyOf": [*options, failed]}, definitions)
+    root = dict(definitions[names[0]])
+    required = root.pop("required", [])
+    root["properties"] = {**root.get("properties", {})}
+    root["properties"].setdefault("error", TOOL_ERROR)
+    root.pop("additionalProperties", None)
+    if required:
+        root["anyOf"] = [{"required": required}, {"required": ["error"]}]
+    return _assembled(root, definitions)
+
+
+def behaviour(tool: Tool) -> dict[str, bool]:
+    """The tool's behaviour as MCP's hints. Nothing of ours reaches beyond this system."""
+    return {
+        "readOnlyHint": tool.read_only,
+        "destructiveHint": tool.destructive,
+        "idempotentHint": tool.idempotent or tool.read_only,
+        "openWorldHint": False,
+    }
+
+
+def describe(tool: Tool, name: str | None = None) -> dict[str, Any]:
+    """The tool as ``tools/list`` shows it, under ``name`` where that differs from its own."""
+    return {
+        "name": name or tool.name,
+        "description": tool.description,
+        "inputSchema": input_schema(tool.arguments),
+        "outputSchema": output_schema(tool.result),
+        "annotations": behaviour(tool),
+    }
+
+
+def snapshot(toolset: Toolset) -> str:
+    """All that a toolset publishes, as readable JSON with a stable order, to be compared in tests."""
+    published = {
+        "name": toolset.name,
+        "title": toolset.title,
+        "instructions": toolset.instructions,
+        "tools": [describe(tool) for tool in toolset.tools],
+    }
+    return msgspec.json.format(msgspec.json.encode(published), indent=2).decode() + "\n"
+
+
+def undocumented(tool: Tool) -> list[str]:
+    """Paths of the tool's arguments and results that have no description of their own.
+
+    Members of a union's alternatives count too; the alternatives themselves need none.
+    """
+    missing = [f"arguments.{path}" for path in _bare(input_schema(tool.arguments))]
+    return missing + [f"result.{path}" for path in _bare(output_schema(tool.result))]
+
+
+def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dict[str, Any]]:
+    """The structs' names and all schemas by name, without titles (they only repeat the names)."""
+    classes = list(structs)
+    for struct in structs:
+        classes += [found for found in _structs(msgspec.inspect.type_info(struct), set()) if found not in classes]
+    references, components = msgspec.json.schema_components(classes, ref_template=_REF + "{name}")
+    names = [reference["$ref"].removeprefix(_REF) for reference in references]
+    for name, struct in zip(names, classes, strict=True):
+        schema = components[name]
+        schema.pop("title", None)
+        required = [field for field in schema.get("required", []) if field not in _left_out(struct)]
+        if required:
+            schema["required"] = required
+        else:
+            schema.pop("required", None)
+    return names[: len(structs)], components
+
+
+def _structs(info: object, seen: set[int]) -> Iterator[type[msgspec.Struct]]:
+    """Every struct class within a type, as ``msgspec.inspect`` describes it."""
+    if id(info) in seen or not isinstance(info, msgspec.inspect.Type | msgspec.inspect.Field | tuple):
+        return
+    seen.add(id(info))
+    if isinstance(info, msgspec.inspect.StructType):
+        yield info.cls
+    for part in info if isinstance(info, tuple) else (getattr(info, name) for name in info.__struct_fields__):
+        yield from _structs(part, seen)
+
+
+def _left_out(struct: type[msgspec.Struct]) -> set[str]:
+    """Fields that have no default and yet can be absent from the JSON, because they may be UNSET."""
+    hints = get_type_hints(struct)
+    return {
+        field.encode_name
+        for field in msgspec.structs.fields(struct)
+        if field.required and UnsetType in get_args(hints[field.name])
+    }
+
+
+def _assembled(root: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    """The root with just the definitions that it reaches, in alphabetical order."""
+    # The docstring of the struct is for those who read the code; the tool has a description.
+    root.pop("description", None)
+    reached: set[str] = set()
+    pending = list(_references(root))
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending.extend(_references(components[name]))
+    if reached:
+        root["$defs"] = {name: components[name] for name in sorted(reached)}
+    return root
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        for key, value in schema.items():
+            if key == "$ref" and isinstance(value, str):
+                yield value.removeprefix(_REF)
+            elif key not in ("default", "enum", "examples"):
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)
+
+
+def _bare(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, member in schema.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        if "description" not in member and "$ref" not in member:
+            yield here
+        yield from _bare(member, here)
+    if isinstance(items := schema.get("items"), dict):
+        yield from _bare(items, f"{path}[]")
+    for name, definition in schema.get("$defs", {}).items():
+        yield from _bare(definition, name)
+
+
+def nesting(schema: dict[str, Any]) -> int | None:
+    """Levels of objects and arrays that a value of this schema can have; None: any number."""
+    return _levels(schema, schema, frozenset())
+
+
+def _levels(root: dict[str, Any], node: dict[str, Any], above: frozenset[str]) -> int | None:
+    reference = node.get("$ref")
+    if reference is not None:
+        if reference in above:
+            return None
+        node, above = root["$defs"][reference.removeprefix(_REF)], above | {reference}
+    if "anyOf" in node:
+        inner = [_levels(root, option, above) for option in node["anyOf"]]
+        return None if None in inner else max(one for one in inner if one is not None)
+    kind = node.get("type")
+    if kind not in ("object", "array"):
+        return 0 if kind or "enum" in node else None
+    members = list(node.get("properties", {}).values())
+    members += [node[key] for key in ("items", "additionalProperties") if isinstance(node.get(key), dict)]
+    members += node.get("prefixItems", [])
+    if not members:
+        # An object without fields is closed; an array without a type of its elements is open.
+        return 1 if node.get("additionalProperties") is False or node.get("maxItems") == 0 else None
+    levels = [_levels(root, member, above) for member in members]
+    return None if None in levels else 1 + max(level for level in levels if level is not None)
+
+
+def at(schema: dict[str, Any], path: str) -> dict[str, Any] | None:
+    """The schema of one argument.
+
+    Args:
+        schema: an input schema.
+        path: as msgspec writes it, ``$.items[0].title`` or ``$[...].x``; ``$`` is the whole.
+    """
+    node: dict[str, Any] | None = schema
+    for name, _index in re.findall(r"\.([^.\[\]]+)|(\[[^\]]*\])", path):
+        if node is None:
+            return None
+        node = _member(schema, node, name)
+    return _resolved(schema, node)
+
+
+def _member(root: dict[str, Any], node: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The schema of member ``name``, or of the elements where that is empty."""
+    for option in _options(root, node):
+        if name:
+            found = option.get("properties", {}).get(name)
+        else:
+            found = option.get("items") or option.get("additionalProperties")
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def _options(root: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
+    node = _resolved(root, node) or {}
+    return [resolved for one in node.get("anyOf", [node]) if (resolved := _resolved(root, one)) is not None]
+
+
+def _resolved(root: dict[str, Any], node: dict[str, Any] | None) -> dict[str, Any] | None:
+    while node is not None and "$ref" in node:
+        node = root.get("$defs", {}).get(node["$ref"].removeprefix(_REF))
+    return node
+
+
+def allowed(schema: dict[str, Any], node: dict[str, Any]) -> str:
+    """What a value of this schema may be, in a few words: ``an integer from 1 to 20``."""
+    words = [_words(option) for option in _options(schema, node)]
+    return " or ".join(dict.fromkeys(word for word in words if word)) or "any value"
+
+
+def _words(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return "one of " + ", ".join(msgspec.json.encode(value).decode() for value in node["enum"])
+    kind = node.get("type")
+    if kind in ("integer", "number"):
+        noun = "an integer" if kind == "integer" else "a number"
+        return noun + _range(node, "minimum", "maximum", "")
+    if kind == "string":
+        noun = {"uuid": "a UUID", "date-time": "an ISO-8601 timestamp"}.get(node.get("format", ""), "a string")
+        pattern = f" matching {node['pattern']}" if "pattern" in node else ""
+        return noun + _range(node, "minLength", "maxLength", " characters") + pattern
+    if kind == "array":
+        return "an array" + _range(node, "minItems", "maxItems", " elements")
+    if kind == "object":
+        members = ", ".join(node.get("properties", {}))
+        return f"an object with {members}" if members else "an object"
+    return {"boolean": "true or false", "null": "null"}.get(kind or "", "")
+
+
+def _range(node: dict[str, Any], low: str, high: str, unit: str) -> str:
+    lowest, highest = node.get(low), node.get(high)
+    if lowest is not None and highest is not None:
+        return f" from {lowest} to {highest}{unit}" if not unit else f" of {lowest} to {highest}{unit}"
+    if lowest is not None:
+        return f" of at least {lowest}{unit}"
+    if highest is not None:
+        return f" of at most {highest}{unit}"
+    return ""

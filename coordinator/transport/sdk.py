@@ -1,0 +1,189 @@
+"""The complete server: the SDK's, with our tools behind its handlers.
+
+One lowlevel ``Server`` per surface, behind two of the SDK's session managers. Both keep no
+sessions. The first answers with plain JSON. The second may turn to an event stream and ends
+a call whose client has gone, and serves the tools that wait (``Tool.fast`` false): a JSON
+answer cannot show signs of life while it is not there yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import mcp_types as types
+import msgspec
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from starlette.requests import Request
+
+from coordinator import __version__
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.tool import Call
+from coordinator.transport.arguments import decoded
+from coordinator.transport.calls import Calls, Done
+from coordinator.transport.replies import Receive, Scope, Send
+from coordinator.transport.surfaces import Surface
+
+SERVER_NAME = "fleet-coordinator"
+
+LIST_TTL_MS = 300_000
+"""How long a client may keep a tool list; it changes with a deployment only."""
+
+EXCHANGE = "coordinator.exchange"
+"""Key of the ``Exchange`` in the ASGI scope that the SDK hands through."""
+
+ServerFactory = Callable[[Surface, Calls], "Server[Any]"]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request as the front saw it."""
+
+    project: str
+    request_id: str = ""
+    retry_after: int | None = None
+    """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
+
+
+def server_info() -> dict[str, Any]:
+    """What each result says about this server."""
+    return types.Implementation(name=SERVER_NAME, version=__version__).model_dump(
+        by_alias=True, mode="json", exclude_none=True
+    )
+
+
+def build_server(surface: Surface, calls: Calls, stdio: Exchange | None = None) -> Server[Any]:
+    """The SDK's server for one surface.
+
+    Args:
+        stdio: the exchange that all requests belong to, where no HTTP request names one.
+    """
+    listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in surface.listing])
+    transport = "sdk" if stdio is None else "stdio"
+
+    async def list_tools(
+        _context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        if params is not None and params.cursor is not None:
+            raise MCPError(types.INVALID_PARAMS, "Invalid cursor: the tool list has one page and gives none")
+        return listing
+
+    async def call_tool(
+        context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        tool = surface.tools.get(params.name)
+        if tool is None:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+        exchange = stdio if stdio is not None else _exchange(context)
+        try:
+            arguments = decoded(tool, surface.input_schemas[params.name], params.arguments or {})
+        except ToolFailure as failure:
+            return _result(calls.refused(tool, failure, transport))
+        done = await calls.run(tool, Call(exchange.project, exchange.request_id), arguments, transport)
+        exchange.retry_after = done.retry_after
+        return _result(done)
+
+    hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
+    server: Server[Any] = Server(
+        SERVER_NAME,
+        version=__version__,
+        instructions=surface.instructions or None,
+        cache_hints={"tools/list": hint, "server/discover": hint},
+        get_tool_input_schema=surface.input_schemas.get,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    # Spans for a part of the calls only (the fast path makes none) would mislead.
+    server.middleware.clear()
+    return server
+
+
+def _exchange(context: ServerRequestContext[Any]) -> Exchange:
+    exchange: Exchange = cast("Request", context.request).scope[EXCHANGE]
+    return exchange
+
+
+def _result(done: Done) -> types.CallToolResult:
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=done.body.decode())],
+        structured_content=msgspec.json.decode(done.body),
+        is_error=done.failed,
+    )
+
+
+class SdkApp:
+    """The SDK's HTTP handling of one surface; serves between ``start`` and ``stop``."""
+
+    def __init__(self, server: Server[Any], max_body: int) -> None:
+        # Host, Origin and body size were checked in front; the SDK's own check of the size stays as a net.
+        self._plain = StreamableHTTPSessionManager(
+            server, json_response=True, stateless=True, max_request_body_size=max_body
+        )
+        self._streaming = StreamableHTTPSessionManager(
+            server, json_response=False, stateless=True, max_request_body_size=max_body
+        )
+        self._stopping = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begins to serve; may be called again."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="mcp session managers")
+        await self._ready.wait()
+
+    async def stop(self) -> None:
+        """Ends what is in flight and waits for it."""
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, streaming: bool) -> None:
+        """Answers one request."""
+        manager = self._streaming if streaming else self._plain
+        await manager.handle_request(scope, receive, send)
+
+    async def _run(self) -> None:
+        # A manager's task group must be left by the task that entered it, hence a task of our own.
+        async with self._plain.run(), self._streaming.run():
+            self._ready.set()
+            await self._stopping.wait()
+
+
+class SdkApps:
+    """The SDK's HTTP handling of all surfaces, made when first needed.
+
+    Args:
+        factory: makes a surface's server.
+    """
+
+    def __init__(self, calls: Calls, max_body: int, factory: ServerFactory = build_server) -> None:
+        self._calls = calls
+        self._max_body = max_body
+        self._factory = factory
+        self._apps: dict[str, SdkApp] = {}
+
+    async def get(self, surface: Surface) -> SdkApp:
+        """The started app of ``surface``."""
+        app = self._apps.get(surface.name)
+        if app is None:
+            app = self._apps[surface.name] = SdkApp(self._factory(surface, self._calls), self._max_body)
+        await app.start()
+        return app
+
+    async def stop(self) -> None:
+        """Stops all of them."""
+        await asyncio.gather(*(app.stop() for app in self._apps.values()))
+
+    def streaming(self, surface: Surface, method: object, tool: object) -> bool:
+        """Whether a request may take its time: a listening client, or a tool that waits."""
+        if method == "subscriptions/listen":
+            return True
+        found = surface.tools.get(tool) if method == "tools/call" and isinstance(tool, str) else None
+        return found is not None and not found.fast

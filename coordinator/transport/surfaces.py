@@ -1,0 +1,177 @@
+"""Which tools answer at which path.
+
+``/mcp/{toolset}`` serves one seed's tools, ``/mcp`` the configured default, ``/mcp/a,b`` a
+combination; each also below ``/p/{project}``, which selects the partition. A surface is
+the tools of one combination under the names they have there. Surfaces do not depend on
+projects and are the same in whatever order their toolsets are named, so there are at most
+2^n - 1 of them for n toolsets; they are made when first asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from coordinator.toolsets.tool import Tool, Toolset
+from coordinator.transport.schema import describe
+
+NameStyle = Literal["dotted", "underscore"]
+
+DEFAULT_PROJECT = "default"
+
+PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
+PROJECT_RULE = "1 to 63 characters: lower-case letters, digits, '-' and '_', not starting with '-' or '_'"
+
+_PATH = re.compile(r"(?:/p/(?P<project>[^/]*))?/mcp(?:/(?P<toolsets>[^/]*))?/?\Z")
+
+_PREFIXES = {"gateway": "gw"}
+"""Toolset -> what its dotted names begin with in the underscore style, where not its own name."""
+
+_REMEMBERED_PATHS = 4_096
+
+
+class SurfaceError(Exception):
+    """The configured toolsets cannot be served; the message says why."""
+
+
+class Refusal(NamedTuple):
+    """Why a path is not served."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The tools of one combination of toolsets.
+
+    Args:
+        name: the toolsets' names, comma-separated, in the order in which they are declared.
+        tools: published name -> tool.
+    """
+
+    name: str
+    toolsets: tuple[Toolset, ...]
+    tools: Mapping[str, Tool]
+    listing: tuple[dict[str, Any], ...] = field(repr=False)
+    """The tools as ``tools/list`` shows them."""
+    input_schemas: Mapping[str, dict[str, Any]] = field(repr=False)
+
+    @property
+    def instructions(self) -> str:
+        """What an agent is told about these tools."""
+        return "\n\n".join(toolset.instructions for toolset in self.toolsets if toolset.instructions)
+
+    @property
+    def title(self) -> str:
+        """The toolsets' titles."""
+        return ", ".join(toolset.title for toolset in self.toolsets)
+
+
+class Target(NamedTuple):
+    """What a path addresses."""
+
+    surface: Surface
+    project: str
+
+
+class Surfaces:
+    """All surfaces of a process.
+
+    Args:
+        toolsets: by name, in the order in which combinations list their tools.
+        default: the toolsets served at ``/mcp``.
+
+    Raises:
+        SurfaceError: the default names an unknown toolset, or two that share a tool name.
+        ContractError: a contract struct cannot be published.
+    """
+
+    def __init__(self, toolsets: Mapping[str, Toolset], default: Sequence[str], style: NameStyle = "dotted") -> None:
+        self._toolsets = dict(toolsets)
+        self._style = style
+        self._made: dict[str, Surface | Refusal] = {}
+        self._paths: dict[str, Target | Refusal] = {}
+        self._default = list(default)
+        for name in self._toolsets:
+            # Every contract is published at start, so that a defect in one stops the start and not a call.
+            self._surface([name])
+        made = self._surface(self._default)
+        if isinstance(made, Refusal):
+            raise SurfaceError(f"toolsets: {made.message}")
+
+    def resolve(self, path: str) -> Target | Refusal | None:
+        """What ``path`` (percent-decoded, without the query) addresses; None: no MCP endpoint at all."""
+        known = self._paths.get(path)
+        if known is not None:
+            return known
+        match = _PATH.match(path)
+        if match is None:
+            return None
+        found = self._resolve(match["project"], match["toolsets"])
+        if isinstance(found, Target):
+            if len(self._paths) >= _REMEMBERED_PATHS:
+                self._paths.clear()
+            self._paths[path] = found
+        return found
+
+    def _resolve(self, project: str | None, toolsets: str | None) -> Target | Refusal:
+        if project is None:
+            project = DEFAULT_PROJECT
+        elif not PROJECT.match(project):
+            return Refusal(400, f"no project can have the name {_quoted(project)}; allowed: {PROJECT_RULE}")
+        surface = self._surface(toolsets.split(",") if toolsets else self._default)
+        return surface if isinstance(surface, Refusal) else Target(surface, project)
+
+    def _surface(self, names: Sequence[str]) -> Surface | Refusal:
+        for name in names:
+            if name not in self._toolsets:
+                known = ", ".join(self._toolsets) or "none"
+                return Refusal(404, f"there is no toolset {_quoted(name)}; there are: {known}")
+        if len(set(names)) != len(names):
+            return Refusal(400, "a toolset is named twice")
+        ordered = [name for name in self._toolsets if name in names]
+        key = ",".join(ordered)
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = self._make(key, [self._toolsets[name] for name in ordered])
+        return made
+
+    def _make(self, key: str, toolsets: list[Toolset]) -> Surface | Refusal:
+        owners: dict[str, str] = {}
+        tools: dict[str, Tool] = {}
+        shared: list[str] = []
+        for toolset in toolsets:
+            for tool in toolset.tools:
+                name = published_name(toolset.name, tool.name, self._style)
+                if name in tools:
+                    shared.append(f"{name} ({owners[name]} and {toolset.name})")
+                owners[name] = toolset.name
+                tools[name] = tool
+        if shared:
+            return Refusal(
+                400,
+                f"{' and '.join(toolset.name for toolset in toolsets)} cannot be served together because they share "
+                f"tool names: {', '.join(shared)}; use one endpoint for each: "
+                + ", ".join(f"/mcp/{toolset.name}" for toolset in toolsets),
+            )
+        listing = tuple(describe(tool, name) for name, tool in tools.items())
+        return Surface(key, tuple(toolsets), tools, listing, {one["name"]: one["inputSchema"] for one in listing})
+
+
+def published_name(toolset: str, tool: str, style: NameStyle) -> str:
+    """A tool's name on the wire.
+
+    In the underscore style a dotted name gets its toolset's prefix, so that it can never
+    become another toolset's plain name: gateway's ``workflow.get`` is ``gw_workflow_get``
+    and not flows' ``workflow_get``.
+    """
+    if style == "dotted" or "." not in tool:
+        return tool
+    return f"{_PREFIXES.get(toolset, toolset)}_{tool.replace('.', '_')}"
+
+
+def _quoted(text: str) -> str:
+    return f"'{text[:80]}'"
