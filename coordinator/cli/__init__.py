@@ -112,6 +112,7 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; failures are told on stderr."""
     try:
         result = app(list(arguments))
+        sys.stdout.flush()
     except UnknownCommandError as error:
         # Its own words would import every command.
         names = [name for name in error.app or app if not name.startswith("-")]

@@ -77,12 +77,17 @@ def test_the_process_exits_with_the_code_and_shows_no_stack_trace() -> None:
     assert done.stdout == ""
 
 
-def test_a_reader_that_goes_away_is_no_failure() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_away_is_no_failure(unbuffered: str) -> None:
     read, write = os.pipe()
     os.close(read)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "coordinator", "config", "example"], stdout=write, stderr=subprocess.PIPE, timeout=30
+            [sys.executable, "-m", "coordinator", "config", "example"],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=write,
+            stderr=subprocess.PIPE,
+            timeout=30,
         )
     finally:
         os.close(write)
