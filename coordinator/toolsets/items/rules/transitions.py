@@ -13,6 +13,7 @@ from coordinator.toolsets.actor import Trusted
 from coordinator.toolsets.items.contract.work import (
     Blocker,
     CascadeEvent,
+    MissingNote,
     Transition,
     TransitionResult,
     UnblockedItem,
@@ -20,10 +21,11 @@ from coordinator.toolsets.items.contract.work import (
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.schema import Filled, NoteSpec, Resolved, SchemaConfig, expected, phase
 from coordinator.toolsets.items.rules.words import not_applicable
 
 if TYPE_CHECKING:
-    from coordinator.toolsets.items.store import Advanced
+    from coordinator.toolsets.items.store.work import Advanced
 
 _encode = msgspec.json.Encoder().encode
 
@@ -65,9 +67,31 @@ def refused_actor(transition: Transition, trigger: str, failure: ToolFailure) ->
     )
 
 
-def rendered(transition: Transition, trigger: str, who: Trusted | None, reply: Advanced) -> TransitionResult:
+def rendered(
+    transition: Transition, trigger: str, who: Trusted | None, reply: Advanced, schemas: SchemaConfig
+) -> TransitionResult:
     """The result of one element from the script's reply."""
-    return _refused(transition, trigger, reply) if reply.reason else _applied(transition, trigger, who, reply)
+    schema = schemas.resolve_reported(reply.filled)
+    if reply.reason:
+        return _refused(transition, trigger, reply, schema)
+    result = _applied(transition, trigger, who, reply)
+    if schema is not None:
+        _add_notes(result, schema, reply.filled)
+    return result
+
+
+def _add_notes(result: TransitionResult, schema: Resolved, filled: Filled) -> None:
+    """What the new role asks for (seed 004: expectedNotes, guidancePointer, noteProgress)."""
+    role = str(result.new_role)
+    existing = {key for key, _ in filled.notes}
+    result.expected_notes = [expected(note, note.key in existing) for note in schema.notes if note.role == role]
+    if role == "terminal":
+        return
+    state = phase(schema, role, filled.notes)
+    result.note_progress = state.progress
+    if state.first_missing is not None:
+        result.guidance_pointer = state.first_missing.guidance or UNSET
+        result.skill_pointer = state.first_missing.skill or UNSET
 
 
 def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: Advanced) -> TransitionResult:
@@ -101,7 +125,7 @@ def _cascade(event: list[Any]) -> CascadeEvent:
     )
 
 
-def _refused(transition: Transition, trigger: str, reply: Advanced) -> TransitionResult:
+def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Resolved | None) -> TransitionResult:
     reason, detail = reply.reason, reply.cascades
     if reason in ("not_found", "ambiguous"):
         return TransitionResult(item_id=transition.item_id, applied=False, error=not_applicable(reason, trigger))
@@ -140,4 +164,23 @@ def _refused(transition: Transition, trigger: str, reply: Advanced) -> Transitio
             error=f"Cannot apply '{trigger}': {len(blockers)} blocking dependencies are not satisfied",
             blockers=blockers,
         )
+    if reason == "gate":
+        specs = {note.key: note for note in schema.notes} if schema else {}
+        missing = [_missing(key, specs.get(key)) for key in detail]
+        phase_name = f"{ROLE_NAMES[reply.from_role]} phase" if trigger == "start" else "all phases"
+        return TransitionResult(
+            item_id=item,
+            trigger=trigger,
+            applied=False,
+            error=f"Gate check failed: required notes not filled for {phase_name}: {', '.join(detail)}",
+            missing_notes=missing,
+        )
     return TransitionResult(item_id=item, trigger=trigger, applied=False, error=not_applicable(reason, trigger))
+
+
+def _missing(key: str, note: NoteSpec | None) -> MissingNote:
+    if note is None:
+        return MissingNote(key=key, description="")
+    return MissingNote(
+        key=key, description=note.description, guidance=note.guidance or UNSET, skill=note.skill or UNSET
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator.toolsets.items.store import ItemStore
+from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.dependencies import DependencyStore
+from coordinator.toolsets.items.store.items import ItemStore
+from coordinator.toolsets.items.store.work import WorkStore
 from coordinator.toolsets.items.tools import claim, crud, dependencies, workflow
 from coordinator.toolsets.tool import Services, Toolset
 
@@ -14,17 +17,18 @@ INSTRUCTIONS = (
 )
 
 
-def toolset(services: Services) -> Toolset:
-    """The items toolset over one process's services."""
-    items = ItemStore(services.store, services.settings)
+def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
+    """The items toolset over one process's services; without ``schemas`` none are configured."""
+    shared = (services.store, services.settings, schemas or SchemaSource())
+    work = WorkStore(*shared)
     return Toolset(
         "items",
         "Work items",
         INSTRUCTIONS,
         (
-            *crud.tools(items, services),
-            *dependencies.tools(items, services),
-            *workflow.tools(items, services),
-            *claim.tools(items, services),
+            *crud.tools(ItemStore(*shared), services),
+            *dependencies.tools(DependencyStore(*shared), services),
+            *workflow.tools(work, services),
+            *claim.tools(work, services),
         ),
     )

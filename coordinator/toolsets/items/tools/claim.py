@@ -17,7 +17,7 @@ from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.idempotency import request
 from coordinator.toolsets.items.rules.ids import is_uuid, parse
 from coordinator.toolsets.items.rules.words import refused
-from coordinator.toolsets.items.store import ItemStore
+from coordinator.toolsets.items.store.work import WorkStore
 from coordinator.toolsets.items.tools.shared import shown
 from coordinator.toolsets.tool import Call, Services, Tool
 
@@ -74,7 +74,7 @@ def _released(entry: ReleaseEntry, result: tuple[str, str]) -> ReleaseResult:
     )
 
 
-def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
+def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
     """claim_item."""
 
     async def claim_item(call: Call, args: ClaimItem) -> ClaimItemResult:
@@ -89,8 +89,8 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         record = request(trusted.id, args.request_id, "claim_item", claims, releases)
         wanted = [parse(entry.item_id, f"claims[{n}].itemId") for n, entry in enumerate(claims)]
         wanted += [parse(entry.item_id, f"releases[{n}].itemId") for n, entry in enumerate(releases)]
-        ids = await items.resolve(call.project, wanted)
-        reply = await items.claim(
+        ids = await work.resolve(call.project, wanted)
+        reply = await work.claim(
             call.project,
             record,
             trusted.id,

@@ -25,8 +25,9 @@ from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.schema import SchemaConfig, expected
 from coordinator.toolsets.items.rules.words import refused
-from coordinator.toolsets.items.store import ItemStore, View
+from coordinator.toolsets.items.store.items import ItemStore, View
 from coordinator.toolsets.items.tools.shared import ancestors, keyed, or_unset
 from coordinator.toolsets.tool import Call, Services, Tool
 
@@ -68,6 +69,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         record = await record_for(args)
         shared = await items.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
         parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs])
+        schemas = items.schemas.current
         failures: dict[int, str] = {}
         stored: list[tuple[int, rules.Stored]] = []
         for number, (spec, parent) in enumerate(zip(specs, parents, strict=True)):
@@ -81,10 +83,16 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         created: list[CreatedItem] = []
         for (number, item), (outcome, depth, item_id) in zip(stored, replies, strict=True):
             if outcome == "created":
-                created.append(_created(item, depth, item_id))
+                created.append(_created(item, depth, item_id, schemas))
             else:
                 failures[number] = refused(outcome)
-        return CreateItemsResult(items=created, created=len(created), failed=len(failures), failures=_indexed(failures))
+        return CreateItemsResult(
+            items=created,
+            created=len(created),
+            failed=len(failures),
+            failures=_indexed(failures) or UNSET,
+            available_traits=sorted(schemas.traits) or UNSET,
+        )
 
     async def update(call: Call, args: ManageItems) -> UpdateItemsResult:
         specs = _batch(args.items, "items")
@@ -193,8 +201,9 @@ def _change(
     return item, fields
 
 
-def _created(item: rules.Stored, depth: int, item_id: str) -> CreatedItem:
-    _, _, title, _, role, priority, _, tags, type_name, _, verification, *_ = item
+def _created(item: rules.Stored, depth: int, item_id: str, schemas: SchemaConfig) -> CreatedItem:
+    _, _, title, _, role, priority, _, tags, type_name, _, verification, _, _, _, traits = item
+    schema = schemas.resolve(str(type_name), str(tags), str(traits).split(","))
     return CreatedItem(
         id=dashed(item_id),
         title=str(title),
@@ -204,8 +213,8 @@ def _created(item: rules.Stored, depth: int, item_id: str) -> CreatedItem:
         requires_verification=bool(verification),
         tags=str(tags) or None,
         type=str(type_name) or None,
-        schema_match=False,
-        expected_notes=[],
+        schema_match=schema is not None,
+        expected_notes=[expected(note, False) for note in schema.notes] if schema else [],
     )
 
 

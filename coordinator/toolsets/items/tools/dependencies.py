@@ -16,7 +16,7 @@ from coordinator.toolsets.items.rules import edges as rules
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.words import refused
-from coordinator.toolsets.items.store import ItemStore
+from coordinator.toolsets.items.store.dependencies import DependencyStore
 from coordinator.toolsets.items.tools.shared import keyed
 from coordinator.toolsets.tool import Call, Services, Tool
 
@@ -28,7 +28,7 @@ _DESCRIPTION = (
 )
 
 
-def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
+def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
     """manage_dependencies."""
 
     async def create(call: Call, args: ManageDependencies) -> CreateDependenciesResult:
@@ -37,12 +37,12 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         if problems:
             return _none_created(problems)
         record = await keyed(services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
-        ids = await items.resolve(call.project, [item for edge in checked for item in (edge.source, edge.target)])
-        edges = [
+        ids = await edges.resolve(call.project, [item for edge in checked for item in (edge.source, edge.target)])
+        wanted = [
             (new_id(), ids[2 * n], ids[2 * n + 1], edge.type[0], rules.mark(edge.unblock_at))
             for n, edge in enumerate(checked)
         ]
-        reply = await items.link(call.project, record, edges)
+        reply = await edges.link(call.project, record, wanted)
         if reply.refusals:
             return _none_created([Failure(index=n, error=refused(reason)) for n, reason, _ in reply.refusals])
         return CreateDependenciesResult(
@@ -62,7 +62,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
     async def delete(call: Call, args: ManageDependencies) -> DeleteDependenciesResult:
         record = await keyed(services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
         if args.id is not None:
-            deleted = await items.unlink(call.project, record, "id", parse_uuid(args.id, "id"))
+            deleted = await edges.unlink(call.project, record, "id", parse_uuid(args.id, "id"))
             return DeleteDependenciesResult(
                 id=args.id, deleted=deleted, message=UNSET if deleted else "no such dependency"
             )
@@ -70,19 +70,19 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
             given = args.from_item_id or args.to_item_id
             if given is None:
                 raise invalid("fromItemId", "deleteAll needs fromItemId or toItemId")
-            item = await items.resolve_one(call.project, parse(given, "fromItemId"))
+            item = await edges.resolve_one(call.project, parse(given, "fromItemId"))
             return DeleteDependenciesResult(
-                item_id=dashed(item), deleted=await items.unlink(call.project, record, "all", item)
+                item_id=dashed(item), deleted=await edges.unlink(call.project, record, "all", item)
             )
         if args.from_item_id is None or args.to_item_id is None:
             raise invalid("id", "delete needs id, or fromItemId and toItemId, or deleteAll with one of these")
-        source = await items.resolve_one(call.project, parse(args.from_item_id, "fromItemId"))
-        target = await items.resolve_one(call.project, parse(args.to_item_id, "toItemId"))
+        source = await edges.resolve_one(call.project, parse(args.from_item_id, "fromItemId"))
+        target = await edges.resolve_one(call.project, parse(args.to_item_id, "toItemId"))
         codes = rules.edge_type(args.type, "type")[0] if args.type else "BIR"
         return DeleteDependenciesResult(
             from_item_id=dashed(source),
             to_item_id=dashed(target),
-            deleted=await items.unlink(call.project, record, "pair", source, target, codes),
+            deleted=await edges.unlink(call.project, record, "pair", source, target, codes),
         )
 
     async def manage_dependencies(

@@ -24,7 +24,7 @@ from coordinator.toolsets.items.rules import transitions as rules
 from coordinator.toolsets.items.rules.idempotency import NONE, request
 from coordinator.toolsets.items.rules.ids import dashed, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
-from coordinator.toolsets.items.store import ItemStore, Next
+from coordinator.toolsets.items.store.work import Next, WorkStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import Call, Services, Tool
 
@@ -44,7 +44,7 @@ _NEXT = (
 )
 
 
-def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
+def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
     """advance_item and get_next_item."""
 
     async def trusted_by_element(transitions: list[Transition]) -> list[Trusted | ToolFailure | None]:
@@ -67,13 +67,14 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         wanted = [parse(t.item_id, f"transitions[{n}].itemId") for n, t in enumerate(transitions)]
         rules.check_one_actor(transitions)
         trusted = await trusted_by_element(transitions)
+        schemas = work.schemas.current
         first = trusted[0]
         record = (
             request(first.id, args.request_id, "advance_item", rules.asked(transitions))
             if isinstance(first, Trusted)
             else NONE
         )
-        ids = await items.resolve(call.project, wanted)
+        ids = await work.resolve(call.project, wanted)
         runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
         elements: list[tuple[Any, ...]] = []
         for n in runnable:
@@ -81,7 +82,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
             elements.append(
                 rules.element(ids[n], triggers[n], who if isinstance(who, Trusted) else None, transitions[n])
             )
-        replies = await items.advance(call.project, record, elements) if elements else []
+        replies = await work.advance(call.project, record, elements) if elements else []
         results: list[TransitionResult] = []
         answered = dict(zip(runnable, replies, strict=True))
         for n, transition in enumerate(transitions):
@@ -89,7 +90,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
             if isinstance(who, ToolFailure):
                 results.append(rules.refused_actor(transition, triggers[n], who))
             else:
-                results.append(rules.rendered(transition, triggers[n], who, answered[n]))
+                results.append(rules.rendered(transition, triggers[n], who, answered[n], schemas))
         succeeded = sum(result.applied for result in results)
         return AdvanceItemResult(
             results=results,
@@ -101,8 +102,8 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
 
     async def get_next_item(call: Call, args: GetNextItem) -> GetNextItemResult:
         role = one_of(args.role or "queue", _ACTIONABLE, "role")
-        parent = await items.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
-        found = await items.next(
+        parent = await work.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
+        found = await work.next(
             call.project, ROLE_CODES[role], parent, args.limit, args.include_claimed, args.include_ancestors
         )
         return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))

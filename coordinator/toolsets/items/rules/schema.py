@@ -1,0 +1,163 @@
+"""Note schemas (seed 004): which notes an item needs, from its type, tags and traits.
+
+A ``SchemaConfig`` is one version of what the operator configured. Front-ends install it in
+Redis under its hash, where scripts enforce gates from it (``lua/include/schema.lua`` has the
+same resolution order); here it renders what callers are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
+from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
+
+Lifecycle = Literal["auto", "manual", "permanent", "auto-reopen"]
+_LIFECYCLE_CODES = {"auto": "A", "manual": "M", "permanent": "P", "auto-reopen": "R"}
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class NoteSpec(msgspec.Struct, frozen=True):
+    """A note that a schema or a trait asks for."""
+
+    key: str
+    role: str
+    required: bool = False
+    description: str = ""
+    guidance: str | None = None
+    skill: str | None = None
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """One entry of ``work_item_schemas``."""
+
+    notes: tuple[NoteSpec, ...] = ()
+    lifecycle: Lifecycle = "auto"
+    default_traits: tuple[str, ...] = ()
+
+
+class Resolved(NamedTuple):
+    """The schema of one item, trait notes merged in."""
+
+    notes: tuple[NoteSpec, ...]
+    lifecycle: Lifecycle
+
+    @property
+    def has_review(self) -> bool:
+        """Whether the item passes through review (seed 004, trigger start)."""
+        return any(note.role == "review" for note in self.notes)
+
+
+class Filled(NamedTuple):
+    """What a script reports of an item's notes, with what its schema depends on."""
+
+    type: str | bool
+    tags: str | bool
+    traits: str | bool
+    notes: list[tuple[str, bool]]
+
+
+@dataclass(frozen=True)
+class SchemaConfig:
+    """One version of the configured schemas. The empty one resolves nothing."""
+
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+    traits: Mapping[str, tuple[NoteSpec, ...]] = field(default_factory=dict)
+    default: str | None = None
+    labels: Mapping[str, str] = field(default_factory=lambda: DEFAULT_LABELS)
+    """Status label by trigger (and ``cascade``); a trigger that is missing has none."""
+
+    @cached_property
+    def version(self) -> str:
+        """Hash of everything that scripts see; '' where no schema is configured."""
+        return blake2b(_pack(self.packed()), digest_size=8).hexdigest() if self.schemas else ""
+
+    @cached_property
+    def packed_labels(self) -> bytes:
+        """The labels as scripts take them."""
+        return _pack(dict(self.labels))
+
+    def packed(self) -> list[tuple[str, bytes]]:
+        """The fields that scripts read, as ``lua/include/schema.lua`` describes them."""
+        fields = [
+            (f"s:{name}", _pack((_LIFECYCLE_CODES[schema.lifecycle], schema.default_traits, _needs(schema.notes))))
+            for name, schema in sorted(self.schemas.items())
+        ]
+        fields += [(f"t:{name}", _pack(_needs(notes))) for name, notes in sorted(self.traits.items())]
+        if self.default:
+            fields.append(("default", self.default.encode()))
+        return fields
+
+    def resolve(self, type_name: str | None, tags: str | None, traits: Sequence[str]) -> Resolved | None:
+        """Type first, then the first tag that names a schema, then the default; traits on top."""
+        name = type_name if type_name in self.schemas else None
+        if name is None:
+            name = next(
+                (tag for part in (tags or "").split(",") if (tag := part.strip()) in self.schemas), self.default
+            )
+        if name is None:
+            return None
+        base = self.schemas[name]
+        notes = {note.key: note for note in base.notes}
+        for trait in (*base.default_traits, *traits):
+            for note in self.traits.get(trait, ()):
+                notes.setdefault(note.key, note)
+        return Resolved(tuple(notes.values()), base.lifecycle)
+
+    def resolve_reported(self, item: Filled) -> Resolved | None:
+        """The schema of an item from what a script reported of it."""
+        traits = item.traits.split(",") if isinstance(item.traits, str) else []
+        return self.resolve(_text(item.type), _text(item.tags), traits)
+
+
+class SchemaSource:
+    """Holds the version in force; a reload replaces it at once for every later call."""
+
+    def __init__(self, config: SchemaConfig | None = None) -> None:
+        self.current = config or SchemaConfig()
+
+
+def _text(value: str | bool) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _needs(notes: Sequence[NoteSpec]) -> list[tuple[str, str, bool]]:
+    return [(note.key, note.role, note.required) for note in notes]
+
+
+def expected(note: NoteSpec, exists: bool) -> ExpectedNote:
+    """A schema entry as results show it."""
+    return ExpectedNote(
+        key=note.key,
+        role=note.role,
+        required=note.required,
+        description=note.description,
+        exists=exists,
+        guidance=note.guidance or UNSET,
+        skill=note.skill or UNSET,
+    )
+
+
+class Phase(NamedTuple):
+    """How the required notes of one phase stand."""
+
+    progress: NoteProgress
+    first_missing: NoteSpec | None
+    missing: list[NoteSpec]
+
+
+def phase(schema: Resolved, role: str, notes: Sequence[tuple[str, bool]]) -> Phase:
+    """Counts of the required notes of ``role`` and the ones that are missing or blank."""
+    filled = {key for key, is_filled in notes if is_filled}
+    required = [note for note in schema.notes if note.required and note.role == role]
+    missing = [note for note in required if note.key not in filled]
+    done = len(required) - len(missing)
+    progress = NoteProgress(filled=done, remaining=len(missing), total=len(required))
+    return Phase(progress, missing[0] if missing else None, missing)

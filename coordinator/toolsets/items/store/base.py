@@ -1,0 +1,103 @@
+"""What the stores of this room have in common: requests, schema versions, id prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
+from coordinator.store import Script, ScriptFailure, Store
+from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.toolsets.items.rules.ids import Match, pick
+from coordinator.toolsets.items.rules.schema import SchemaSource
+
+PACKAGE = "coordinator.toolsets.items"
+SLICE = 50
+"""Elements per script run where a call may be carried out in several: keeps each run short."""
+SCHEMA_DAYS = 7
+
+pack = msgspec.msgpack.Encoder().encode
+R = TypeVar("R")
+
+Path = list[tuple[str, str, int]]
+"""Ancestors of an item, root first: id, title, depth."""
+
+_RESOLVE = Script(PACKAGE, "resolve_ids", list[list[Match]])
+_INSTALL = Script(PACKAGE, "install_schemas", int)
+
+
+class RoomStore:
+    """Runs scripts of this room for any project.
+
+    Every method of it and of the stores built on it raises ToolFailure ``store_unavailable``
+    or ``store_full`` as ``Store.run`` says, and ``request_id_reused`` where it takes a request.
+    """
+
+    def __init__(self, store: Store, settings: Settings, schemas: SchemaSource) -> None:
+        self._store = store
+        self._keep_ms = settings.idempotency_seconds * 1000
+        self._events = settings.events_max
+        self.schemas = schemas
+
+    async def _read(self, script: Script[R], project: str, *args: str | bytes | int) -> R:
+        """A script that changes nothing, or nothing that a caller asked for."""
+        return await self._store.run(script, project, *args)
+
+    async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
+        """A script that begins with a request and the number of events to keep."""
+        try:
+            return await self._store.run(
+                script, project, request.key, request.fingerprint, self._keep_ms, self._events, *args
+            )
+        except ScriptFailure as failure:
+            if failure.code != "REQUEST_ID_REUSED":
+                raise
+        raise ToolFailure("request_id_reused", "requestId: was used before by this actor with other arguments")
+
+    async def _change_by_schema(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
+        """As ``_change``, for scripts that go on with the schema version and the status labels.
+
+        The version is installed in the project when it is not there yet.
+        """
+        config = self.schemas.current
+        labels = config.packed_labels
+        try:
+            return await self._change(script, project, request, config.version, labels, *args)
+        except ScriptFailure as failure:
+            if failure.code != "CONFIG_UNKNOWN":
+                raise
+        await self._store.run(_INSTALL, project, config.version, SCHEMA_DAYS * 86_400, pack(config.packed()))
+        return await self._change(script, project, request, config.version, labels, *args)
+
+    async def resolve(self, project: str, ids: Sequence[str]) -> Sequence[str]:
+        """Full ids for ids and prefixes (inner form).
+
+        A prefix that means no single item becomes ``?not_found`` or ``?ambiguous``: scripts
+        take these and refuse the element, so that a replay answers what the first call did.
+        """
+        prefixes = list({inner for inner in ids if len(inner) < 32 and not inner.startswith("?")})
+        if not prefixes:
+            return ids
+        matched = await self._store.run(_RESOLVE, project, pack(prefixes))
+        found = dict(zip(prefixes, matched, strict=True))
+
+        def one(inner: str) -> str:
+            matches = found.get(inner)
+            if matches is None:
+                return inner
+            return matches[0].id if len(matches) == 1 else "?ambiguous" if matches else "?not_found"
+
+        return [one(inner) for inner in ids]
+
+    async def resolve_one(self, project: str, inner: str) -> str:
+        """The full id for one id or prefix.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR with the candidates.
+        """
+        if len(inner) == 32:
+            return inner
+        return pick(inner, (await self._store.run(_RESOLVE, project, pack([inner])))[0])

@@ -1,0 +1,103 @@
+"""Items themselves: create, update, delete, read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from coordinator.errors import ToolFailure
+from coordinator.store import Script, ScriptFailure
+from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.toolsets.items.rules.specs import Stored
+from coordinator.toolsets.items.store.base import PACKAGE, SLICE, Path, RoomStore, pack
+
+Created = tuple[str, int, str]
+""""created" or the reason, depth, id."""
+
+
+class View(msgspec.Struct, array_like=True):
+    """Everything of an item, as ``include/view.lua`` shows it; False stands for absent."""
+
+    id: str
+    parent: str | bool
+    title: str
+    description: str | bool
+    summary: str
+    role: int
+    label: str | bool
+    previous_role: int | bool
+    priority: int
+    complexity: int | bool
+    depth: int
+    metadata: str | bool
+    tags: str | bool
+    type: str | bool
+    properties: str | bool
+    traits: str | bool
+    created: int
+    modified: int
+    role_changed: int
+    requires_verification: bool
+
+
+class Deleted(msgspec.Struct, array_like=True):
+    """Reply of ``delete_items.lua``: progress, or the end of it."""
+
+    done: bool
+    position: int
+    deleted: int
+    descendants: int
+    failures: list[tuple[int, str, int]]
+    met: list[str]
+
+
+_CREATE = Script(PACKAGE, "create_items", list[Created])
+_UPDATE = Script(PACKAGE, "update_items", list[tuple[str, str, int, bool]])
+_DELETE = Script(PACKAGE, "delete_items", Deleted)
+_READ = Script(PACKAGE, "read_item", tuple[View, Path])
+
+
+class ItemStore(RoomStore):
+    """Work items of any project."""
+
+    async def create(self, project: str, request: Request, specs: Sequence[Stored]) -> list[Created]:
+        """Creates items in bounded slices."""
+        results: list[Created] = []
+        for number, start in enumerate(range(0, len(specs), SLICE)):
+            part = pack(specs[start : start + SLICE])
+            reply = await self._change_by_schema(_CREATE, project, request.slice(number), part)
+            results += reply
+        return results
+
+    async def update(
+        self, project: str, request: Request, changes: Sequence[tuple[str, dict[str, str | int | bool]]]
+    ) -> list[tuple[str, str, int, bool]]:
+        """Updates items in bounded slices; each answers "updated" or the reason, id, modified, verification."""
+        results: list[tuple[str, str, int, bool]] = []
+        for number, start in enumerate(range(0, len(changes), SLICE)):
+            part = pack(changes[start : start + SLICE])
+            reply = await self._change_by_schema(_UPDATE, project, request.slice(number), part)
+            results += reply
+        return results
+
+    async def delete(self, project: str, request: Request, ids: Sequence[str], recursive: bool) -> Deleted:
+        """Deletes items, subtrees too if ``recursive``, a bounded number per script run."""
+        state: bytes | str = ""
+        packed = pack(ids)
+        while True:
+            progress = await self._change(_DELETE, project, request, int(recursive), SLICE, packed, state)
+            if progress.done:
+                return progress
+            state = pack(progress)
+
+    async def read(self, project: str, item: str, ancestors: bool) -> tuple[View, Path]:
+        """One item in full, with its ancestors where asked for.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND.
+        """
+        try:
+            return await self._read(_READ, project, item, int(ancestors))
+        except ScriptFailure:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "id: no such item") from None
