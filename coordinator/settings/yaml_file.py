@@ -38,7 +38,8 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
         raise SettingsError([f"{where}: {_reason(error)}"]) from None
-    except YAMLError as error:
+    except (YAMLError, ValueError, LookupError, TypeError, RecursionError) as error:
+        # The latter are ruamel's way of saying that a value does not fit its tag (a 13th month) or is too deep.
         raise SettingsError([f"{path}: not valid YAML: {error}"]) from None
     if data is None:
         return {}, {}
