@@ -95,12 +95,15 @@ def parse(url: str) -> Address:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise AddressError(f"store URL: {error}") from None
+    except ValueError:  # its text may hold parts of the password
+        raise AddressError(
+            "store URL: cannot be read: the port must be a number from 0 to 65535; "
+            "in a user name or password write : / ? # @ [ ] as %3A %2F %3F %23 %40 %5B %5D"
+        ) from None
     if parts.scheme not in _SCHEMES:
         raise AddressError("store URL: must begin with redis://, rediss:// or unix://")
     if parts.fragment:
-        raise AddressError("store URL: '#' is not allowed; in a password write %23")
+        raise AddressError("store URL: '#' is not allowed; in a user name or password write %23")
     options = _options(parts)
     username, password = unquote(parts.username or ""), unquote(parts.password or "")
     if parts.scheme == "unix":

@@ -1,0 +1,98 @@
+"""Store URLs: what is understood, what is refused, and that passwords stay inside."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.store.address import Address, parse, redacted
+from coordinator.store.errors import AddressError
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("redis://localhost", Address("localhost", 6379)),
+        ("redis://10.0.0.1:7000/3", Address("10.0.0.1", 7000, db=3)),
+        ("redis://h/?db=2", Address("h", db=2)),
+        ("redis://[::1]:7000", Address("::1", 7000)),
+        ("redis://:p%40ss@h", Address("h", password="p@ss")),
+        ("redis://me:secret@h:1", Address("h", 1, username="me", password="secret")),
+        ("unix:///run/r.sock", Address(path="/run/r.sock")),
+        ("unix://:pw@/a%20b/r.sock?db=1", Address(path="/a b/r.sock", db=1, password="pw")),
+        ("rediss://h", Address("h", tls=True)),
+        (
+            "rediss://h?ssl_cert_reqs=none&ssl_ca_certs=/ca.pem",
+            Address("h", tls=True, tls_options=(("ssl_ca_certs", "/ca.pem"), ("ssl_cert_reqs", "none"))),
+        ),
+    ],
+)
+def test_a_url_is_understood(url: str, address: Address) -> None:
+    assert parse(url) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("", "must begin with redis://"),
+        ("localhost:6379", "must begin with redis://"),
+        ("http://h", "must begin with redis://"),
+        ("redis://", "no host"),
+        ("redis://:tops3cret@h:port", "port must be a number from 0 to 65535"),
+        ("redis://:tops3cret@h:99999", "port must be a number from 0 to 65535"),
+        ("redis://:tops3cret@h/zero", "database must be a number"),
+        ("redis://h/-1", "database must be a number"),
+        ("redis://:tops3cret#x@h", "%23"),
+        ("redis://:tops3cret/x@h", "%2F"),
+        ("redis://:tops3cret?x@h", "%3F"),
+        ("redis://:tops3cret@h#x", "%23"),
+        ("redis://:tops3cret[x@h", "%5B"),
+        ("redis://:tops3cret\u2100@h", "cannot be read"),
+        ("unix://", "absolute path"),
+        ("unix://relative/path", "absolute path"),
+        ("redis://:tops3cret@h?decode_responses=1", "unknown option 'decode_responses'"),
+        ("redis://h?ssl_cert_reqs=none", "unknown option 'ssl_cert_reqs' here"),
+        ("redis://h?db=1&db=2", "'db' is there twice"),
+        ("rediss://h?ssl_cert_reqs=maybe", "ssl_cert_reqs must be required or none"),
+    ],
+)
+def test_a_url_that_cannot_be_understood_is_told_without_its_password(url: str, words: str) -> None:
+    with pytest.raises(AddressError) as raised:
+        parse(url)
+    assert words in str(raised.value)
+    assert "tops3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:secret@h:7000/1", "redis://:***@h:7000/1"),
+        ("rediss://me:secret@h", "rediss://me:***@h:6379/0"),
+        ("unix://:secret@/run/r.sock", "unix://:***@/run/r.sock"),
+        ("redis://[::1]", "redis://[::1]:6379/0"),
+        ("nonsense secret", "(a store URL that cannot be read)"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert redacted(url) == shown
+
+
+def test_no_text_form_holds_the_password() -> None:
+    address = parse("redis://me:secret@h")
+    assert "secret" not in f"{address} {address!r}"
+
+
+def test_the_client_gets_the_same_address() -> None:
+    assert parse("unix://:pw@/r.sock?db=1").client_options() == {
+        "db": 1,
+        "password": "pw",
+        "unix_socket_path": "/r.sock",
+    }
+    options = parse("rediss://h:1/2?ssl_cert_reqs=none").client_options()
+    assert options == {
+        "db": 2, "host": "h", "port": 1, "ssl": True, "ssl_cert_reqs": "none", "ssl_check_hostname": False,
+    }  # fmt: skip
+
+
+def test_certificates_that_cannot_be_read_are_told() -> None:
+    with pytest.raises(AddressError, match="certificates"):
+        parse("rediss://h?ssl_ca_certs=/no/such/file").ssl_context()

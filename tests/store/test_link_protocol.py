@@ -1,0 +1,390 @@
+"""The link against a peer that misbehaves: order, deadlines, bounds, and its own event loop standing still."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.store import connection
+from coordinator.store.address import Address, parse
+from coordinator.store.errors import StoreTooOld, StoreUnreachable
+from coordinator.store.link import Link, pack
+from tests.store.conftest import OpenLink, StartFake
+from tests.support.fake_redis import FakeRedis, Peer, bulk
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+UNAVAILABLE = "store_unavailable"
+
+
+async def outcome(call: asyncio.Future[object]) -> object:
+    """What a call gives: its reply, or the code of its failure."""
+    try:
+        return await call
+    except ToolFailure as failure:
+        return failure.code
+
+
+def echo(link: Link, number: int) -> asyncio.Future[object]:
+    return link.submit(pack(("ECHO", number)))
+
+
+async def test_replies_that_come_in_single_bytes_reach_their_callers(
+    start_fake: StartFake, open_link: OpenLink
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        replies = b"".join([bulk((await peer.command())[1]) for _ in range(20)])
+        for at in range(len(replies)):
+            peer.send(replies[at : at + 1])
+            await peer.drain()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    assert await asyncio.gather(*(echo(link, n) for n in range(20))) == [b"%d" % n for n in range(20)]
+
+
+async def test_false_and_nothing_are_replies_like_others(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        for _ in range(4):
+            await peer.command()
+        peer.send(b"#f\r\n_\r\n")
+        await peer.drain()
+        peer.send(b"#t\r\n*0\r\n")
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    assert await asyncio.gather(*(echo(link, n) for n in range(4))) == [False, None, True, []]
+    assert await echo(link, 5) == b"5"
+
+
+async def test_pushed_messages_take_nobodys_place(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        while True:
+            word = (await peer.command())[1]
+            peer.send(b">2\r\n+invalidate\r\n*1\r\n+key\r\n" + bulk(word) + b">1\r\n+more\r\n")
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    assert await asyncio.gather(*(echo(link, n) for n in range(50))) == [b"%d" % n for n in range(50)]
+    assert fake.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(b"+one\r\n+two\r\n", "nobody had asked for"), (b"nonsense\r\n", "broke the protocol")],
+    ids=["unasked", "nonsense"],
+)
+async def test_after_a_wrong_answer_the_connection_is_replaced(
+    answer: bytes, why: str, start_fake: StartFake, open_link: OpenLink
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        if peer.number == 1:
+            await peer.command()
+            peer.send(answer)
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    await outcome(echo(link, 1))
+    await wait_until(lambda: link.connects == 2, what="a second connection")
+    assert await echo(link, 2) == b"2"
+
+
+async def test_a_reply_after_the_deadline_reaches_nobody(start_fake: StartFake, open_link: OpenLink) -> None:
+    release = asyncio.Event()
+
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        if peer.number == 1:
+            word = (await peer.command())[1]
+            await release.wait()
+            peer.send(bulk(word))
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url, timeout=0.1)
+    started = time.monotonic()
+    assert await outcome(echo(link, 1)) == UNAVAILABLE
+    assert 0.1 <= time.monotonic() - started < 0.5
+    release.set()
+    await wait_until(lambda: link.connected)
+    assert await asyncio.gather(*(echo(link, n) for n in range(2, 9))) == [b"%d" % n for n in range(2, 9)]
+
+
+async def test_a_deadline_is_not_missed_while_other_replies_come(start_fake: StartFake, open_link: OpenLink) -> None:
+    """The oldest unanswered call counts, also when each reply is on time for the one before."""
+
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        while True:
+            word = (await peer.command())[1]
+            await asyncio.sleep(0.03)
+            peer.send(bulk(word))
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url, timeout=0.2)
+    calls = [echo(link, n) for n in range(40)]
+    results = await asyncio.gather(*map(outcome, calls))
+    answered = [result for result in results if result != UNAVAILABLE]
+    assert answered == [b"%d" % n for n in range(len(answered))]
+    assert 1 <= len(answered) <= 10
+
+
+async def test_time_in_which_our_own_loop_stood_still_does_not_count(
+    start_fake: StartFake, open_link: OpenLink
+) -> None:
+    answered = asyncio.Event()
+
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        while True:
+            peer.send(bulk((await peer.command())[1]))
+            answered.set()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url, timeout=0.1)
+    call = echo(link, 1)
+    await answered.wait()
+    time.sleep(0.4)  # noqa: ASYNC251 (the event loop has to stand still)
+    assert await call == b"1"
+    assert link.connects == 1
+
+
+async def test_calls_beyond_the_bound_are_refused_at_once(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await asyncio.Event().wait()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url, timeout=0.2, max_in_flight=10)
+    calls = [echo(link, n) for n in range(10)]
+    with pytest.raises(ToolFailure, match="too many calls") as raised:
+        echo(link, 11)
+    assert raised.value.code == "over_capacity"
+    assert raised.value.retry_after_ms
+    assert link.in_flight == 10
+    assert await asyncio.gather(*map(outcome, calls)) == [UNAVAILABLE] * 10
+    assert link.in_flight == 0
+
+
+async def test_what_the_peer_does_not_read_is_bounded(
+    start_fake: StartFake, open_link: OpenLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_UNSENT_BYTES", 4 * 1024 * 1024)
+    read_on = asyncio.Event()
+
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await read_on.wait()
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url, timeout=5)
+    word = b"x" * (1024 * 1024)
+    calls: list[asyncio.Future[object]] = []
+
+    async def fill() -> None:
+        for _ in range(64):
+            calls.append(link.submit(pack(("ECHO", word))))
+            await asyncio.sleep(0)
+
+    with pytest.raises(ToolFailure, match="too many calls"):
+        await fill()
+    read_on.set()
+    assert await asyncio.gather(*calls) == [word] * len(calls)
+    assert await echo(link, 1) == b"1"
+
+
+async def test_a_peer_that_hangs_up_after_each_greeting_is_not_stormed(
+    start_fake: StartFake, open_link: OpenLink
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await peer.drain()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    started = time.monotonic()
+    await wait_until(lambda: fake.connections >= 7, what="seven connections")
+    # Pauses of at least 10, 20, 40, 80 and 160 ms lie between the second connection and the seventh.
+    assert time.monotonic() - started > 0.3
+    with pytest.raises(ToolFailure) as raised:
+        await echo(link, 1)
+    assert raised.value.code == UNAVAILABLE
+    assert raised.value.retry_after_ms
+
+
+async def test_calls_during_the_first_attempt_to_reconnect_wait_for_it(
+    start_fake: StartFake, open_link: OpenLink
+) -> None:
+    hang_up, welcome = asyncio.Event(), asyncio.Event()
+
+    async def talk(peer: Peer) -> None:
+        if peer.number == 1:
+            await peer.greet()
+            await hang_up.wait()
+            return
+        await welcome.wait()
+        await peer.greet()
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    hang_up.set()
+    await wait_until(lambda: not link.connected, what="the loss")
+    calls = [echo(link, n) for n in range(20)]
+    calls[3].cancel()
+    assert link.in_flight == 20
+    welcome.set()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert [result for n, result in enumerate(results) if n != 3] == [b"%d" % n for n in range(20) if n != 3]
+    assert link.connects == 2
+
+
+async def test_while_nobody_listens_calls_fail_at_once_and_recovery_needs_no_call(
+    start_fake: StartFake, open_link: OpenLink
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    await fake.end()
+    await wait_until(lambda: not link.connected and link.submit == link._refuse, what="the first attempt to fail")
+    with pytest.raises(ToolFailure, match="nothing was sent"):
+        echo(link, 2)
+    await start_fake(talk, fake.port)
+    await wait_until(lambda: link.connected, what="the recovery")
+    assert await echo(link, 3) == b"3"
+
+
+async def test_closing_lets_calls_in_flight_finish(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        words = [(await peer.command())[1] for _ in range(30)]
+        await asyncio.sleep(0.02)
+        peer.send(b"".join(map(bulk, words)))
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    calls = [echo(link, n) for n in range(30)]
+    await link.close()
+    assert [call.result() for call in calls] == [b"%d" % n for n in range(30)]
+    with pytest.raises(ToolFailure, match="closed") as raised:
+        echo(link, 31)
+    assert raised.value.code == UNAVAILABLE
+    await link.close()
+
+
+async def test_closing_does_not_wait_beyond_the_timeout(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await asyncio.Event().wait()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url, timeout=0.1)
+    calls = [echo(link, n) for n in range(30)]
+    started = time.monotonic()
+    await link.close()
+    assert time.monotonic() - started < 0.5
+    assert await asyncio.gather(*map(outcome, calls)) == [UNAVAILABLE] * 30
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"PING": b"-LOADING Redis is loading the dataset in memory\r\n"}, StoreUnreachable, "LOADING"),
+        ({"HELLO": b"-WRONGPASS invalid username-password pair\r\n"}, StoreUnreachable, "WRONGPASS"),
+        ({"HELLO": b"%1\r\n+role\r\n+replica\r\n"}, StoreUnreachable, "is a replica"),
+        ({"HELLO": b"*2\r\n+role\r\n+slave\r\n"}, StoreUnreachable, "is a replica"),
+        ({"HELLO": b"-ERR unknown command `HELLO`\r\n"}, StoreTooOld, "6.2"),
+    ],
+    ids=["loading", "password", "replica", "replica-resp2", "too-old"],
+)
+async def test_a_server_that_cannot_serve_is_told(
+    changes: dict[str, bytes], error: type[Exception], words: str, start_fake: StartFake, open_link: OpenLink
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet(**changes)
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    with pytest.raises(error, match=words):
+        await open_link(f"redis://:tops3cret@127.0.0.1:{fake.port}")
+
+
+async def test_a_server_that_says_nothing_is_told_within_the_timeout(
+    start_fake: StartFake, open_link: OpenLink
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await asyncio.Event().wait()
+
+    fake = await start_fake(talk)
+    started = time.monotonic()
+    with pytest.raises(StoreUnreachable, match="no answer within 100 ms"):
+        await open_link(fake.url, timeout=0.1)
+    assert time.monotonic() - started < 0.5
+
+
+async def test_a_server_that_hangs_up_at_once_is_told(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        peer.hang_up()
+
+    fake = await start_fake(talk)
+    with pytest.raises(StoreUnreachable, match="no usable store"):
+        await open_link(fake.url)
+
+
+async def test_the_address_is_asked_for_before_every_attempt(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await peer.echo()
+
+    fakes: list[FakeRedis] = []
+
+    async def resolve() -> Address:
+        return parse(fakes[-1].url)
+
+    first = await start_fake(talk)
+    fakes.append(first)
+    link = await open_link("redis://127.0.0.1:1", resolve=resolve)
+    second = await start_fake(talk)
+    fakes.append(second)
+    await first.end()
+    await wait_until(lambda: second.connections == 1, what="a connection to the new address")
+    await wait_until(lambda: link.connected)
+    assert await echo(link, 1) == b"1"
+
+
+async def test_a_resolver_that_fails_does_not_end_the_link(start_fake: StartFake, open_link: OpenLink) -> None:
+    failures = 0
+
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        if peer.number > 1:
+            await peer.echo()
+
+    fake = await start_fake(talk)
+
+    async def resolve() -> Address:
+        nonlocal failures
+        if fake.connections and failures < 3:
+            failures += 1
+            raise RuntimeError("no quorum")
+        return parse(fake.url)
+
+    link = await open_link("redis://127.0.0.1:1", resolve=resolve)
+    await wait_until(lambda: fake.connections == 2 and link.connected, what="the recovery")
+    assert failures == 3
+    assert await echo(link, 1) == b"1"
