@@ -120,15 +120,16 @@ SCRIPT_DURATION = Metric(
     "histogram",
     "seconds",
     "Time from sending a script to having its reply.",
-    (SCRIPT, Label("outcome", ("ok", "refused", "error"))),
+    (SCRIPT, Label("outcome", ("ok", "conflict", "refused", "error"))),
     (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
 )
 STORE_ERRORS = Metric(
     "coordinator_store_errors_total",
     "counter",
     "errors",
-    "Store calls that failed for want of the store.",
-    (Label("kind", ("unavailable", "full", "over_capacity", OTHER)),),
+    "Store calls without a result. unavailable: no answer in time or no connection, full: no memory for writes, "
+    "over_capacity: too many calls in flight, cancelled: the caller went away, defect: a fault of ours.",
+    (Label("kind", ("unavailable", "full", "over_capacity", "cancelled", "defect", OTHER)),),
 )
 
 WORKER_JOBS = Metric(

@@ -21,6 +21,11 @@ SECRET_KEYS = frozenset({"authorization", "password", "proof", "secret", "token"
 
 HIDDEN = "***"
 
+_CHATTY = ("asyncio", "httpx", "mcp", "rq.scheduler", "rq.worker", "sse_starlette", "uvicorn.error")
+"""Libraries whose informative lines repeat what ours say."""
+
+_FIRST_KEYS = ("timestamp", "level", "slot", "event")
+
 _SECRET_KEY = re.compile("|".join(sorted(SECRET_KEYS)), re.IGNORECASE)
 _SECRET_IN_TEXT = (
     (re.compile(r"(?P<keep>[a-z][a-z0-9+.-]*://[^\s/@:]*:)[^\s/@]+(?=@)", re.IGNORECASE), r"\g<keep>" + HIDDEN),
@@ -58,7 +63,7 @@ def configure(
     if form == "console":
         last.append(structlog.dev.ConsoleRenderer(colors=out.isatty()))
     else:
-        last.append(structlog.processors.JSONRenderer())
+        last += [_in_order, structlog.processors.JSONRenderer()]
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -83,7 +88,7 @@ def configure(
     )
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(**(context or {}))
-    for chatty in ("uvicorn.error", "mcp", "sse_starlette", "httpx", "asyncio"):
+    for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
 
 
@@ -97,6 +102,11 @@ def request_context(request_id: str) -> Iterator[None]:
 def hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     """Structlog processor: hides values by their key, and credentials inside any text."""
     return {key: HIDDEN if _SECRET_KEY.search(key) else _clean(value) for key, value in event.items()}
+
+
+def _in_order(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """What every line has comes first."""
+    return {**{key: event[key] for key in _FIRST_KEYS if key in event}, **event}
 
 
 def _clean(value: object) -> object:

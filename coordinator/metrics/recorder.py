@@ -16,6 +16,9 @@ from coordinator.metrics import catalogue
 from coordinator.metrics.cells import Cells, MemoryCells
 from coordinator.metrics.families import Family
 
+_ANSWERS = frozenset({"ok", "conflict", "refused"})
+"""Outcomes of a script that ran."""
+
 
 class Recorder:
     """The recorders of one process.
@@ -83,9 +86,9 @@ class Recorder:
         """A tools/call request took the narrow path (``hit``) or went on to the SDK (``miss``)."""
         self._fast_path(result).inc()
 
-    def inflight(self, change: int) -> None:
-        """Requests began (1) or ended (-1)."""
-        self._inflight(self.slot).inc(change)
+    def inflight(self, count: int) -> None:
+        """Requests being answered now."""
+        self._inflight(self.slot).set(count)
 
     def connections(self, count: int) -> None:
         """Client connections open now."""
@@ -104,12 +107,12 @@ class Recorder:
         self._idempotency(result).inc()
 
     def script(self, script: str, seconds: float, outcome: str) -> None:
-        """A store script answered."""
-        self._scripts(script, outcome).observe(seconds)
-
-    def store_error(self, kind: str) -> None:
-        """A store call failed for want of the store."""
-        self._store_errors(kind).inc()
+        """A store script ended: ``ok``, ``conflict``, ``refused``, or the kind of a store error."""
+        if outcome in _ANSWERS:
+            self._scripts(script, outcome).observe(seconds)
+        else:
+            self._scripts(script, "error").observe(seconds)
+            self._store_errors(outcome).inc()
 
     def job(self, outcome: str) -> None:
         """A worker finished a job."""

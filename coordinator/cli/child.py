@@ -1,0 +1,58 @@
+"""One supervised process: ``python -m coordinator.cli.child <slot>``, started by the supervisor only.
+
+What it is to do comes over stdin, so that it all runs with the very settings the
+supervisor checked, and no password is ever in a process listing. The slot is on the
+command line for people who read one.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import structlog
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.lifeline import Lifeline
+from coordinator.settings import Settings
+
+Role = Literal["frontend", "worker"]
+
+
+class Brief(msgspec.Struct, frozen=True):
+    """What a supervisor tells a child."""
+
+    role: Role
+    slot: str
+    parent: int
+    """Process id of the supervisor."""
+    status: int
+    """Descriptor that reports are written to."""
+    metrics_dir: str
+    settings: Settings
+    """With the port in use, and in ``redis_url`` the store in use."""
+
+
+def main() -> int:
+    """Does what stdin says, and returns the exit code."""
+    brief = msgspec.json.decode(sys.stdin.buffer.read(), type=Brief)
+    lifeline = Lifeline(brief.parent, brief.status)
+    # Imported after the lifeline is tied: what a role needs takes a second to load.
+    from coordinator.cli import roles
+
+    try:
+        roles.run(brief.role, brief.slot, brief.settings, Path(brief.metrics_dir), lifeline)
+    except CommandFailed as error:
+        lifeline.failed(error.code, str(error))
+        return error.code
+    except Exception as error:
+        structlog.get_logger(__name__).exception("process failed")
+        lifeline.failed(Exit.FAILED, f"{type(error).__name__}: {error}")
+        return Exit.FAILED
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""One supervised process as its supervisor sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+import coordinator
+from coordinator.cli.backoff import Backoff
+from coordinator.cli.child import Brief, Role
+from coordinator.cli.exits import Exit
+from coordinator.cli.lifeline import Report
+from coordinator.settings import Settings
+
+_ROLE_NAMES: dict[Role, str] = {"frontend": "front-end", "worker": "worker"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A process that is to be kept up."""
+
+    role: Role
+    slot: str
+    """Its name, which a restarted process takes over."""
+    settings: Callable[[], Settings]
+    """Asked at each start."""
+    metrics_dir: Path
+
+    def __str__(self) -> str:
+        return f"{_ROLE_NAMES[self.role]} {self.slot}"
+
+
+State = Literal["down", "starting", "ready"]
+
+
+class Child:
+    """The process in one slot, if there is one, and what became of the last one.
+
+    Args:
+        on_report: called when the process says something new.
+    """
+
+    def __init__(self, spec: Spec, on_report: Callable[[Child], None]) -> None:
+        self.spec = spec
+        self.state: State = "down"
+        self.failures = 0
+        """Starts in a row that did not get as far as ready."""
+        self.code: int = Exit.FAILED
+        self.reason = ""
+        """Why the last process ended, in its own words if it had any."""
+        self.by_signal = False
+        """Whether a signal ended it."""
+        self._on_report = on_report
+        self._backoff = Backoff()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._status = -1
+        self._said = b""
+        self._ready_at = 0.0
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, None while nothing runs."""
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Starts a process. To be called in the main thread: the kernel takes the thread for the parent."""
+        read, write = os.pipe()
+        brief = Brief(
+            role=self.spec.role,
+            slot=self.spec.slot,
+            parent=os.getpid(),
+            status=write,
+            metrics_dir=str(self.spec.metrics_dir),
+            settings=self.spec.settings(),
+        )
+        with tempfile.TemporaryFile() as told:
+            told.write(msgspec.json.encode(brief))
+            told.seek(0)
+            self._process = subprocess.Popen(
+                # -P: what lies in the working directory must not be imported.
+                [sys.executable, "-P", "-m", "coordinator.cli.child", self.spec.slot],
+                stdin=told,
+                # Only the supervisor speaks on stdout.
+                stdout=2,
+                pass_fds=(write,),
+                env=_environment(),
+                start_new_session=True,  # Ctrl-C is for the supervisor, which ends its children in order
+            )
+        os.close(write)
+        os.set_blocking(read, False)
+        self._status, self._said = read, b""
+        self.state, self.code, self.reason = "starting", Exit.FAILED, ""
+        asyncio.get_running_loop().add_reader(read, self._listen)
+
+    def ended(self) -> bool:
+        """Whether the process that was started has ended; True once for each process."""
+        if self._process is None or self._process.poll() is None:
+            return False
+        self._listen()
+        self._hang_up()
+        status = self._process.returncode
+        self._process = None
+        if self.state == "ready":
+            self.failures = 0
+        else:
+            self.failures += 1
+        if not self.reason:
+            self.code = status if status > 0 else Exit.FAILED
+            self.reason = f"it was killed by signal {-status}" if status < 0 else f"it ended with exit code {status}"
+        self.by_signal = status < 0
+        return True
+
+    def restart_delay(self) -> float:
+        """Seconds to wait before the next start."""
+        ready = asyncio.get_running_loop().time() - self._ready_at if self.state == "ready" else 0.0
+        self.state = "down"
+        return self._backoff.delay(ready)
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process, if there is one."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def _listen(self) -> None:
+        """Reads what the process reports."""
+        if self._status < 0:
+            return
+        try:
+            while said := os.read(self._status, 65536):
+                self._said += said
+        except BlockingIOError:
+            pass
+        else:
+            self._hang_up()
+        *lines, self._said = self._said.split(b"\n")
+        for line in lines:
+            report = msgspec.json.decode(line, type=Report)
+            if report.ready:
+                self.state = "ready"
+                self._ready_at = asyncio.get_running_loop().time()
+            else:
+                self.code, self.reason = report.code, report.reason
+            self._on_report(self)
+
+    def _hang_up(self) -> None:
+        if self._status >= 0:
+            asyncio.get_running_loop().remove_reader(self._status)
+            os.close(self._status)
+            self._status = -1
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with this very package first: it may not be installed where Python looks."""
+    root = str(Path(coordinator.__file__).parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{inherited}" if inherited else root}

@@ -1,0 +1,118 @@
+"""``fleet.json`` in the data directory: which fleet runs there, for the other commands.
+
+The lock beside it says whether that is still so: the kernel drops it when the supervisor
+ends, in whatever way.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from coordinator.cli.exits import CommandFailed, Exit
+
+
+class Process(msgspec.Struct, frozen=True):
+    """One process of the fleet."""
+
+    slot: str
+    role: str
+    pid: int | None
+    """None while it is down, about to be started again."""
+    ready: bool
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    """What ``fleet up`` tells of itself. Holds no secrets."""
+
+    pid: int
+    """Of the supervisor."""
+    version: str
+    base_url: str
+    ready: bool
+    """Whether the whole fleet has been ready."""
+    started_at: str
+    """ISO 8601, UTC."""
+    metrics_dir: str
+    store: str
+    """``embedded``, or the URL without its password."""
+    store_pid: int | None
+    """Of the embedded server."""
+    processes: tuple[Process, ...]
+
+
+class FleetFile:
+    """The supervisor's side: one per data directory at a time.
+
+    Raises:
+        CommandFailed: the directory can't be used, or another fleet uses it.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / "fleet.json"
+        self._lock = _open_lock(data_dir)
+        if not _locked(self._lock):
+            self._lock.close()
+            fleet = read_fleet(data_dir)
+            who = f" (process {fleet.pid}, {fleet.base_url})" if fleet else ""
+            raise CommandFailed(
+                f"the data directory {data_dir} is in use by a running fleet{who}: stop that one, or choose "
+                "another directory (--data-dir or FLEET_DATA_DIR)",
+                Exit.DATA_DIR,
+            )
+        self.previous = _read(self._path)
+        """What a supervisor left that was killed, if one was."""
+
+    def write(self, fleet: Fleet) -> None:
+        """Replaces the file, whole."""
+        fresh = self._path.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(fleet)) + b"\n")
+        fresh.replace(self._path)
+
+    def close(self) -> None:
+        """Removes the file and gives up the directory."""
+        self._path.unlink(missing_ok=True)
+        self._lock.close()
+
+
+def read_fleet(data_dir: Path) -> Fleet | None:
+    """The fleet that runs on a data directory, or None."""
+    try:
+        with open(data_dir / "fleet.lock", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(data_dir / "fleet.json")
+    except OSError:
+        pass
+    return None
+
+
+def _open_lock(data_dir: Path) -> IO[str]:
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return open(data_dir / "fleet.lock", "a", encoding="ascii")
+    except OSError as error:
+        at = f" ({error.filename})" if error.filename and str(error.filename) != str(data_dir) else ""
+        raise CommandFailed(
+            f"the data directory {data_dir} cannot be used: {error.strerror}{at}; choose another one "
+            "(--data-dir or FLEET_DATA_DIR)",
+            Exit.DATA_DIR,
+        ) from None
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(path: Path) -> Fleet | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Fleet)
+    except (OSError, msgspec.DecodeError):
+        return None

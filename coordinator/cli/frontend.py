@@ -1,0 +1,188 @@
+"""One front-end process: its event loop from the first import to the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvicorn
+import uvloop
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.lifeline import ORPHAN_SECONDS
+from coordinator.cli.roles import Guardian
+from coordinator.cli.sockets import BACKLOG, listening
+from coordinator.cli.stores import open_store
+from coordinator.identity.noop import trust_self_reported
+from coordinator.metrics import Exposition, Recorder
+from coordinator.settings import Settings
+from coordinator.store import Script
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Services
+from coordinator.transport import FrontEnd, SurfaceError, create_app
+
+_log = structlog.get_logger(__name__)
+
+GRACE_SECONDS = 0.5
+"""How long a draining front-end, unready already, goes on accepting connections that were under way."""
+KEEP_ALIVE_SECONDS = 75
+_PROBE_SECONDS = 0.25
+_MARGIN_SECONDS = 1.5
+"""How much sooner than the supervisor's patience ends a draining front-end gives up on requests."""
+
+
+def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, guardian: Guardian) -> None:
+    """Serves until SIGTERM or SIGINT, then drains.
+
+    Raises:
+        CommandFailed: it cannot start.
+    """
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, recorder, metrics_dir, guardian))
+
+
+async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guardian: Guardian) -> None:
+    store = await open_store(settings.redis_url, settings.redis_timeout_ms)
+    try:
+        toolsets = load_toolsets(Services(settings, store, trust_self_reported))
+        store.observe = recorder.script
+        recorder.start_frontend(
+            (tool.name for toolset in toolsets.values() for tool in toolset.tools),
+            (script.name for script in Script.registered()),
+        )
+        try:
+            app = create_app(settings, store, toolsets, recorder, render_metrics=Exposition(metrics_dir).text)
+        except SurfaceError as error:
+            raise CommandFailed(str(error), Exit.USAGE) from None
+        sock = listening(settings.host, settings.port)
+        server = _Server(app, settings.drain_seconds)
+        probe = asyncio.create_task(_watch(server, app, recorder), name="loop-probe")
+        try:
+            await _run(server, sock, app, guardian, settings.drain_seconds)
+        finally:
+            probe.cancel()
+    finally:
+        await store.close()
+    _log.info("front-end stopped")
+
+
+async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Guardian, drain_seconds: int) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if app.draining:
+            # Asked twice: whoever asks does not want to wait.
+            server.force_exit = server.should_exit = True
+            return
+        app.begin_drain()
+        patience = ORPHAN_SECONDS if guardian.orphaned else max(drain_seconds - _MARGIN_SECONDS - GRACE_SECONDS, 0.5)
+        server.config.timeout_graceful_shutdown = patience  # type: ignore[assignment] # seconds, which may be fractions
+        _log.info("draining", in_flight=app.in_flight, seconds=patience)
+        loop.call_later(GRACE_SECONDS, server.leave)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    # What is loaded by now stays: no collection has to look at it again.
+    gc.collect()
+    gc.freeze()
+
+    async def announce() -> None:
+        # A task of its own: what the application binds to the context of a request must not stay in ours.
+        await asyncio.create_task(_check_ready(app))
+        guardian.ready()
+        _log.info("front-end ready", port=sock.getsockname()[1])
+
+    server.on_listening = announce
+    await server.serve([sock])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which leaves signals to us and says when it listens."""
+
+    def __init__(self, app: FrontEnd, drain_seconds: int) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="none",
+                http="httptools",
+                ws="none",
+                interface="asgi3",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=drain_seconds,
+            )
+        )
+        self.on_listening: Callable[[], Awaitable[None]] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.on_listening is not None:
+            await self.on_listening()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    def leave(self) -> None:
+        """Stops listening, and ends when the last request is answered."""
+        self.should_exit = True
+
+
+async def _check_ready(app: FrontEnd) -> None:
+    """Asks this very process, which a request to the shared port might not reach.
+
+    Raises:
+        CommandFailed: it is not ready.
+    """
+    answer: dict[str, Any] = {}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            answer["status"] = message["status"]
+        else:
+            answer["body"] = message.get("body")
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": "/readyz",
+        "raw_path": b"/readyz",
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"host", b"localhost")],
+        "client": None,
+        "server": None,
+    }
+    await app(scope, receive, send)
+    if answer["status"] != 200:
+        raise CommandFailed(f"the front-end is not ready: {answer.get('body')!r}")
+
+
+async def _watch(server: _Server, app: FrontEnd, recorder: Recorder) -> None:
+    """Samples how late the loop is and what this process holds."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _PROBE_SECONDS
+        await asyncio.sleep(_PROBE_SECONDS)
+        recorder.loop_lag("frontend", max(0.0, loop.time() - due))
+        recorder.connections(len(server.server_state.connections))
+        recorder.inflight(app.in_flight)
+        recorder.process()

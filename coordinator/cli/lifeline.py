@@ -1,0 +1,81 @@
+"""Ties a child to its supervisor: what it reports, and that it never outlives it for long."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+
+import msgspec
+
+from coordinator.cli.exits import Exit
+
+ORPHAN_SECONDS = 2.0
+"""How long an orphan lets requests in flight finish."""
+
+_PR_SET_PDEATHSIG = 1
+_LOOK_SECONDS = 1.0
+_HUNG_SECONDS = 4.0
+
+
+class Report(msgspec.Struct, frozen=True):
+    """One line that a child writes to its supervisor."""
+
+    ready: bool
+    code: int = Exit.OK
+    """Of a child that cannot start, why: its exit code."""
+    reason: str = ""
+
+
+class Lifeline:
+    """A child's side.
+
+    The kernel sends SIGTERM when the supervisor dies (Linux), which begins a short drain. A
+    thread looks as well: elsewhere it sends the signal, and everywhere it ends a child that
+    hangs.
+
+    Args:
+        parent: process id of the supervisor.
+        descriptor: where reports are written; the supervisor reads the other end.
+    """
+
+    def __init__(self, parent: int, descriptor: int) -> None:
+        self._parent = parent
+        self._descriptor = descriptor
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        # The supervisor may have ended before the kernel knew what we want.
+        if self.orphaned:
+            raise SystemExit(Exit.FAILED)
+        threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether the supervisor is gone."""
+        return os.getppid() != self._parent
+
+    def ready(self) -> None:
+        """Tells the supervisor that this child does its work."""
+        self._write(Report(ready=True))
+
+    def failed(self, code: int, reason: str) -> None:
+        """Tells the supervisor why this child ends."""
+        self._write(Report(ready=False, code=code, reason=reason))
+
+    def _watch(self) -> None:
+        while not self.orphaned:
+            time.sleep(_LOOK_SECONDS)
+        if sys.platform != "linux":
+            os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_HUNG_SECONDS)
+        os._exit(Exit.FAILED)
+
+    def _write(self, report: Report) -> None:
+        try:
+            os.write(self._descriptor, msgspec.json.encode(report) + b"\n")
+        except BrokenPipeError:
+            # The supervisor is gone, and the signal that says so on its way.
+            pass

@@ -1,0 +1,104 @@
+"""What a process of the fleet does, supervised or alone: answer requests, or execute steps."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Literal, Protocol
+
+import msgspec
+
+from coordinator import __version__
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs
+from coordinator.settings import Settings
+
+
+class Guardian(Protocol):
+    """Who wants to know how a process fares; a ``Lifeline`` is one."""
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether nobody waits for this process any more, so it should end fast."""
+
+    def ready(self) -> None:
+        """The process does its work."""
+
+
+def run(
+    role: Literal["frontend", "worker"], slot: str, settings: Settings, metrics_dir: Path, guardian: Guardian
+) -> None:
+    """Runs until SIGTERM or SIGINT, and returns when all work in hand is done.
+
+    Args:
+        settings: ``redis_url`` names the store.
+
+    Raises:
+        CommandFailed: it cannot start; the sentence says why.
+    """
+    logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
+    recorder = open_recorder(metrics_dir, slot, settings)
+    try:
+        if role == "frontend":
+            from coordinator.cli.frontend import run_frontend
+
+            run_frontend(settings, recorder, metrics_dir, guardian)
+        else:
+            _work(settings, recorder, guardian)
+    finally:
+        recorder.close()
+
+
+def open_recorder(metrics_dir: Path, slot: str, settings: Settings) -> Recorder:
+    """Makes this process the owner of a metrics slot.
+
+    Raises:
+        CommandFailed: the slot is taken, or the directory can't be written.
+    """
+    try:
+        recorder = Recorder(SharedCells(metrics_dir, slot), slot)
+    except SlotBusy as error:
+        raise CommandFailed(str(error)) from None
+    except OSError as error:
+        raise CommandFailed(
+            f"cannot keep metrics in {metrics_dir}: {error.strerror} (--data-dir or FLEET_METRICS_DIR)", Exit.DATA_DIR
+        ) from None
+    recorder.build(__version__)
+    recorder.config(settings_digest(settings))
+    install(recorder)
+    return recorder
+
+
+def settings_digest(settings: Settings) -> str:
+    """A short hash of the settings, equal for processes that run with the same ones."""
+    # Without the store's URL: it holds a secret, and a supervisor's differs from its children's.
+    shown = msgspec.structs.replace(settings, redis_url="")
+    return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
+
+
+def _work(settings: Settings, recorder: Recorder, guardian: Guardian) -> None:
+    # Imported here: front-ends do without RQ.
+    from redis import Redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    from coordinator.store.address import parse
+    from workers.worker import StepWorker
+
+    recorder.start_worker()
+    connection = Redis(
+        **parse(settings.redis_url).client_options(),
+        socket_connect_timeout=settings.redis_timeout_ms / 1000,
+        # The worker's loop waits and tries again, and can be stopped while it does.
+        retry=Retry(NoBackoff(), 0),
+    )
+    worker = StepWorker(connection, recorder.slot)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        worker.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    worker.run(guardian.ready)

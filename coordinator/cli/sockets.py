@@ -1,0 +1,84 @@
+"""The port that all front-ends of a fleet share.
+
+Each front-end binds the port itself with SO_REUSEPORT, and the kernel spreads connections
+over them; processes that accept from one inherited socket let one of them take nearly all.
+The same option would let a second fleet join in silently, so the supervisor first binds
+without it, and then holds the port, bound but not listening, for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from coordinator.cli.exits import CommandFailed, Exit
+
+BACKLOG = 2048
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """Holds the port against others; port 0 takes a free one. Front-ends can bind beside it.
+
+    Raises:
+        CommandFailed: the port is taken, or the address is not ours.
+    """
+    with _socket(host, port) as probe:
+        # Connections of an earlier fleet may linger for a minute; only a listener is in the way.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port = _bind(probe, host, port)
+    held = _socket(host, port)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        _bind(held, host, port)
+    except CommandFailed:
+        # What lingers is of a server without SO_REUSEPORT.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _bind(held, host, port)
+    return held
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """One front-end's own socket on the shared port.
+
+    Raises:
+        CommandFailed: as ``reserve``.
+    """
+    sock = _socket(host, port)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    _bind(sock, host, port)
+    sock.setblocking(False)
+    return sock
+
+
+def base_url(host: str, port: int) -> str:
+    """Where a client on this machine reaches the fleet."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise CommandFailed(f"the host {host!r} cannot be resolved: {error.strerror}", Exit.USAGE) from None
+    return socket.socket(*found[0][:3])
+
+
+def _bind(sock: socket.socket, host: str, port: int) -> int:
+    """Binds, and returns the port."""
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise CommandFailed(
+                f"port {port} on {host} is in use by another program: stop it, or choose another port "
+                "(--port or FLEET_PORT)",
+                Exit.PORT_BUSY,
+            ) from None
+        if error.errno == errno.EACCES:
+            raise CommandFailed(f"port {port} on {host} needs privileges: choose one above 1023", Exit.USAGE) from None
+        raise CommandFailed(f"cannot listen on {host}: {error.strerror}", Exit.USAGE) from None
+    bound: int = sock.getsockname()[1]
+    return bound

@@ -1,0 +1,182 @@
+"""Keeps processes up, and takes them down together.
+
+``fleet up``, ``fleet serve`` and ``fleet worker`` all run their processes under this. Until
+every process has been ready once, a failure stops the start with the reason that the
+process gave; from then on whatever ends is started again, for as long as it takes, with
+backoff and in its own slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import structlog
+
+from coordinator.cli.children import Child, Spec
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.metrics import forget_gauges, recorder
+
+_log = structlog.get_logger(__name__)
+
+START_SECONDS = 60.0
+"""A process that is not ready after this long is taken for hung."""
+START_ATTEMPTS = 3
+_FINAL = frozenset(code for code in Exit if code not in (Exit.OK, Exit.FAILED))
+"""Exit codes that another attempt would not change."""
+
+
+class Supervisor:
+    """The processes of one fleet, or of one command.
+
+    Args:
+        specs: what is to be kept up.
+        metrics_dir: where the processes keep their numbers.
+        drain_seconds: how long a stop waits for work in hand.
+        on_change: called when a process has started, become ready or ended.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[Spec],
+        metrics_dir: Path,
+        drain_seconds: float,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._children = [Child(spec, self._reported) for spec in specs]
+        self._metrics_dir = metrics_dir
+        self._drain_seconds = drain_seconds
+        self._on_change = on_change
+        self._all_ready = asyncio.Event()
+        self._failed: CommandFailed | None = None
+        self._stopping = False
+        self._ended = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._restarts: dict[Child, asyncio.TimerHandle] = {}
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(self._children)
+
+    async def start(self, stop: asyncio.Event) -> bool:
+        """Starts everything; True when all is ready, False when ``stop`` was set before.
+
+        Raises:
+            CommandFailed: a process cannot start; what did start is still there, call ``drain``.
+        """
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.reap)
+        recorder().start_supervisor({child.spec.role for child in self._children})
+        for child in self._children:
+            self._start(child)
+        waiting = [asyncio.create_task(self._all_ready.wait()), asyncio.create_task(stop.wait())]
+        try:
+            await asyncio.wait(waiting, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+        if self._failed is not None:
+            raise self._failed
+        if stop.is_set():
+            return False
+        if not self._all_ready.is_set():
+            late = ", ".join(str(child.spec) for child in self._children if child.state != "ready")
+            raise CommandFailed(f"not ready after {START_SECONDS:.0f} seconds: {late}")
+        return True
+
+    async def drain(self) -> None:
+        """Asks every process to finish its work and end; kills what is left when the time is up."""
+        self._stopping = True
+        for timer in self._restarts.values():
+            timer.cancel()
+        self._restarts.clear()
+        self._signal(signal.SIGTERM)
+        if not await self._gone(self._drain_seconds):
+            left = ", ".join(str(child.spec) for child in self._children if child.pid is not None)
+            _log.warning("killing what did not end in time", processes=left, seconds=self._drain_seconds)
+            self._signal(signal.SIGKILL)
+            await self._gone(None)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
+
+    def hurry(self) -> None:
+        """Ends a drain's patience."""
+        self._hurry.set()
+
+    def renew(self) -> None:
+        """Has every process finish and start again, because its settings have changed."""
+        self._signal(signal.SIGTERM)
+
+    def reap(self) -> None:
+        """Looks which processes have ended."""
+        for child in self._children:
+            if child.ended():
+                self._after(child)
+
+    def _start(self, child: Child) -> None:
+        self._restarts.pop(child, None)
+        child.start()
+        self._changed()
+
+    def _reported(self, child: Child) -> None:
+        if child.state == "ready" and all(one.state == "ready" for one in self._children):
+            self._all_ready.set()
+        self._changed()
+
+    def _after(self, child: Child) -> None:
+        """What follows from the end of a process."""
+        forget_gauges(self._metrics_dir, child.spec.slot)
+        self._ended.set()
+        if not self._stopping:
+            if not self._all_ready.is_set() and (child.code in _FINAL or child.failures >= START_ATTEMPTS):
+                self._failed = CommandFailed(_sentence(child), _exit(child.code))
+                self._all_ready.set()
+            else:
+                delay = child.restart_delay()
+                _log.warning(
+                    "process ended", process=str(child.spec), reason=child.reason, restart_seconds=round(delay, 3)
+                )
+                recorder().restart(child.spec.role, "signal" if child.by_signal else "exit")
+                self._restarts[child] = asyncio.get_running_loop().call_later(delay, self._start, child)
+        self._changed()
+
+    def _changed(self) -> None:
+        living = Counter(child.spec.role for child in self._children if child.pid is not None)
+        for role in {child.spec.role for child in self._children}:
+            recorder().processes(role, living[role])
+        self._on_change()
+
+    def _signal(self, number: int) -> None:
+        for child in self._children:
+            child.signal(number)
+
+    async def _gone(self, seconds: float | None) -> bool:
+        """Waits until no process is left; False if time or patience ended first."""
+        hurried = asyncio.create_task(self._hurry.wait())
+        deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        try:
+            while any(child.pid is not None for child in self._children):
+                self._ended.clear()
+                ended = asyncio.create_task(self._ended.wait())
+                left = None if deadline is None else deadline - asyncio.get_running_loop().time()
+                waiting = {ended} if seconds is None else {ended, hurried}
+                await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if not ended.done():
+                    ended.cancel()
+                    return False
+        finally:
+            hurried.cancel()
+        return True
+
+
+def _sentence(child: Child) -> str:
+    if child.code in _FINAL:
+        return child.reason
+    return f"{child.spec} does not start: {child.reason}"
+
+
+def _exit(code: int) -> Exit:
+    try:
+        return Exit(code)
+    except ValueError:
+        return Exit.FAILED

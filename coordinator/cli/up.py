@@ -1,0 +1,173 @@
+"""``fleet up``: the whole fleet on one machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from coordinator import __version__
+from coordinator.cli.child import Role
+from coordinator.cli.children import Spec
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.fleetfile import Fleet, FleetFile, Process
+from coordinator.cli.keeper import StoreKeeper
+from coordinator.cli.roles import open_recorder
+from coordinator.cli.running import Announcer, free_slots, metrics_dir, run_until_told
+from coordinator.cli.sockets import base_url, reserve
+from coordinator.cli.stores import given_url, open_store
+from coordinator.cli.supervisor import Supervisor
+from coordinator.metrics import clear_free_slots, logs, slot_is_free
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.store.address import redacted
+from coordinator.store.embedded import EmbeddedServer
+
+_log = structlog.get_logger(__name__)
+
+SUPERVISOR_SLOT = "up-0"
+LEFTOVER_SECONDS = 10.0
+"""How long a start waits for the processes of a fleet whose supervisor was killed."""
+
+
+@with_settings()
+def up(loaded: LoadedSettings) -> int:
+    """Runs the fleet until SIGTERM or SIGINT."""
+    settings = loaded.settings
+    logs.configure(settings.log_level, settings.log_format, context={"slot": SUPERVISOR_SLOT})
+    file = FleetFile(Path(settings.data_dir))
+    try:
+        fleet = _Up(settings, file)
+        run_until_told(fleet.run, fleet.hurry)
+    finally:
+        file.close()
+    return Exit.OK
+
+
+class _Up:
+    """One run of ``fleet up``."""
+
+    def __init__(self, settings: Settings, file: FleetFile) -> None:
+        self._settings = settings
+        self._file = file
+        self._metrics_dir = metrics_dir(settings)
+        self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._keeper: StoreKeeper | None = None
+        self._supervisor: Supervisor | None = None
+        self._ready = False
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Starts everything, waits to be told to stop, and stops it.
+
+        Raises:
+            CommandFailed: it cannot start; nothing is left running.
+        """
+        await self._wait_for_leftovers()
+        with reserve(self._settings.host, self._settings.port) as held:
+            self._settings = msgspec.structs.replace(self._settings, port=held.getsockname()[1])
+            self._metrics_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            clear_free_slots(self._metrics_dir)
+            recorder = open_recorder(self._metrics_dir, SUPERVISOR_SLOT, self._settings)
+            try:
+                await self._start_store()
+                await self._keep_processes(stop)
+            finally:
+                if self._keeper is not None:
+                    await self._keeper.stop()
+                recorder.close()
+                clear_free_slots(self._metrics_dir)
+
+    def hurry(self) -> None:
+        """Ends the patience of a drain; before there is anything to drain, ends at once."""
+        if self._supervisor is None:
+            # An embedded store that is still loading its data ends with us.
+            os._exit(Exit.FAILED)
+        self._supervisor.hurry()
+
+    async def _wait_for_leftovers(self) -> None:
+        """Gives the processes of a supervisor that was killed the time to end."""
+        previous = self._file.previous
+        if previous is None:
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + LEFTOVER_SECONDS
+        directory = Path(previous.metrics_dir)
+        while left := [one for one in previous.processes if not slot_is_free(directory, one.slot)]:
+            if loop.time() > deadline:
+                named = ", ".join(f"{one.slot} (process {one.pid})" for one in left)
+                raise CommandFailed(f"processes of an earlier fleet still run: {named}; end them first", Exit.DATA_DIR)
+            await asyncio.sleep(0.05)
+
+    async def _start_store(self) -> None:
+        """Starts the embedded store, or makes sure that the given one can be used."""
+        url = given_url(self._settings, os.environ)
+        if not url:
+            server = EmbeddedServer(self._settings.data_dir, self._settings.embedded_fsync)
+            self._keeper = StoreKeeper(server, self._store_moved, self._write)
+            await self._keeper.start()
+            url = self._keeper.url
+        store = await open_store(url, self._settings.redis_timeout_ms)
+        await store.close()
+
+    async def _keep_processes(self, stop: asyncio.Event) -> None:
+        wanted: list[tuple[Role, str, int]] = [
+            ("frontend", "fe", self._settings.frontends),
+            ("worker", "w", self._settings.workers),
+        ]
+        specs = [
+            Spec(role, slot, self._child_settings, self._metrics_dir)
+            for role, prefix, count in wanted
+            for slot in free_slots(self._metrics_dir, prefix, count)
+        ]
+        self._supervisor = Supervisor(specs, self._metrics_dir, self._settings.drain_seconds, self._write)
+        try:
+            if await self._supervisor.start(stop):
+                self._ready = True
+                self._write()
+                self._announce()
+                await stop.wait()
+            _log.info("stopping", drain_seconds=self._settings.drain_seconds)
+        finally:
+            await self._supervisor.drain()
+
+    def _child_settings(self) -> Settings:
+        url = self._keeper.url if self._keeper is not None else given_url(self._settings, os.environ)
+        return msgspec.structs.replace(self._settings, redis_url=url)
+
+    def _store_moved(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.renew()
+
+    def _announce(self) -> None:
+        settings = self._settings
+        store = f"embedded, in {settings.data_dir}" if self._keeper is not None else redacted(settings.redis_url)
+        Announcer(
+            f"fleet ready at {base_url(settings.host, settings.port)} "
+            f"({settings.frontends} front-ends, {settings.workers} workers, store: {store})"
+        ).ready()
+
+    def _write(self) -> None:
+        """Tells other commands how things are."""
+        settings, keeper = self._settings, self._keeper
+        fleet = Fleet(
+            pid=os.getpid(),
+            version=__version__,
+            base_url=base_url(settings.host, settings.port),
+            ready=self._ready,
+            started_at=self._started_at,
+            metrics_dir=str(self._metrics_dir),
+            store="embedded" if keeper is not None else redacted(settings.redis_url),
+            store_pid=keeper.pid if keeper is not None else None,
+            processes=tuple(
+                Process(child.spec.slot, child.spec.role, child.pid, child.state == "ready")
+                for child in self._supervisor or ()
+            ),
+        )
+        try:
+            self._file.write(fleet)
+        except OSError as error:
+            _log.warning("cannot write the fleet's state", error=str(error))

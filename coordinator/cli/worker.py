@@ -1,0 +1,42 @@
+"""``fleet worker``: one worker process."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from coordinator.cli.exits import Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.roles import run
+from coordinator.cli.running import Announcer, free_slots, metrics_dir
+from coordinator.cli.stores import running_url
+from coordinator.settings import LoadedSettings
+
+_FOR_FRONTENDS = (
+    "host",
+    "port",
+    "frontends",
+    "workers",
+    "embedded_fsync",
+    "toolsets",
+    "tool_name_style",
+    "allowed_hosts",
+    "allowed_origins",
+    "request_deadline_ms",
+    "idempotency_seconds",
+    "events_max",
+    "max_body_bytes",
+    "max_header_bytes",
+    "max_json_depth",
+)
+
+
+@with_settings(without=_FOR_FRONTENDS)
+def worker(loaded: LoadedSettings) -> int:
+    """Works until SIGTERM or SIGINT, then finishes the job in hand."""
+    settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
+    directory = metrics_dir(settings)
+    slot = free_slots(directory, "w", 1)[0]
+    run("worker", slot, settings, directory, Announcer(f"fleet worker {slot} ready"))
+    return Exit.OK

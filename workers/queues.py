@@ -1,0 +1,40 @@
+"""The queue that steps wait in, and the jobs in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from redis import Redis
+from rq import Queue
+from rq.job import Job
+from rq.serializers import JSONSerializer
+
+from workers.steps import STEPS
+
+STEP_QUEUE = "fleet-steps"
+
+
+class StepNotAllowed(Exception):
+    """A job names a function that is no step."""
+
+
+class StepJob(Job):
+    """A job whose function is one of ``workers.steps``; RQ's own would import anything."""
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The step to run.
+
+        Raises:
+            StepNotAllowed: the job fails with this.
+        """
+        step = STEPS.get(self.func_name or "")
+        if step is None or self.instance is not None:
+            raise StepNotAllowed(f"{self.func_name!r} is not a step; allowed: {', '.join(sorted(STEPS))}")
+        return step
+
+
+def step_queue(connection: Redis) -> Queue:
+    """The queue, for enqueuing and for working on."""
+    return Queue(STEP_QUEUE, connection=connection, job_class=StepJob, serializer=JSONSerializer)
