@@ -80,7 +80,11 @@ local function update(id, fields)
     if IS_TEXT[field] then
       put_text(it, field, value)
     elseif IS_LONG[field] then
-      redis.call(value and 'HSET' or 'HDEL', K_TEXT .. id, field, value or nil)
+      if value then
+        redis.call('HSET', K_TEXT .. id, field, value)
+      else
+        redis.call('HDEL', K_TEXT .. id, field)
+      end
     elseif field ~= 'pa' then
       put(it, field, value)
     end
