@@ -2,10 +2,11 @@
 purpose:   Deletes items, with `recursive` their subtrees, deepest first, a bounded number per run.
 guarantee: An item goes only when it has no children, so nothing is ever orphaned, whoever adds items
            meanwhile. Where a run ends early the progress is kept under the request, and any process
-           can go on from it.
+           can go on from it. An id that is listed twice counts once.
 args:      request fingerprint keep_ms events_max recursive budget ids state
            recursive = 1 or 0, ids = packed list, state = packed progress of the run before or ''
-reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}}
+reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
+           ids = the list to go on with, empty when done
 errors:    REQUEST_ID_REUSED
 --]]
 -- @include clock
@@ -19,7 +20,8 @@ if stored then state = stored end
 
 local list = cmsgpack.unpack(ids)
 local done, position, deleted, below, failures, met = false, 1, 0, 0, {}, {}
-if state ~= '' then done, position, deleted, below, failures, met = unpack(cmsgpack.unpack(state)) end
+-- The list comes from the state too: prefixes of items that are gone by now cannot be resolved again.
+if state ~= '' then done, position, deleted, below, failures, met, list = unpack(cmsgpack.unpack(state)) end
 local listed, gone = {}, {}
 for _, id in ipairs(list) do listed[id] = true end
 for _, id in ipairs(met) do gone[id] = true end
@@ -66,5 +68,5 @@ while position <= #list and left > 0 do
 end
 
 done = position > #list
-local reply = cmsgpack.pack({done, position, deleted, below, failures, met})
+local reply = cmsgpack.pack({done, position, deleted, below, failures, met, done and {} or list})
 return remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms)

@@ -50,6 +50,7 @@ class Deleted(msgspec.Struct, array_like=True):
     descendants: int
     failures: list[tuple[int, str, int]]
     met: list[str]
+    ids: list[str]
 
 
 _CREATE = Script(PACKAGE, "create_items", list[Created])

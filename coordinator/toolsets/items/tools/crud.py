@@ -122,8 +122,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         given = _batch(args.ids, "ids")
         record = await record_for(args)
         inner = [parse(text, f"ids[{number}]") for number, text in enumerate(given)]
-        ids = list(dict.fromkeys(await items.resolve(call.project, inner)))
-        end = await items.delete(call.project, record, ids, args.recursive)
+        end = await items.delete(call.project, record, await items.resolve(call.project, inner), args.recursive)
         failures = [
             Failure(
                 id=given[position - 1],
@@ -135,7 +134,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         ]
         failed = {failure.id for failure in failures}
         return DeleteItemsResult(
-            ids=[text for text in given if text not in failed],
+            ids=[text for text in dict.fromkeys(given) if text not in failed],
             deleted=end.deleted,
             failed=len(failures),
             descendants_deleted=end.descendants or UNSET,
