@@ -15,6 +15,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include idempotency
 -- @include claims
 -- @include transition
+-- @include notes
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -25,18 +26,8 @@ local now = server_time()
 local run = {now = now, cap = events_max, config = config, labels = cmsgpack.unpack(labels)}
 sweep(now, events_max, SWEEP_BATCH)
 
--- What the caller needs to render expected notes: {type, tags, traits, {key, filled} of each note}.
-local function schema_inputs(it)
-  local notes = {}
-  if config ~= '' then
-    local flat = redis.call('HGETALL', K_NOTES .. it.id)
-    for n = 1, #flat, 2 do notes[#notes + 1] = {flat[n], string.sub(flat[n + 1], 34, 34) == '1'} end
-  end
-  return {it.y or false, it.g or false, it.q or false, notes}
-end
-
 local function refuse(reason, it, detail)
-  return {it.id, reason, it.role, it.role, false, detail or {}, {}, title(it), schema_inputs(it)}
+  return {it.id, reason, it.role, it.role, false, detail or {}, {}, title(it), schema_inputs(it, config)}
 end
 
 local function advance(id, trigger, actor, actor_json, verification, summary, fence)
@@ -58,7 +49,7 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
   local open = change_role(it, to, trigger, label_for(it, to, trigger, run.labels), run, by)
   local cascades = {}
   cascade(it, trigger, run, cascades, open)
-  return {it.id, '', from, to, it.lb or false, cascades, named(open), title(it), schema_inputs(it)}
+  return {it.id, '', from, to, it.lb or false, cascades, named(open), title(it), schema_inputs(it, config)}
 end
 
 local results = {}

@@ -69,7 +69,8 @@ class RoomStore:
         except ScriptFailure as failure:
             if failure.code != "CONFIG_UNKNOWN":
                 raise
-        await self._store.run(_INSTALL, project, config.version, SCHEMA_DAYS * 86_400, pack(config.packed()))
+        fields = [part for field in config.packed() for part in field]
+        await self._store.run(_INSTALL, project, config.version, SCHEMA_DAYS * 86_400, *fields)
         return await self._change(script, project, request, config.version, labels, *args)
 
     async def resolve(self, project: str, ids: Sequence[str]) -> Sequence[str]:

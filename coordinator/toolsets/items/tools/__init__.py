@@ -5,8 +5,9 @@ from __future__ import annotations
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.dependencies import DependencyStore
 from coordinator.toolsets.items.store.items import ItemStore
+from coordinator.toolsets.items.store.notes import NoteStore
 from coordinator.toolsets.items.store.work import WorkStore
-from coordinator.toolsets.items.tools import claim, crud, dependencies, workflow
+from coordinator.toolsets.items.tools import claim, crud, dependencies, notes, workflow
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
@@ -29,6 +30,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
             *crud.tools(ItemStore(*shared), services),
             *dependencies.tools(DependencyStore(*shared), services),
             *workflow.tools(work, services),
+            *notes.tools(NoteStore(*shared), services),
             *claim.tools(work, services),
         ),
     )

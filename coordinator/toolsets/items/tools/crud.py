@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from msgspec import UNSET
 
@@ -28,11 +27,10 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, o
 from coordinator.toolsets.items.rules.schema import SchemaConfig, expected
 from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.items import ItemStore, View
-from coordinator.toolsets.items.tools.shared import ancestors, keyed, or_unset
+from coordinator.toolsets.items.tools.shared import ancestors, batch, keyed, or_unset
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_ITEMS = 1000
-T = TypeVar("T")
 
 _MANAGE = (
     "Create, update or delete work items in one call. Items are handled one by one: those that are refused are "
@@ -65,7 +63,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         return [next(found) if isinstance(inner, str) and inner else inner for inner in parsed]
 
     async def create(call: Call, args: ManageItems) -> CreateItemsResult:
-        specs = _batch(args.items, "items")
+        specs = batch(args.items, "items", MAX_ITEMS)
         record = await record_for(args)
         shared = await items.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
         parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs])
@@ -95,7 +93,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         )
 
     async def update(call: Call, args: ManageItems) -> UpdateItemsResult:
-        specs = _batch(args.items, "items")
+        specs = batch(args.items, "items", MAX_ITEMS)
         record = await record_for(args)
         ids = await resolved(call.project, [spec.id for spec in specs])
         parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs])
@@ -119,7 +117,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         return UpdateItemsResult(items=updated, updated=len(updated), failed=len(ordered), failures=ordered or UNSET)
 
     async def delete(call: Call, args: ManageItems) -> DeleteItemsResult:
-        given = _batch(args.ids, "ids")
+        given = batch(args.ids, "ids", MAX_ITEMS)
         record = await record_for(args)
         inner = [parse(text, f"ids[{number}]") for number, text in enumerate(given)]
         end = await items.delete(call.project, record, await items.resolve(call.project, inner), args.recursive)
@@ -169,12 +167,6 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         ),
         Tool("query_items", _QUERY, QueryItems, (FullItem,), query_items, read_only=True, idempotent=True),
     )
-
-
-def _batch(elements: list[T] | None, field: str) -> list[T]:
-    if not elements or len(elements) > MAX_ITEMS:
-        raise invalid(field, f"must hold 1 to {MAX_ITEMS} elements")
-    return elements
 
 
 def _indexed(failures: dict[int, str]) -> list[Failure]:

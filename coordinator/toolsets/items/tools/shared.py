@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from coordinator.errors import invalid
 from coordinator.toolsets.actor import Actor, checked
 from coordinator.toolsets.items.contract.base import Ancestor
 from coordinator.toolsets.items.rules.idempotency import NONE, Request, request
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid
 from coordinator.toolsets.tool import Services
+
+T = TypeVar("T")
+
+
+def batch(elements: list[T] | None, field: str, most: int) -> list[T]:
+    """The elements of a batch parameter.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR unless there are 1 to ``most`` of them.
+    """
+    if not elements or len(elements) > most:
+        raise invalid(field, f"must hold 1 to {most} elements")
+    return elements
 
 
 async def keyed(services: Services, actor: Actor | None, request_id: str | None, tool: str, *arguments: Any) -> Request:

@@ -1,0 +1,39 @@
+--[[
+purpose:   Deletes notes by id, then those of an item or the one under a key of it.
+guarantee: A note goes together with its mark on the item.
+args:      request fingerprint keep_ms events_max ids item key
+           ids = packed list; item = id or ''; key = '' for all notes of the item
+reply:     {deleted, positions of unknown ids}
+errors:    REQUEST_ID_REUSED
+--]]
+-- @include clock
+-- @include idempotency
+-- @include keys
+-- @include events
+
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+
+local deleted, unknown = 0, {}
+
+local function drop(id, owner, name)
+  redis.call('DEL', K_NOTE .. id)
+  redis.call('HDEL', K_NOTES .. owner, name)
+  deleted = deleted + 1
+  emit(events_max, 'unnote', owner, 'n', name)
+end
+
+for n, id in ipairs(cmsgpack.unpack(ids)) do
+  local found = redis.call('HMGET', K_NOTE .. id, 'i', 'k')
+  if found[1] then drop(id, found[1], found[2]) else unknown[#unknown + 1] = n - 1 end
+end
+
+if item ~= '' and key ~= '' then
+  local mark = redis.call('HGET', K_NOTES .. item, key)
+  if mark then drop(string.sub(mark, 1, 32), item, key) end
+elseif item ~= '' then
+  local flat = redis.call('HGETALL', K_NOTES .. item)
+  for n = 1, #flat, 2 do drop(string.sub(flat[n + 1], 1, 32), item, flat[n]) end
+end
+return remember(request, fingerprint, 'D', cmsgpack.pack({deleted, unknown}), keep_ms)

@@ -1,0 +1,25 @@
+-- @include item
+-- Notes: one hash each, and per item a hash from key to note id .. role letter .. filled, which is all
+-- that a gate has to read. A key is unique per item; writing it again keeps id and creation time.
+--   i item  k key  r role letter  b body  c created  m modified  a actor  v verification
+
+-- note = {item, key, role letter, body, filled, actor, verification, id for a new one}; returns the id.
+local function store_note(note, now)
+  local item, key, role, body, filled, actor, verification, fresh = unpack(note)
+  local mark = redis.call('HGET', K_NOTES .. item, key)
+  local id = mark and string.sub(mark, 1, 32) or fresh
+  redis.call('HSET', K_NOTES .. item, key, id .. role .. (filled and '1' or '0'))
+  redis.call('HSET', K_NOTE .. id, 'i', item, 'k', key, 'r', role, 'b', body, 'm', whole(now), 'a', actor, 'v', verification)
+  redis.call('HSETNX', K_NOTE .. id, 'c', whole(now))
+  return id
+end
+
+-- Every {key, filled} of an item, and what its schema depends on: {type, tags, traits, notes}.
+local function schema_inputs(it, config)
+  local notes = {}
+  if config ~= '' then
+    local flat = redis.call('HGETALL', K_NOTES .. it.id)
+    for n = 1, #flat, 2 do notes[#notes + 1] = {flat[n], string.sub(flat[n + 1], 34, 34) == '1'} end
+  end
+  return {it.y or false, it.g or false, it.q or false, notes}
+end

@@ -1,0 +1,36 @@
+--[[
+purpose:   Writes notes by (item, key), each on its own.
+guarantee: A note is stored with its mark on the item in one step, so gates see it at once. The caller
+           sends bounded slices.
+args:      request fingerprint keep_ms events_max config labels notes
+           notes = packed list of notes (include/notes.lua)
+reply:     list of {reason or '', note id, item, role of the item, schema inputs}
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+--]]
+-- @include clock
+-- @include idempotency
+-- @include notes
+-- @include schema
+-- @include events
+
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+
+local now, results = server_time(), {}
+for n, note in ipairs(cmsgpack.unpack(notes)) do
+  local it = load(note[1])
+  if it then
+    local id = store_note(note, now)
+    results[n] = {'', id, it.id, it.role}
+    emit(events_max, 'note', it.id, 'n', note[2])
+  else
+    results[n] = {absent(note[1]), '', note[1], 0}
+  end
+end
+for _, result in ipairs(results) do
+  local it = result[1] == '' and load(result[3])
+  result[5] = it and schema_inputs(it, config) or {false, false, false, {}}
+end
+return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

@@ -1,0 +1,66 @@
+"""Notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from coordinator.store import Script
+from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.toolsets.items.rules.schema import Filled
+from coordinator.toolsets.items.store.base import PACKAGE, SLICE, RoomStore, pack
+
+StoredNote = tuple[str, str, str, str, bool, str, str, str]
+"""A note as ``include/notes.lua`` takes it."""
+
+
+class Written(NamedTuple):
+    """One entry of the reply of ``upsert_notes.lua``."""
+
+    reason: str
+    id: str
+    item: str
+    role: int
+    filled: Filled
+
+
+class NoteRow(NamedTuple):
+    """One entry of the reply of ``read_notes.lua``."""
+
+    id: str
+    item: str
+    key: str
+    role: str
+    body: str
+    created: int
+    modified: int
+    actor: str
+    verification: str
+
+
+_UPSERT = Script(PACKAGE, "upsert_notes", list[Written])
+_DELETE = Script(PACKAGE, "delete_notes", tuple[int, list[int]])
+_READ = Script(PACKAGE, "read_notes", list[NoteRow])
+
+
+class NoteStore(RoomStore):
+    """Notes of any project."""
+
+    async def upsert(self, project: str, request: Request, notes: Sequence[StoredNote]) -> list[Written]:
+        """Writes notes in bounded slices, each on its own."""
+        results: list[Written] = []
+        for number, start in enumerate(range(0, len(notes), SLICE)):
+            part: list[Any] = list(notes[start : start + SLICE])
+            reply = await self._change_by_schema(_UPSERT, project, request.slice(number), pack(part))
+            results.extend(reply)
+        return results
+
+    async def delete(
+        self, project: str, request: Request, ids: Sequence[str], item: str, key: str
+    ) -> tuple[int, list[int]]:
+        """Deletes by id, then by item and key; returns how many, and the positions of unknown ids."""
+        return await self._change(_DELETE, project, request, pack(ids), item, key)
+
+    async def read(self, project: str, note: str, item: str, role: str, bodies: bool) -> list[NoteRow]:
+        """One note by id, or those of an item, of a role if its letter is given; oldest first."""
+        return await self._read(_READ, project, note, item, role, int(bodies))

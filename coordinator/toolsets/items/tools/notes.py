@@ -1,0 +1,199 @@
+"""manage_notes and query_notes: keyed documents on items (seed 004)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.actor import ActorEcho, Trusted, Verification, checked
+from coordinator.toolsets.items.contract.base import Failure
+from coordinator.toolsets.items.contract.notes import (
+    NOTE_ROLES,
+    DeleteNotesResult,
+    ListNotesResult,
+    ManageNotes,
+    Note,
+    NoteContext,
+    NoteInput,
+    QueryNotes,
+    UpsertNotesResult,
+    WrittenNote,
+)
+from coordinator.toolsets.items.rules.clock import iso
+from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
+from coordinator.toolsets.items.rules.words import refused
+from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
+from coordinator.toolsets.items.tools.shared import batch, keyed
+from coordinator.toolsets.tool import Call, Services, Tool
+
+MAX_NOTES = 500
+MAX_KEY = 200
+
+_MANAGE = (
+    "Write notes by (itemId, key), or delete them. Writing an existing key replaces the note and keeps its id. Notes "
+    "are handled one by one; refused ones are listed under failures. itemContext says what the item's present phase "
+    "still needs. Delete by ids, and by itemId (all its notes, or with key that one); both add up."
+)
+_QUERY = "Read a note by id (get), or the notes of an item (list), oldest first."
+_encode = msgspec.json.Encoder().encode
+_actor = msgspec.json.Decoder(ActorEcho).decode
+_verification = msgspec.json.Decoder(Verification).decode
+
+
+class Prepared(NamedTuple):
+    """A checked note; the item's id is parsed but not resolved."""
+
+    item: str
+    key: str
+    role: str
+    body: str
+    filled: bool
+    who: Trusted | None
+
+
+def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
+    """manage_notes and query_notes."""
+
+    async def prepared(note: NoteInput) -> Prepared:
+        item = parse(note.item_id, "itemId")
+        if not note.key.strip() or len(note.key) > MAX_KEY:
+            raise invalid("key", f"must be 1 to {MAX_KEY} characters, not blank")
+        role = one_of(note.role, NOTE_ROLES, "role")
+        body = note.body or ""
+        trusted = await services.resolve_actor(checked(note.actor)) if note.actor else None
+        filled = bool(body.strip())
+        return Prepared(item, note.key, role, body if filled else "", filled, trusted)
+
+    async def upsert(call: Call, args: ManageNotes) -> UpsertNotesResult:
+        inputs = batch(args.notes, "notes", MAX_NOTES)
+        asked = [(n.item_id, n.key, n.role, n.body, n.actor.id if n.actor else None) for n in inputs]
+        record = await keyed(services, args.actor, args.request_id, "manage_notes", args.operation, asked)
+        failures: dict[int, str] = {}
+        ready: list[tuple[int, Prepared]] = []
+        for number, element in enumerate(inputs):
+            try:
+                ready.append((number, await prepared(element)))
+            except ToolFailure as failure:
+                failures[number] = failure.message
+        ids = await notes.resolve(call.project, [note.item for _, note in ready])
+        stored = [_stored(item, note) for item, (_, note) in zip(ids, ready, strict=True)]
+        replies = await notes.upsert(call.project, record, stored) if stored else []
+        written: list[WrittenNote] = []
+        context: dict[str, NoteContext] = {}
+        for (number, note), reply in zip(ready, replies, strict=True):
+            if reply.reason:
+                failures[number] = refused(reply.reason)
+                continue
+            written.append(
+                WrittenNote(
+                    id=dashed(reply.id),
+                    item_id=dashed(reply.item),
+                    key=note.key,
+                    role=note.role,
+                    actor=note.who.echo if note.who else UNSET,
+                    verification=note.who.verification if note.who else UNSET,
+                )
+            )
+            context[dashed(reply.item)] = _context(reply, notes.schemas.current)
+        return UpsertNotesResult(
+            notes=written,
+            upserted=len(written),
+            failed=len(failures),
+            failures=[Failure(index=number, error=failures[number]) for number in sorted(failures)] or UNSET,
+            item_context=context,
+        )
+
+    async def delete(call: Call, args: ManageNotes) -> DeleteNotesResult:
+        if not args.ids and not args.item_id:
+            raise invalid("ids", "delete needs ids or itemId")
+        if args.key is not None and not args.item_id:
+            raise invalid("key", "needs itemId beside it")
+        record = await keyed(
+            services, args.actor, args.request_id, "manage_notes", args.operation, args.ids, args.item_id, args.key
+        )
+        given = batch(args.ids, "ids", MAX_NOTES) if args.ids else []
+        ids = [parse_uuid(text, f"ids[{number}]") for number, text in enumerate(given)]
+        item = await notes.resolve_one(call.project, parse(args.item_id, "itemId")) if args.item_id else ""
+        deleted, unknown = await notes.delete(call.project, record, ids, item, args.key or "")
+        failures = [Failure(id=given[position], error="no such note") for position in unknown]
+        return DeleteNotesResult(deleted=deleted, failed=len(failures), failures=failures or UNSET)
+
+    async def manage_notes(call: Call, args: ManageNotes) -> UpsertNotesResult | DeleteNotesResult:
+        if one_of(args.operation, ("upsert", "delete"), "operation") == "upsert":
+            return await upsert(call, args)
+        return await delete(call, args)
+
+    async def query_notes(call: Call, args: QueryNotes) -> Note | ListNotesResult:
+        if one_of(args.operation, ("get", "list"), "operation") == "get":
+            if not args.id:
+                raise invalid("id", "is required for operation get")
+            found = await notes.read(call.project, parse_uuid(args.id, "id"), "", "", True)
+            if not found:
+                raise ToolFailure("RESOURCE_NOT_FOUND", "id: no such note")
+            return _shown(found[0], True)
+        if not args.item_id:
+            raise invalid("itemId", "is required for operation list")
+        role = one_of(args.role, NOTE_ROLES, "role")[0] if args.role else ""
+        item = await notes.resolve_one(call.project, parse(args.item_id, "itemId"))
+        rows = await notes.read(call.project, "", item, role, args.include_body)
+        return ListNotesResult(notes=[_shown(row, args.include_body) for row in rows], total=len(rows))
+
+    return (
+        Tool(
+            "manage_notes",
+            _MANAGE,
+            ManageNotes,
+            (UpsertNotesResult, DeleteNotesResult),
+            manage_notes,
+            destructive=True,
+        ),
+        Tool(
+            "query_notes",
+            _QUERY,
+            QueryNotes,
+            (Note, ListNotesResult),
+            query_notes,
+            read_only=True,
+            idempotent=True,
+        ),
+    )
+
+
+def _stored(item: str, note: Prepared) -> StoredNote:
+    who = note.who
+    actor = _encode(who.echo).decode() if who else ""
+    verification = _encode(who.verification).decode() if who else ""
+    return item, note.key, note.role[0], note.body, note.filled, actor, verification, new_id()
+
+
+def _context(reply: Written, schemas: SchemaConfig) -> NoteContext:
+    schema = schemas.resolve_reported(reply.filled)
+    role = ROLE_NAMES[reply.role]
+    if schema is None or role == "terminal":
+        return NoteContext(guidance_pointer=None, note_progress=None)
+    state = phase(schema, role, reply.filled.notes)
+    first = state.first_missing
+    return NoteContext(
+        guidance_pointer=first.guidance if first else None,
+        note_progress=state.progress,
+        skill_pointer=(first.skill if first else None) or UNSET,
+    )
+
+
+def _shown(row: NoteRow, body: bool) -> Note:
+    return Note(
+        id=dashed(row.id),
+        item_id=dashed(row.item),
+        key=row.key,
+        role=next(role for role in NOTE_ROLES if role[0] == row.role),
+        body=row.body if body else UNSET,
+        created_at=iso(row.created),
+        modified_at=iso(row.modified),
+        actor=_actor(row.actor) if row.actor else UNSET,
+        verification=_verification(row.verification) if row.verification else UNSET,
+    )
