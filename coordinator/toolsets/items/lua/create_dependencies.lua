@@ -41,9 +41,7 @@ if #failures == 0 then
   keep()
   for _, edge in ipairs(list) do
     local id, from, to, code, mark = unpack(edge)
-    redis.call('HSET', K_EDGES .. from, code .. to, id .. mark)
-    redis.call('HSET', K_EDGES .. to, far_end(code) .. from, id .. mark)
-    redis.call('SET', K_DEPENDENCY .. id, code .. from .. to)
+    store_edge(id, from, to, code, mark)
     if code ~= 'R' then
       local blocker, blocked = load(from), load(to)
       if code == 'I' then blocker, blocked = blocked, blocker end

@@ -6,8 +6,9 @@ from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.dependencies import DependencyStore
 from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.store.notes import NoteStore
+from coordinator.toolsets.items.store.tree import TreeStore
 from coordinator.toolsets.items.store.work import WorkStore
-from coordinator.toolsets.items.tools import claim, crud, dependencies, notes, workflow
+from coordinator.toolsets.items.tools import claim, crud, dependencies, notes, tree, workflow
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
@@ -30,6 +31,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
             *crud.tools(ItemStore(*shared), services),
             *dependencies.tools(DependencyStore(*shared), services),
             *workflow.tools(work, services),
+            *tree.tools(TreeStore(*shared), services),
             *notes.tools(NoteStore(*shared), services),
             *claim.tools(work, services),
         ),

@@ -1,6 +1,7 @@
 -- @include transition
 -- New items. A spec is {id, parent or '', title, summary, role, priority, complexity or 0, tags, type,
--- status label, requires verification, description, metadata, properties, traits}; '' means not given.
+-- status label, requires verification, description, metadata, properties, traits, graph level, unsatisfied
+-- blockers}; '' means not given. The last two are known where a whole tree is created with its edges.
 
 -- A parent whose lifecycle is auto-reopen returns to work when a child is added (seed 004).
 local function child_added(parent, run)
@@ -25,7 +26,9 @@ local function create(spec, run)
   if redis.call('EXISTS', K_ITEM .. id) == 1 then return nil, 'id_taken' end
   local it = {id = id, changed = {}, fresh = true, role = spec[5]}
   loaded[id] = it
-  put(it, 'k', ready_class(it.role))
+  put(it, 'lv', spec[16] and spec[16] > 0 and spec[16])
+  put(it, 'nb', spec[17] and spec[17] > 0 and spec[17])
+  put(it, 'k', resting(it, it.role))
   put(it, 'p', spec[6])
   put(it, 'c', spec[7] > 0 and spec[7])
   put(it, 'd', depth)

@@ -76,6 +76,13 @@ local function unsatisfied(it)
   return list
 end
 
+-- Stores an edge at both ends; the caller sees to the blocked item's count.
+local function store_edge(id, from, to, code, mark)
+  redis.call('HSET', K_EDGES .. from, code .. to, id .. mark)
+  redis.call('HSET', K_EDGES .. to, far_end(code) .. from, id .. mark)
+  redis.call('SET', K_DEPENDENCY .. id, code .. from .. to)
+end
+
 -- Takes one edge away at both ends.
 local function unlink(near, code, far, value)
   redis.call('HDEL', K_EDGES .. near.id, code .. far.id)

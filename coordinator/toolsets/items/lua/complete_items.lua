@@ -1,0 +1,74 @@
+--[[
+purpose:   Completes or cancels items in a given order, a bounded number per run.
+guarantee: Each item is checked and changed in one step: claim, dependencies, gate, role. What depends on
+           an item that was refused is skipped. Where a run ends early the progress, order included, is
+           kept under the request, and any process can go on from it. Parents do not follow (seed 004:
+           the root is never completed).
+args:      request fingerprint keep_ms events_max config labels trigger actor who budget plan state
+           who = packed {actor, verification}; plan = packed list of {id, ids that wait for it};
+           state = packed progress of the run before or ''
+reply:     {done, position, results {id, title, outcome, detail}, skip ids, plan}
+           outcome: applied (detail label), gate (missing keys), skipped (reason), claimed, waiting (count)
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+--]]
+-- @include clock
+-- @include idempotency
+-- @include claims
+-- @include transition
+
+local stored, phase, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored and phase == 'D' then return stored end
+if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+if stored then state = stored end
+
+local run = {now = server_time(), cap = events_max, config = config, labels = cmsgpack.unpack(labels)}
+local names = cmsgpack.unpack(who)
+local by = {id = actor, actor = names[1], verification = names[2], summary = 'complete_tree'}
+local done, position, results, skipped, order = false, 1, {}, {}, nil
+if state ~= '' then done, position, results, skipped, order = unpack(cmsgpack.unpack(state)) end
+order = order or cmsgpack.unpack(plan)
+local skip = {}
+for _, id in ipairs(skipped) do skip[id] = true end
+
+local function skip_dependents(ids)
+  for _, id in ipairs(ids) do
+    if not skip[id] then
+      skip[id] = true
+      skipped[#skipped + 1] = id
+    end
+  end
+end
+
+-- The outcome, its detail, and whether what waits for the item is to be skipped.
+local function complete(it)
+  if skip[it.id] then return 'skipped', 'dependency gate failed', true end
+  if it.role == TERMINAL then return 'skipped', 'already terminal', false end
+  if live(it, run.now) and it.cb ~= actor then return 'claimed', tonumber(it.cx), true end
+  local to = target_role(it, trigger, nil)
+  if not to then return 'skipped', "Cannot transition: use 'resume' first", false end
+  if trigger == 'complete' then
+    if it.nb then return 'waiting', tonumber(it.nb), true end
+    local missing = missing_notes(it, schema_of(it, config), nil)
+    if #missing > 0 then return 'gate', missing, true end
+  end
+  local label = label_for(it, to, trigger, run.labels)
+  change_role(it, to, trigger, label, run, by)
+  return 'applied', label, false
+end
+
+sweep(run.now, events_max, SWEEP_BATCH)
+local last = math.min(#order, position + budget - 1)
+while position <= last do
+  local it = load(order[position][1])
+  if it then
+    local outcome, detail, spreads = complete(it)
+    results[#results + 1] = {it.id, title(it), outcome, detail}
+    if spreads then skip_dependents(order[position][2]) end
+  end
+  position = position + 1
+end
+
+done = position > #order
+local reply = cmsgpack.pack({done, position, results, skipped, done and {} or order})
+return remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms)

@@ -1,0 +1,18 @@
+--[[
+purpose:   What each of some items blocks.
+guarantee: One consistent view; unknown ids have an empty list and an empty title.
+args:      ids
+           ids = packed list
+reply:     list of {id, exists, ids of items that it blocks}
+errors:    none
+--]]
+-- @include graph
+local reply = {}
+for n, id in ipairs(cmsgpack.unpack(ids)) do
+  local blocked = {}
+  each_edge(id, function(code, other)
+    if blocks_other(code) then blocked[#blocked + 1] = other end
+  end)
+  reply[n] = {id, load(id) ~= nil, blocked}
+end
+return cmsgpack.pack(reply)

@@ -1,0 +1,187 @@
+"""create_work_tree and complete_tree as pure steps: references, order, levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.items.contract.dependencies import THRESHOLDS
+from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.contract.notes import NOTE_ROLES
+from coordinator.toolsets.items.contract.tree import CreateWorkTree, TreeItem
+from coordinator.toolsets.items.rules.edges import edge_type
+from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.rules.schema import Resolved
+from coordinator.toolsets.items.rules.specs import Stored, new_item
+
+ROOT = "root"
+MAX_ELEMENTS = 250
+MAX_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A checked edge between refs."""
+
+    source: str
+    target: str
+    type: str
+    unblock_at: str | None
+
+    @property
+    def order(self) -> tuple[str, str] | None:
+        """(blocker, blocked), None for RELATES_TO."""
+        if self.type == "RELATES_TO":
+            return None
+        return (self.source, self.target) if self.type == "BLOCKS" else (self.target, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNoteSpec:
+    """A note to create on the item under ``ref``."""
+
+    ref: str
+    key: str
+    role: str
+    body: str
+
+
+def items_by_ref(args: CreateWorkTree) -> dict[str, TreeItem]:
+    """The tree's items by ref, root first.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for a blank, reserved or repeated ref, or too many elements.
+    """
+    total = 1 + len(args.children) + len(args.deps) + len(args.notes)
+    if total > MAX_ELEMENTS:
+        raise invalid("children", f"at most {MAX_ELEMENTS} items, deps and notes together in one call, not {total}")
+    items: dict[str, TreeItem] = {ROOT: args.root}
+    for number, child in enumerate(args.children):
+        if not child.ref.strip():
+            raise invalid(f"children[{number}].ref", "must not be blank")
+        if child.ref in items:
+            problem = "is reserved for the root" if child.ref == ROOT else "is used twice"
+            raise invalid(f"children[{number}].ref", f"'{child.ref}' {problem}")
+        items[child.ref] = child
+    return items
+
+
+def edges(args: CreateWorkTree, refs: Mapping[str, object]) -> list[Edge]:
+    """The tree's edges.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for unknown refs, self-edges, duplicates, bad types and cycles.
+    """
+    found: list[Edge] = []
+    for number, dep in enumerate(args.deps):
+        place = f"deps[{number}]"
+        _known(dep.source, f"{place}.from", refs)
+        _known(dep.target, f"{place}.to", refs)
+        if dep.source == dep.target:
+            raise invalid(place, "a dependency cannot reference the same item on both sides")
+        kind = edge_type(dep.type, f"{place}.type")
+        threshold = one_of(dep.unblock_at, THRESHOLDS, f"{place}.unblockAt") if dep.unblock_at is not None else None
+        if threshold and kind == "RELATES_TO":
+            raise invalid(f"{place}.unblockAt", "cannot be given for RELATES_TO, which blocks nothing")
+        edge = Edge(dep.source, dep.target, kind, threshold)
+        if any((edge.source, edge.target, edge.type) == (e.source, e.target, e.type) for e in found):
+            raise invalid(place, "a dependency of this type between these items is given twice")
+        found.append(edge)
+    return found
+
+
+def _known(ref: str, field: str, refs: Mapping[str, object]) -> None:
+    if ref not in refs:
+        raise invalid(field, f"'{ref}' is not a ref of this call; known: {', '.join(refs)}")
+
+
+def blockers(found: Sequence[Edge], refs: Mapping[str, object]) -> dict[str, set[str]]:
+    """What each ref waits for, thresholds aside."""
+    waits: dict[str, set[str]] = {ref: set() for ref in refs}
+    for edge in found:
+        if edge.order:
+            waits[edge.order[1]].add(edge.order[0])
+    return waits
+
+
+def levels(found: Sequence[Edge], refs: Mapping[str, object]) -> dict[str, int]:
+    """A level for each ref above those of all its blockers.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming a cycle.
+    """
+    waits = blockers(found, refs)
+    result: dict[str, int] = {}
+    try:
+        for ref in TopologicalSorter(waits).static_order():
+            result[ref] = max((result[blocker] + 1 for blocker in waits[ref]), default=0)
+    except CycleError as error:
+        raise invalid("deps", f"the dependencies form a cycle: {' -> '.join(error.args[1])}") from None
+    return result
+
+
+def waiting(found: Sequence[Edge], ref: str) -> int:
+    """How many edges block a new item; blockers are all in queue."""
+    return sum(edge.order is not None and edge.order[1] == ref and edge.unblock_at != "queue" for edge in found)
+
+
+def stored(item: TreeItem, item_id: str, parent: str, level: int, blocked_by: int) -> Stored:
+    """The item as ``create_work_tree.lua`` takes it. Raises ToolFailure VALIDATION_ERROR."""
+    spec = ItemSpec(
+        title=item.title,
+        priority=item.priority,
+        complexity=item.complexity,
+        tags=item.tags,
+        type=item.type,
+        traits=item.traits,
+        summary=item.summary,
+        description=item.description,
+        requires_verification=item.requires_verification,
+    )
+    return [*new_item(spec, item_id, parent), level, blocked_by]
+
+
+def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[TreeNoteSpec]:
+    """Explicit notes (of a repeated one the last counts) and, with createNotes, blank ones for the rest.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR: unknown itemRef, bad key, or a role other than the schema's.
+    """
+    found: dict[tuple[str, str], TreeNoteSpec] = {}
+    for number, note in enumerate(args.notes):
+        place = f"notes[{number}]"
+        _known(note.item_ref, f"{place}.itemRef", schemas)
+        if not note.key.strip() or len(note.key) > MAX_KEY:
+            raise invalid(f"{place}.key", f"must be 1 to {MAX_KEY} characters, not blank")
+        role = one_of(note.role, NOTE_ROLES, f"{place}.role")
+        schema = schemas[note.item_ref]
+        declared = next((spec.role for spec in schema.notes if spec.key == note.key), role) if schema else role
+        if declared != role:
+            raise invalid(f"{place}.role", f"key '{note.key}' has role '{declared}' in the item's schema, not '{role}'")
+        found[note.item_ref, note.key] = TreeNoteSpec(note.item_ref, note.key, role, note.body or "")
+    if args.create_notes:
+        for ref, schema in schemas.items():
+            for spec in schema.notes if schema else ():
+                found.setdefault((ref, spec.key), TreeNoteSpec(ref, spec.key, spec.role, ""))
+    return list(found.values())
+
+
+def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) -> list[tuple[str, list[str]]]:
+    """Items in dependency order, each with those of the set that wait for it; ``last`` comes last."""
+    waits: dict[str, set[str]] = {item: set() for item in dependents}
+    for item, blocked in dependents.items():
+        for other in blocked:
+            if other in waits:
+                waits[other].add(item)
+    order = list(TopologicalSorter(waits).static_order())
+    if last is not None:
+        order = [item for item in order if item != last] + [last]
+    return [(item, [other for other in dependents[item] if other in waits]) for item in order]
+
+
+def check_targets(root: str | None, items: Sequence[str] | None) -> None:
+    """Raises ToolFailure VALIDATION_ERROR unless exactly one of rootId and itemIds is given."""
+    if (root is None) == (items is None):
+        raise ToolFailure("VALIDATION_ERROR", "rootId: give exactly one of rootId and itemIds")

@@ -1,0 +1,99 @@
+"""Trees: creation in one step, completion in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from coordinator.store import Script
+from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.toolsets.items.rules.specs import Stored
+from coordinator.toolsets.items.store.base import PACKAGE, SLICE, RoomStore, pack
+from coordinator.toolsets.items.store.notes import StoredNote
+
+_PAGE = 500
+_COMPLETE_SLICE = 25
+
+
+class TreeReply(msgspec.Struct, array_like=True):
+    """Reply of ``create_work_tree.lua``."""
+
+    reason: str
+    depth: int
+    items: list[str]
+    edges: list[str]
+    notes: list[str]
+
+
+class Completion(msgspec.Struct, array_like=True):
+    """Reply of ``complete_items.lua``: progress, or the end of it."""
+
+    done: bool
+    position: int
+    results: list[tuple[str, str, str, str | int | bool | list[str]]]
+    skipped: list[str]
+    plan: list[tuple[str, list[str]]]
+
+
+_CREATE = Script(PACKAGE, "create_work_tree", TreeReply)
+_CHILDREN = Script(PACKAGE, "list_children", tuple[list[str], int, int])
+_DEPENDENTS = Script(PACKAGE, "read_dependents", list[tuple[str, bool, list[str]]])
+_COMPLETE = Script(PACKAGE, "complete_items", Completion)
+
+
+class TreeStore(RoomStore):
+    """Work trees of any project."""
+
+    async def create(
+        self,
+        project: str,
+        request: Request,
+        specs: Sequence[Stored],
+        edges: Sequence[tuple[str, str, str, str, str]],
+        notes: Sequence[StoredNote],
+    ) -> TreeReply:
+        """Creates everything or nothing; ``specs`` begin with the root."""
+        return await self._change_by_schema(_CREATE, project, request, pack(specs), pack(edges), pack(notes))
+
+    async def descendants(self, project: str, root: str, most: int) -> list[str]:
+        """Ids below ``root``, level by level, in bounded pages; stops past ``most``."""
+        found: list[str] = []
+        level = [root]
+        while level and len(found) <= most:
+            below: list[str] = []
+            for item in level:
+                position, offset = 1, 0
+                while position and len(found) + len(below) <= most:
+                    ids, position, offset = await self._read(_CHILDREN, project, item, position, offset, _PAGE)
+                    below.extend(ids)
+            found.extend(below)
+            level = below
+        return list(dict.fromkeys(found))
+
+    async def dependents(self, project: str, items: Sequence[str]) -> dict[str, list[str]]:
+        """What each existing item blocks, in bounded slices; unknown ones are left out."""
+        found: dict[str, list[str]] = {}
+        for start in range(0, len(items), SLICE):
+            rows = await self._read(_DEPENDENTS, project, pack(items[start : start + SLICE]))
+            found.update({item: blocked for item, exists, blocked in rows if exists})
+        return found
+
+    async def complete(
+        self,
+        project: str,
+        request: Request,
+        trigger: str,
+        actor: tuple[str, str, str],
+        plan: Sequence[tuple[str, Sequence[str]]],
+    ) -> Completion:
+        """Completes or cancels in order; ``actor`` is (trusted id, actor, verification), blank for none."""
+        state: bytes | str = ""
+        packed, who = pack(plan), pack(actor[1:])
+        while True:
+            progress = await self._change_by_schema(
+                _COMPLETE, project, request, trigger, actor[0], who, _COMPLETE_SLICE, packed, state
+            )
+            if progress.done:
+                return progress
+            state = pack(progress)

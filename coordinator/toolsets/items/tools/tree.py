@@ -1,0 +1,192 @@
+"""create_work_tree and complete_tree: whole trees at once (seed 004)."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.actor import Trusted, checked
+from coordinator.toolsets.items.contract.tree import (
+    CompletedItem,
+    CompleteSummary,
+    CompleteTree,
+    CompleteTreeResult,
+    CreatedNote,
+    CreateWorkTree,
+    CreateWorkTreeResult,
+    TreeEdge,
+    TreeNode,
+)
+from coordinator.toolsets.items.rules import tree as rules
+from coordinator.toolsets.items.rules.clock import iso
+from coordinator.toolsets.items.rules.edges import mark
+from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
+from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.rules.schema import expected
+from coordinator.toolsets.items.rules.specs import trait_list
+from coordinator.toolsets.items.store.notes import StoredNote
+from coordinator.toolsets.items.store.tree import Completion, TreeStore
+from coordinator.toolsets.items.tools.shared import batch, keyed
+from coordinator.toolsets.tool import Call, Services, Tool
+
+MAX_COMPLETED = 2000
+
+_CREATE = (
+    "Create a root item, children, dependency edges and notes in one step, all or nothing. Edges and notes name items "
+    "by ref; 'root' is the root. With createNotes every note that a schema asks for is added blank; a note whose key "
+    "the schema declares must have the schema's role. At most 250 items, edges and notes together."
+)
+_COMPLETE = (
+    "Complete (or cancel) all descendants of rootId, or the items of itemIds, in dependency order. An item whose "
+    "required notes are missing, that waits for another or that somebody else has claimed is refused, and what "
+    "depends on it is skipped. Cancel takes no notice of notes and dependencies. The root is left alone unless "
+    "includeRoot, and parents do not follow."
+)
+_encode = msgspec.json.Encoder().encode
+
+
+def _attribution(who: Trusted | None) -> tuple[str, str, str]:
+    if who is None:
+        return "", "", ""
+    return who.id, _encode(who.echo).decode(), _encode(who.verification).decode()
+
+
+def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
+    """create_work_tree and complete_tree."""
+
+    async def create_work_tree(call: Call, args: CreateWorkTree) -> CreateWorkTreeResult:
+        items = rules.items_by_ref(args)
+        edges = rules.edges(args, items)
+        level = rules.levels(edges, items)
+        config = trees.schemas.current
+        schemas = {
+            ref: config.resolve(item.type, item.tags, trait_list(item.traits or "")) for ref, item in items.items()
+        }
+        notes = rules.notes(args, schemas)
+        who = await services.resolve_actor(checked(args.actor)) if args.actor else None
+        record = await keyed(
+            services, args.actor, args.request_id, "create_work_tree",
+            args.root, args.parent_id, args.children, args.deps, args.create_notes, args.notes,
+        )  # fmt: skip
+        parent = (await trees.resolve(call.project, [parse(args.parent_id, "parentId")]))[0] if args.parent_id else ""
+        ids = {ref: new_id() for ref in items}
+        specs = [
+            rules.stored(item, ids[ref], parent if ref == rules.ROOT else ids[rules.ROOT], level[ref],
+                         rules.waiting(edges, ref))
+            for ref, item in items.items()
+        ]  # fmt: skip
+        _, actor, verification = _attribution(who)
+        written: list[StoredNote] = [
+            (ids[n.ref], n.key, n.role[0], n.body if n.body.strip() else "", bool(n.body.strip()), actor, verification,
+             new_id())
+            for n in notes
+        ]  # fmt: skip
+        links = [(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
+        reply = await trees.create(call.project, record, specs, links, written)
+        if reply.reason == "too_deep":
+            raise invalid("parentId", "the tree would exceed the maximum depth of 3")
+        if reply.reason == "ambiguous":
+            raise invalid("parentId", "id prefix is ambiguous; give more digits")
+        if reply.reason:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item")
+        made = dict(zip(items, reply.items, strict=True))
+
+        def node(ref: str) -> TreeNode:
+            item, schema = items[ref], schemas[ref]
+            exists = {n.key for n in notes if n.ref == ref}
+            return TreeNode(
+                ref=UNSET if ref == rules.ROOT else ref,
+                id=dashed(made[ref]),
+                title=item.title,
+                role="queue",
+                depth=reply.depth if ref == rules.ROOT else reply.depth + 1,
+                tags=item.tags if item.tags and item.tags.strip() else UNSET,
+                schema_match=schema is not None,
+                expected_notes=[expected(spec, spec.key in exists) for spec in schema.notes] if schema else [],
+            )
+
+        return CreateWorkTreeResult(
+            root=node(rules.ROOT),
+            children=[node(ref) for ref in items if ref != rules.ROOT],
+            dependencies=[
+                TreeEdge(
+                    id=dashed(edge_id),
+                    from_ref=e.source,
+                    to_ref=e.target,
+                    type=e.type,
+                    unblock_at=e.unblock_at or UNSET,
+                )
+                for edge_id, e in zip(reply.edges, edges, strict=True)
+            ],
+            notes=[
+                CreatedNote(item_ref=n.ref, key=n.key, role=n.role, id=dashed(note_id))
+                for note_id, n in zip(reply.notes, notes, strict=True)
+            ],
+        )
+
+    async def targets(call: Call, args: CompleteTree) -> tuple[list[str], str | None]:
+        """The items to complete, and the one that comes last."""
+        if args.item_ids is not None:
+            inner = [parse(t, f"itemIds[{n}]") for n, t in enumerate(batch(args.item_ids, "itemIds", MAX_COMPLETED))]
+            ids = await trees.resolve(call.project, inner)
+            for text, item in zip(args.item_ids, ids, strict=True):
+                if item.startswith("?"):
+                    raise invalid(
+                        "itemIds", f"id prefix '{text}' means {'no' if item == '?not_found' else 'several'} items"
+                    )
+            return list(dict.fromkeys(ids)), None
+        root = await trees.resolve_one(call.project, parse(args.root_id or "", "rootId"))
+        found = await trees.descendants(call.project, root, MAX_COMPLETED)
+        if len(found) > MAX_COMPLETED:
+            raise invalid("rootId", f"has more than {MAX_COMPLETED} descendants; complete its subtrees one by one")
+        return ([*found, root], root) if args.include_root else (found, None)
+
+    async def complete_tree(call: Call, args: CompleteTree) -> CompleteTreeResult:
+        rules.check_targets(args.root_id, args.item_ids)
+        trigger = one_of(args.trigger or "complete", ("complete", "cancel"), "trigger")
+        who = await services.resolve_actor(checked(args.actor)) if args.actor else None
+        record = await keyed(
+            services, args.actor, args.request_id, "complete_tree",
+            args.root_id, args.item_ids, trigger, args.include_root,
+        )  # fmt: skip
+        items, last = await targets(call, args)
+        dependents = await trees.dependents(call.project, items)
+        if args.root_id is not None and args.include_root and last not in dependents:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "rootId: no such item")
+        plan = rules.completion_order(dependents, last)
+        end = await trees.complete(call.project, record, trigger, _attribution(who), plan)
+        return _completed(end, trigger)
+
+    return (
+        Tool("create_work_tree", _CREATE, CreateWorkTree, (CreateWorkTreeResult,), create_work_tree),
+        Tool("complete_tree", _COMPLETE, CompleteTree, (CompleteTreeResult,), complete_tree),
+    )
+
+
+def _completed(end: Completion, trigger: str) -> CompleteTreeResult:
+    results: list[CompletedItem] = []
+    for item, title, outcome, detail in end.results:
+        entry = CompletedItem(item_id=dashed(item), title=title, applied=outcome == "applied")
+        if outcome == "applied":
+            entry.trigger = trigger
+            entry.status_label = detail if isinstance(detail, str) else UNSET
+        elif outcome == "gate" and isinstance(detail, list):
+            entry.gate_errors = [f"missing: {key}" for key in detail]
+        else:
+            entry.skipped = True
+            entry.skipped_reason = str(detail)
+        if outcome == "claimed" and isinstance(detail, int):
+            entry.skipped_reason = f"claimed by a different agent; the claim expires at {iso(detail)}"
+            entry.error_code = "not_claim_holder"
+        elif outcome == "waiting":
+            entry.skipped_reason = f"{detail} blocking dependencies are not satisfied"
+        results.append(entry)
+    completed = sum(entry.applied for entry in results)
+    gates = sum(entry.gate_errors is not UNSET for entry in results)
+    return CompleteTreeResult(
+        results=results,
+        summary=CompleteSummary(
+            total=len(results), completed=completed, skipped=len(results) - completed - gates, gate_failures=gates
+        ),
+    )
