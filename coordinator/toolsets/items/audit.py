@@ -1,0 +1,321 @@
+"""Recounts a project: whether all that is derived from its items agrees with them.
+
+Readiness, ranks, counts and claims are kept as indexes and counters beside the items, changed in
+the same script as their cause (``coordinator.toolsets.items``). ``audit`` derives them anew and
+names every difference. It changes nothing and may run while the project is in use: it walks the
+keys in slices (SCAN), and each thing is judged on reads of one moment. What needs the whole
+project at once, the counters of lapsed claims, is only judged when nothing changed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from coordinator.store import Script, Store, keys
+from coordinator.toolsets.items.rules import recount
+
+_pack = msgspec.msgpack.Encoder().encode
+_MOMENT = Script("coordinator.toolsets.items", "read_moment", list[Any])
+_TRIES = 8
+_ITEM, _EDGES = keys.item.suffix, keys.edges.suffix
+SLICE = 100
+"""Things judged in one script run: keeps each run around a millisecond."""
+
+Read = tuple[str, ...]
+"""A command, the key without the project's prefix, further arguments."""
+
+
+class Difference(NamedTuple):
+    """Something that does not agree with the items."""
+
+    key: str
+    """The key it was found at, without the project's prefix."""
+    problem: str
+
+
+class Report(msgspec.Struct):
+    """What an audit saw."""
+
+    items: int = 0
+    """Item keys looked at."""
+    edges: int = 0
+    """Dependencies looked at."""
+    claims: int = 0
+    """Items with a claim, live or lapsed."""
+    counters_judged: bool = True
+    """False when the project changed during the audit, so that counters over all of it mean nothing."""
+    restless: int = 0
+    """Things that changed at every attempt to look at them and were not judged."""
+    differences: list[Difference] = []
+
+
+class _Subject(NamedTuple):
+    """One thing to judge: what to read, what these replies ask to read beside it, and the judgement."""
+
+    key: str
+    first: list[Read]
+    beside: Callable[[list[Any]], list[Read]]
+    judge: Callable[[list[Any], list[Any]], Iterable[str]]
+
+
+async def audit(store: Store, project: str) -> Report:
+    """Recounts one project.
+
+    Takes time in proportion to the server's keys, and memory in proportion to the project's
+    claims that have expired.
+
+    Raises:
+        ToolFailure: ``store_unavailable``, or VALIDATION_ERROR for a bad project name.
+    """
+    return await _Audit(store, project).run()
+
+
+class _Audit:
+    def __init__(self, store: Store, project: str) -> None:
+        self._store = store
+        self._project = project
+        self._prefix = keys.project_prefix(project)
+        self._report = Report()
+        self._found: set[Difference] = set()
+        self._claimed: dict[str, list[str]] = {}
+        self._now = 0
+        self._walkers: dict[str, Callable[[str, str], AsyncIterator[_Subject]]] = {
+            _ITEM: self._item,
+            _EDGES: self._edges,
+            keys.text.suffix: self._owned,
+            keys.notes.suffix: self._owned,
+            keys.dependency.suffix: self._dependency,
+            keys.ranked.suffix: self._ranked,
+            keys.prefixes.suffix: self._bucket,
+            keys.leases.suffix: self._leases,
+            keys.agents.suffix: self._agents,
+        }
+
+    async def run(self) -> Report:
+        before = await self._last_event()
+        pending: list[_Subject] = []
+        async for key in self._scan("SCAN", "MATCH", self._prefix + b"*"):
+            name = key.removeprefix(self._prefix).decode()
+            suffix, _, rest = name.partition(":")
+            if suffix in self._walkers:
+                async for subject in self._walkers[suffix](name, rest):
+                    pending.append(subject)
+                    if len(pending) == SLICE:
+                        await self._judge(pending)
+                        pending = []
+        await self._judge(pending)
+        lapsed = await self._lapsed_counters()
+        if await self._last_event() == before:
+            self._found.update(lapsed)
+        else:
+            self._report.counters_judged = False
+        self._report.claims = len(self._claimed)
+        self._report.differences = sorted(self._found)
+        return self._report
+
+    # --- reading
+
+    async def _moment(self, reads: list[Read]) -> list[Any]:
+        return await self._store.run(_MOMENT, self._project, _pack(reads)) if reads else []
+
+    async def _scan(self, command: str, *words: str | bytes, key: bytes | None = None) -> AsyncIterator[bytes]:
+        """The elements of SCAN, HSCAN or ZSCAN; of the latter two, fields and values in turn."""
+        head = () if key is None else (key,)
+        cursor: bytes | str = "0"
+        while True:
+            cursor, elements = await self._store.command(command, *head, cursor, *words, "COUNT", SLICE)
+            for element in elements:
+                yield element
+            if cursor == b"0":
+                return
+
+    async def _members(self, command: str, name: str) -> AsyncIterator[tuple[str, str]]:
+        """Fields and values of a hash (HSCAN), members and scores of a sorted set (ZSCAN)."""
+        elements = self._scan(command, key=self._prefix + name.encode())
+        async for field in elements:
+            yield field.decode(), (await anext(elements)).decode()
+
+    async def _last_event(self) -> Any:
+        return await self._store.command("XREVRANGE", keys.events.key(self._project), "+", "-", "COUNT", 1)
+
+    async def _judge(self, subjects: list[_Subject]) -> None:
+        """Judges each subject on reads of one moment.
+
+        What to read beside is known only after a first look, so both are then read together;
+        subjects that changed in between get another try.
+        """
+        pending = subjects
+        for _ in range(_TRIES):
+            looks = _split(await self._moment(_joined(pending)), [len(one.first) for one in pending])
+            wanted = [one.first + one.beside(look) for one, look in zip(pending, looks, strict=True)]
+            time, *flat = await self._moment([("TIME",), *(read for reads in wanted for read in reads)])
+            self._now = int(time[0]) * 1000 + int(time[1]) // 1000
+            moved: list[_Subject] = []
+            for one, look, replies in zip(pending, looks, _split(flat, [len(reads) for reads in wanted]), strict=True):
+                first, beside = replies[: len(look)], replies[len(look) :]
+                if first == look:
+                    self._found.update(Difference(one.key, problem) for problem in one.judge(first, beside))
+                else:
+                    moved.append(one)
+            pending = moved
+            if not pending:
+                return
+        self._report.restless += len(pending)
+
+    # --- what there is to judge, by family
+
+    async def _item(self, name: str, item: str) -> AsyncIterator[_Subject]:
+        def beside(first: list[Any]) -> list[Read]:
+            fields, edges = _pairs(first[0]), _edges_of(first[1])
+            return [
+                ("ZSCORE", f"{keys.prefixes.suffix}:{item[:4]}", item[4:]),
+                ("ZSCORE", keys.leases.suffix, item),
+                ("HGET", keys.agents.suffix, fields.get("cb", "")),
+                ("HGET", f"{_ITEM}:{fields.get('pa', '')}", "d"),
+                *(("ZSCORE", f"{keys.ranked.suffix}:{scope}:{fields['k']}", item) for scope in recount.scopes(fields)),
+                *(("HGET", f"{_ITEM}:{edge.other}", "k") for edge in edges if edge.waits),
+            ] if "k" in fields else []  # fmt: skip
+
+        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+            fields, edges, texts = _pairs(first[0]), _edges_of(first[1]), first[2]
+            if not fields:
+                return  # deleted meanwhile
+            self._report.items += 1
+            problems = list(recount.own_problems(fields, texts, self._now))
+            if problems:
+                yield from problems
+                return
+            if "cb" in fields:
+                lapsed = recount.lapsed(fields)
+                self._claimed[item] = ["*", f"p{fields.get('pa', '')}"] if lapsed else []
+            in_bucket, lease, held_by_agent, parent_depth, *more = beside
+            scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
+            if in_bucket is False:
+                yield "is missing in the index of prefixes"
+            yield from recount.claim_problems(item, fields, lease, held_by_agent)
+            yield from recount.depth_problems(fields, parent_depth)
+            for scope, score in zip(scopes, more[: len(scopes)], strict=True):
+                yield from recount.rank_problems(fields, scope, score)
+            yield from recount.blocker_problems(fields, zip(waits, more[len(scopes) :], strict=True))
+
+        edges, texts = f"{_EDGES}:{item}", f"{keys.text.suffix}:{item}"
+        yield _Subject(name, [("HGETALL", name), ("HGETALL", edges), ("HKEYS", texts)], beside, judge)
+
+    async def _edges(self, name: str, item: str) -> AsyncIterator[_Subject]:
+        async for field, _ in self._members("HSCAN", name):
+            yield self._edge(name, item, field)
+
+    def _edge(self, name: str, item: str, field: str) -> _Subject:
+        def beside(first: list[Any]) -> list[Read]:
+            if first[0] is False:
+                return []
+            edge = recount.edge(field, first[0])
+            return [
+                ("HMGET", f"{_ITEM}:{item}", "k", "lv"),
+                ("HMGET", f"{_ITEM}:{edge.other}", "k", "lv"),
+                ("HGET", f"{_EDGES}:{edge.other}", edge.mirrored + item),
+                ("GET", f"{keys.dependency.suffix}:{edge.dependency}"),
+            ]
+
+        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+            if first[0] is False:
+                return
+            self._report.edges += field[0].isupper()
+            yield from recount.edge_problems(item, field, first[0], *beside)
+
+        return _Subject(name, [("HGET", name, field)], beside, judge)
+
+    async def _owned(self, name: str, item: str) -> AsyncIterator[_Subject]:
+        def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+            if first[0] and not first[1]:
+                yield "belongs to an item that does not exist"
+
+        yield _Subject(name, [("EXISTS", name), ("EXISTS", f"{_ITEM}:{item}")], _nothing, judge)
+
+    async def _dependency(self, name: str, dependency: str) -> AsyncIterator[_Subject]:
+        def beside(first: list[Any]) -> list[Read]:
+            ends = first[0] or ""
+            return [("HGET", f"{_EDGES}:{ends[1:33]}", ends[:1] + ends[33:])] if ends else []
+
+        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+            if first[0] and not (beside[0] or "").startswith(dependency):
+                yield f"names an edge {first[0]} that is not there"
+
+        yield _Subject(name, [("GET", name)], beside, judge)
+
+    async def _ranked(self, name: str, index: str) -> AsyncIterator[_Subject]:
+        scope, _, letter = index.rpartition(":")
+
+        def entry(item: str) -> _Subject:
+            def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+                score, fields = first[0], _pairs(first[1])
+                if score is not False and not (fields.get("k") == letter and scope in recount.scopes(fields)):
+                    yield f"lists {item}, which is not there or does not belong there"
+
+            return _Subject(name, [("ZSCORE", name, item), ("HGETALL", f"{_ITEM}:{item}")], _nothing, judge)
+
+        async for item, _ in self._members("ZSCAN", name):
+            yield entry(item)
+
+    async def _bucket(self, name: str, bucket: str) -> AsyncIterator[_Subject]:
+        async for rest, _ in self._members("ZSCAN", name):
+            yield self._member(name, ("ZSCORE", name, rest), bucket + rest)
+
+    async def _leases(self, name: str, _: str) -> AsyncIterator[_Subject]:
+        async for item, _score in self._members("ZSCAN", name):
+            yield self._member(name, ("ZSCORE", name, item), item)
+
+    async def _agents(self, name: str, _: str) -> AsyncIterator[_Subject]:
+        async for agent, item in self._members("HSCAN", name):
+            yield self._member(name, ("HGET", name, agent), item, "cb", agent)
+
+    def _member(self, name: str, kept: Read, item: str, field: str = "k", value: str = "") -> _Subject:
+        """An entry of an index that an existing item must stand behind; the item's side has the rest."""
+
+        def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+            if first[0] is not False and (first[1] is False or (value and first[1] != value)):
+                yield f"lists {item} ({kept[2]}), which is not there or does not belong there"
+
+        return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", field)], _nothing, judge)
+
+    async def _lapsed_counters(self) -> list[Difference]:
+        counted = Counter(scope for scopes in self._claimed.values() for scope in scopes)
+        kept = {scope: number async for scope, number in self._members("HSCAN", keys.lapsed.suffix)}
+        derived = {scope: str(number) for scope, number in counted.items()}
+        return [
+            Difference(
+                keys.lapsed.suffix,
+                f"counts {kept.get(scope, 'no')} lapsed claims in {scope}, should count {derived.get(scope, 'no')}",
+            )
+            for scope in sorted({*kept, *derived})
+            if kept.get(scope) != derived.get(scope)
+        ]
+
+
+def _nothing(first: list[Any]) -> list[Read]:
+    return []
+
+
+def _joined(subjects: list[_Subject]) -> list[Read]:
+    return [read for one in subjects for read in one.first]
+
+
+def _split(replies: list[Any], lengths: Iterable[int]) -> list[list[Any]]:
+    """The replies of joined reads, apart again."""
+    parts, at = [], 0
+    for length in lengths:
+        parts.append(replies[at : at + length])
+        at += length
+    return parts
+
+
+def _pairs(flat: list[str]) -> dict[str, str]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _edges_of(flat: list[str]) -> list[recount.Edge]:
+    return [recount.edge(field, value) for field, value in _pairs(flat).items()]

@@ -1,0 +1,175 @@
+"""The items toolset as a caller sees it: JSON in, JSON out, tools by name.
+
+``Client`` calls a tool as the transports do: arguments are JSON that is decoded strictly into the
+tool's contract, the answer is what the result encodes to. Short forms for common calls keep
+tests as short as the rules that they check.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from coordinator.errors import ToolFailure
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.actor import ActorResolver
+from coordinator.toolsets.tool import Call, Services
+
+Json = dict[str, Any]
+
+
+def actor(agent: str, **more: str) -> Json:
+    """An actor claim."""
+    return {"id": agent, "kind": "subagent", **more}
+
+
+def fresh_id() -> str:
+    """A new UUID, for request ids and for items that do not exist."""
+    return str(uuid.uuid4())
+
+
+class Client:
+    """Calls the tools of seed 004 on one project."""
+
+    def __init__(
+        self,
+        store: Store,
+        project: str,
+        settings: Settings | None = None,
+        resolve_actor: ActorResolver = trust_self_reported,
+    ) -> None:
+        services = Services(settings or Settings(), store, resolve_actor)
+        self.store = store
+        self.project = project
+        self._tools = {tool.name: tool for tool in load_toolsets(services)["items"].tools}
+
+    async def answer(self, tool: str, **arguments: Any) -> bytes:
+        """The encoded result of a call. Raises ToolFailure."""
+        called = self._tools[tool]
+        try:
+            decoded = msgspec.json.decode(msgspec.json.encode(arguments), type=called.arguments)
+        except msgspec.ValidationError as error:
+            raise ToolFailure("VALIDATION_ERROR", str(error)) from None
+        result = await called.handler(Call(self.project), decoded)
+        assert isinstance(result, called.result), f"{tool} answers with an undeclared {type(result)}"
+        return msgspec.json.encode(result)
+
+    async def __call__(self, tool: str, **arguments: Any) -> Json:
+        """The result of a call. Raises ToolFailure."""
+        decoded: Json = json.loads(await self.answer(tool, **arguments))
+        return decoded
+
+    async def refusal(self, tool: str, **arguments: Any) -> ToolFailure:
+        """The failure of a call that must fail as a whole."""
+        try:
+            result = await self(tool, **arguments)
+        except ToolFailure as failure:
+            return failure
+        raise AssertionError(f"{tool} was not refused but answered {result}")
+
+    # --- items
+
+    async def create(self, *items: Json, **shared: Any) -> Json:
+        return await self("manage_items", operation="create", items=list(items), **shared)
+
+    async def add(self, title: str = "item", **fields: Any) -> str:
+        """Creates one item and returns its id."""
+        result = await self.create({"title": title, **fields})
+        assert result["created"] == 1, result
+        return str(result["items"][0]["id"])
+
+    async def add_many(self, count: int, **fields: Any) -> list[str]:
+        """Creates items called '0', '1' ... and returns their ids in order."""
+        result = await self.create(*({"title": str(n), **fields} for n in range(count)))
+        assert result["created"] == count, result
+        return [item["id"] for item in result["items"]]
+
+    async def chain(self, depth: int) -> list[str]:
+        """A root and items below one another down to ``depth``."""
+        ids = [await self.add("depth 0")]
+        for level in range(1, depth + 1):
+            ids.append(await self.add(f"depth {level}", parentId=ids[-1]))
+        return ids
+
+    async def update(self, item: str, **fields: Any) -> Json:
+        """Updates one item; the whole result."""
+        return await self("manage_items", operation="update", items=[{"id": item, **fields}])
+
+    async def delete(self, *ids: str, **options: Any) -> Json:
+        return await self("manage_items", operation="delete", ids=list(ids), **options)
+
+    async def get(self, item: str, **options: Any) -> Json:
+        return await self("query_items", operation="get", id=item, **options)
+
+    async def exists(self, item: str) -> bool:
+        try:
+            await self.get(item)
+        except ToolFailure as failure:
+            if failure.code != "RESOURCE_NOT_FOUND":
+                raise
+            return False
+        return True
+
+    async def role(self, item: str) -> str:
+        return str((await self.get(item))["role"])
+
+    async def next(self, **options: Any) -> list[str]:
+        """Ids of the recommendations, best first."""
+        return [entry["itemId"] for entry in (await self("get_next_item", **options))["recommendations"]]
+
+    # --- dependencies
+
+    async def link(self, source: str, target: str, **fields: Any) -> str:
+        """Creates one edge, BLOCKS by default; returns the dependency's id."""
+        result = await self.try_link(source, target, **fields)
+        assert result["created"] == 1, result
+        return str(result["dependencies"][0]["id"])
+
+    async def try_link(self, source: str, target: str, **fields: Any) -> Json:
+        edge = {"fromItemId": source, "toItemId": target, **fields}
+        return await self("manage_dependencies", operation="create", dependencies=[edge])
+
+    async def unlink(self, **selector: Any) -> Json:
+        return await self("manage_dependencies", operation="delete", **selector)
+
+    # --- work
+
+    async def advance(self, item: str, trigger: str, agent: str = "", **fields: Any) -> Json:
+        """Applies one trigger; the element's result."""
+        transition = {"itemId": item, "trigger": trigger, **fields}
+        if agent:
+            transition["actor"] = actor(agent)
+        result: Json = (await self("advance_item", transitions=[transition]))["results"][0]
+        return result
+
+    async def move(self, item: str, *triggers: str) -> Json:
+        """Applies triggers that must all succeed; the last result."""
+        result: Json = {}
+        for trigger in triggers:
+            result = await self.advance(item, trigger)
+            assert result["applied"], result
+        return result
+
+    async def claims(
+        self, agent: str, claims: Sequence[Json] = (), releases: Sequence[Json] = (), request_id: str = ""
+    ) -> Json:
+        return await self(
+            "claim_item", actor=actor(agent), claims=claims, releases=releases, requestId=request_id or fresh_id()
+        )
+
+    async def claim(self, agent: str, item: str, **fields: Any) -> Json:
+        """Claims one item; the entry's result."""
+        result: Json = (await self.claims(agent, [{"itemId": item, **fields}]))["claimResults"][0]
+        return result
+
+    async def release(self, agent: str, item: str, **fields: Any) -> Json:
+        """Releases one item; the entry's result."""
+        result: Json = (await self.claims(agent, releases=[{"itemId": item, **fields}]))["releaseResults"][0]
+        return result

@@ -1,0 +1,24 @@
+"""Time passing: Redis time decides every expiry, so tests move a claim's end instead of the clock."""
+
+from __future__ import annotations
+
+from coordinator.store import Store, keys
+from tests.items.client import Client
+
+
+async def server_time(store: Store) -> int:
+    """Redis time in milliseconds."""
+    seconds, micros = await store.command("TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def lapse(tools: Client, item: str) -> None:
+    """Makes a live claim one that has just expired: as if its TTL had been shorter."""
+    inner = item.replace("-", "")
+    end = await server_time(tools.store) - 1
+    key = keys.item.key(tools.project, inner)
+    times = await tools.store.command("HMGET", key, "cx", "cc", "co")
+    assert int(times[0] or 0) > end, "the item has no live claim"
+    claimed, first = (min(int(time), end) for time in times[1:])
+    await tools.store.command("HSET", key, "cx", end, "cc", claimed, "co", first)
+    await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, inner)

@@ -1,0 +1,154 @@
+"""The audit: finds nothing where all is well, and names each thing that is not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator.store import keys
+from coordinator.toolsets.items.audit import SLICE, Report, audit
+from tests.items.client import Client
+from tests.items.moments import lapse
+
+pytestmark = pytest.mark.anyio
+
+GHOST = "0" * 32
+LONG = "long " * 30
+
+
+async def a_bit_of_everything(tools: Client) -> dict[str, str]:
+    """A project with something in every family of keys; inner ids by title, and one dependency."""
+    root = await tools.add("root", summary=LONG, description=LONG, tags="api,backend", type="feature")
+    ids = {"root": root}
+    for title in ("waits", "blocker", "held", "lapsed", "blocked"):
+        ids[title] = await tools.add(title, parentId=root, tags="api")
+    ids["dependency"] = await tools.link(ids["blocker"], ids["waits"])
+    await tools.link(ids["waits"], ids["held"], type="IS_BLOCKED_BY", unblockAt="work")
+    await tools.link(ids["held"], ids["blocked"], type="RELATES_TO")
+    await tools.claim("agent-1", ids["lapsed"])
+    await lapse(tools, ids["lapsed"])
+    await tools.claim("agent-2", ids["held"])
+    await tools.move(ids["blocked"], "block")
+    return {name: text.replace("-", "") for name, text in ids.items()}
+
+
+async def audited(tools: Client) -> Report:
+    return await audit(tools.store, tools.project)
+
+
+@pytest.mark.every_store
+async def test_nothing_is_found_where_all_is_well(tools: Client) -> None:
+    await a_bit_of_everything(tools)
+    report = await audited(tools)
+    assert report == Report(items=6, edges=3, claims=2)
+
+
+async def test_an_empty_project_is_in_order(tools: Client) -> None:
+    assert await audited(tools) == Report()
+
+
+@pytest.mark.parametrize(
+    ("damage", "key", "problem"),
+    [
+        ("HSET i:{waits} d 3", "i:{waits}", "has depth 3, should have 1"),
+        ("HSET i:{waits} pa " + GHOST, "i:{waits}", f"is below {GHOST}, which does not exist"),
+        ("DEL i:{root}", "i:{waits}", "is below {root}, which does not exist"),
+        ("HDEL i:{waits} nb", "i:{waits}", "counts 0 unsatisfied blockers, but has 2"),
+        ("HDEL i:{waits} nb", "i:{waits}", "is in class 1, should be in q"),
+        ("HSET i:{blocker} nb 1", "i:{blocker}", "counts 1 unsatisfied blockers, but has 0"),
+        ("HSET i:{blocker} k t", "i:{waits}", "counts 2 unsatisfied blockers, but has 1"),
+        ("HSET i:{waits} lv 0", "e:{waits}", "has level 0, not above 0 of {blocker}, which blocks it"),
+        ("HSET i:{waits} odd 1", "i:{waits}", "has a field odd that means nothing"),
+        ("HSET i:{waits} p 7", "i:{waits}", "has p = 7, out of its range"),
+        ("HSET i:{waits} pr 0", "i:{waits}", "has a previous role without being blocked"),
+        ("HSET i:{waits} ma 1", "i:{waits}", "was modified before it was created"),
+        ("HSET i:{waits} ra 1", "i:{waits}", "changed its role before it was created"),
+        ("HDEL i:{waits} k", "i:{waits}", "cannot be read: KeyError('k')"),
+        ("HSET i:{waits} k -", "i:{waits}", "cannot be read: ValueError(\"'-' is not a class\")"),
+        ("HDEL i:{waits} t", "i:{waits}", "has no title"),
+        ("HSET l:{waits} t twice", "i:{waits}", "has the text t twice, short and long"),
+        ("HSET l:{waits} z odd", "i:{waits}", "has a long text z that means nothing"),
+        ("HSET i:{waits} s " + "x" * 65, "i:{waits}", "has a short text s of 65 bytes"),
+        ("HSET l:" + GHOST + " x text", "l:" + GHOST, "belongs to an item that does not exist"),
+        ("HSET n:" + GHOST + " key note", "n:" + GHOST, "belongs to an item that does not exist"),
+        ("HSET e:" + GHOST + " B{waits} {dependency}-", "e:" + GHOST, "has an edge B{waits} from or to an item that"),
+        ("ZREM x:*:1 {waits}", "i:{waits}", "is missing in *:1"),
+        ("ZREM x:p{root}:1 {waits}", "i:{waits}", "is missing in p{root}:1"),
+        ("ZREM x:gapi:1 {waits}", "i:{waits}", "is missing in gapi:1"),
+        ("ZREM x:yfeature:q {root}", "i:{root}", "is missing in yfeature:q"),
+        ("ZADD x:*:1 5 {waits}", "i:{waits}", "has rank 5 in *, should have "),
+        ("ZADD x:*:q 5 {waits}", "x:*:q", "lists {waits}, which is not there or does not belong there"),
+        ("ZADD x:godd:1 5 {waits}", "x:godd:1", "lists {waits}, which is not there or does not belong there"),
+        ("ZADD x:*:q 5 " + GHOST, "x:*:q", f"lists {GHOST}, which is not there or does not belong there"),
+        ("HDEL e:{blocker} B{waits}", "e:{waits}", "has an edge b{blocker} that is missing at its other end"),
+        ("HSET e:{waits} b{blocker} {dependency}1", "e:{waits}", "should be {dependency}1"),
+        ("DEL d:{dependency}", "e:{waits}", "has an edge b{blocker} whose id leads to nothing"),
+        ("SET d:" + GHOST + " B{blocker}{waits}", "d:" + GHOST, "names an edge B{blocker}{waits} that is not there"),
+        ("ZREM ls {held}", "i:{held}", "is held without a lease"),
+        ("ZADD ls 5 {waits}", "i:{waits}", "has a lease without being held"),
+        ("ZADD ls 5 {held}", "i:{held}", "has a lease until 5, but its claim ends at "),
+        ("ZADD ls 5 " + GHOST, "ls", f"lists {GHOST} ({GHOST}), which is not there"),
+        ("HDEL i:{held} cb", "i:{held}", "has only cx, cc, co of a claim"),
+        ("HDEL i:{held} cb cx cc co", "i:{held}", "is held by nobody"),
+        ("HSET i:{held} cc 1", "i:{held}", "has claim times in the wrong order"),
+        ("HSET i:{lapsed} cx 9999999999999", "i:{lapsed}", "has a live claim that does not hold it"),
+        ("HDEL ag agent-1", "i:{lapsed}", "is claimed by an agent that holds another item or none"),
+        ("HSET ag agent-2 {waits}", "ag", "lists {waits} (agent-2), which is not there or does not belong there"),
+        ("HSET ag agent-9 " + GHOST, "ag", f"lists {GHOST} (agent-9), which is not there"),
+        ("HSET lp * 7", "lp", "counts 7 lapsed claims in *, should count 1"),
+        ("DEL lp", "lp", "counts no lapsed claims in p{root}, should count 1"),
+        ("HSET lp podd 1", "lp", "counts 1 lapsed claims in podd, should count no"),
+        ("ZADD u:0000 0 " + GHOST[4:], "u:0000", f"lists {GHOST} ({GHOST[4:]}), which is not there"),
+        ("DEL u:{waits:.4}", "i:{waits}", "is missing in the index of prefixes"),
+    ],
+)  # fmt: skip
+async def test_each_difference_is_named(tools: Client, damage: str, key: str, problem: str) -> None:
+    ids = await a_bit_of_everything(tools)
+    await tools.next()  # puts the lapsed claim back
+    command, name, *words = damage.format(**ids).split(" ")
+    await tools.store.command(command, keys.project_prefix(tools.project) + name.encode(), *words)
+    found = (await audited(tools)).differences
+    expected = problem.format(**ids)
+    assert any(one.key == key.format(**ids) and expected in one.problem for one in found), found
+
+
+async def test_more_items_than_a_slice_are_all_looked_at(tools: Client) -> None:
+    ids = await tools.add_many(2 * SLICE + 1)
+    assert await audited(tools) == Report(items=len(ids))
+    for item in ids[:SLICE]:
+        await tools.store.command("HSET", keys.item.key(tools.project, item.replace("-", "")), "d", 1)
+    assert len((await audited(tools)).differences) == SLICE
+
+
+async def test_another_projects_keys_are_not_looked_at(tools: Client) -> None:
+    other = Client(tools.store, tools.project + "-x")
+    item = await other.add()
+    await other.store.command("HSET", keys.item.key(other.project, item.replace("-", "")), "d", 2)
+    assert await audited(tools) == Report()
+    assert (await audited(other)).differences
+    await other.delete(item)
+    await other.store.command("DEL", keys.events.key(other.project))
+
+
+async def test_nothing_is_found_while_the_project_is_in_use(tools: Client) -> None:
+    ids = await tools.add_many(20)
+    over = asyncio.Event()
+
+    async def work(number: int) -> None:
+        while not over.is_set():
+            item = ids[number]
+            await tools.claim(f"agent-{number}", item)
+            await tools.advance(item, "start", f"agent-{number}")
+            await tools.advance(item, "complete", f"agent-{number}")
+            await tools.advance(item, "reopen", f"agent-{number}")
+
+    workers = [asyncio.create_task(work(number)) for number in range(3)]
+    reports = [await audited(tools) for _ in range(5)]
+    over.set()
+    await asyncio.gather(*workers)
+    assert [report.differences for report in reports] == [[]] * 5
+    assert not any(report.counters_judged for report in reports)
+    after = await audited(tools)
+    assert after.counters_judged
+    assert not after.differences
