@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from itertools import count
 
 import structlog
-from structlog.contextvars import bind_contextvars
+from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
@@ -39,6 +40,9 @@ _log = structlog.get_logger(__name__)
 _CLOSE: Header = (b"connection", b"close")
 _CONTENT_TYPE: Header = (b"content-type", JSON)
 _DEFECT = -32603
+
+# What ``structlog.contextvars.bind_contextvars(request_id=...)`` would set, at a tenth of its cost.
+_LOGGED_ID: ContextVar[str] = ContextVar(STRUCTLOG_KEY_PREFIX + "request_id")
 
 
 def create_app(
@@ -87,7 +91,7 @@ class FrontEnd:
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
         self._calls = Calls(settings.request_deadline_ms, hooks, deadlines)
-        self._bodies = Bodies(settings.max_body_bytes, deadlines)
+        self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
         self._health = Health(store, render_metrics)
         self._detour = Detour(surfaces, gate, self._bodies, limits, self._sdk, self._health, self._missed)
@@ -120,19 +124,34 @@ class FrontEnd:
         await self._sdk.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = scope["type"]
-        if kind == "http":
-            self.in_flight += 1
+        if scope["type"] != "http":
+            await self._other(scope, receive, send)
+            return
+        self.in_flight += 1
+        try:
+            plan = self.fast_path.plan(scope) if self._fast else "off"
+            if type(plan) is not Plan:
+                await self._the_long_way(scope, receive, send, None, str(plan))
+                return
             try:
-                await self._serve(scope, receive, send)
-            finally:
-                self.in_flight -= 1
-        elif kind == "lifespan":
-            await self._lifespan(receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 1000})
+                body = await self._bodies.read(receive)
+            except Refused as refused:
+                await refuse(self._marked(send, self._identify(plan.given_id)), refused)
+                return
+            except Gone:
+                return
+            order = self.fast_path.order(plan, body)
+            if type(order) is Order:
+                await self._answer(order, plan, send)
+            else:
+                await self._the_long_way(scope, receive, send, body, str(order))
+        finally:
+            self.in_flight -= 1
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await send({"type": "websocket.close", "code": 1000})
+            return
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -142,48 +161,27 @@ class FrontEnd:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        plan = self.fast_path.plan(scope) if self._fast else "off"
-        given = plan.given_id if type(plan) is Plan else dict(scope["headers"]).get(b"x-request-id")
-        request_id = sane_request_id(given) or self._id_head + format(next(self._numbers), "x")
-        bind_contextvars(request_id=request_id)
-        body: bytes | None = None
-        try:
-            if type(plan) is Plan:
-                body = await self._bodies.read(receive)
-                order = self.fast_path.order(plan, body)
-                if type(order) is Order:
-                    await self._answer(order, plan.target.project, request_id, send)
-                    return
-                reason = str(order)
-            else:
-                reason = str(plan)
-            await self._the_long_way(scope, receive, send, request_id, body, reason)
-        except Gone:
-            _log.debug("the client left before its request was whole")
-        except Refused as refused:
-            await refuse(self._marked(send, request_id), refused)
-
-    async def _answer(self, order: Order, project: str, request_id: str, send: Send) -> None:
+    async def _answer(self, order: Order, plan: Plan, send: Send) -> None:
+        request_id = self._identify(plan.given_id)
         self.fast_path.counts["hit"] += 1
         self._hooks.fast_path("hit")
-        done = await self._calls.run(order.tool, Call(project, request_id), order.arguments, "fast")
+        done = await self._calls.run(order.tool, Call(plan.project, request_id), order.arguments, "fast")
         body = self.fast_path.response(order, done)
         headers = [
             _CONTENT_TYPE,
-            (b"content-length", str(len(body)).encode()),
+            (b"content-length", b"%d" % len(body)),
             (b"x-request-id", request_id.encode()),
         ]
         if done.retry_after is not None:
-            headers.append((b"retry-after", str(done.retry_after).encode()))
+            headers.append((b"retry-after", b"%d" % done.retry_after))
         if self._health.draining:
             headers.append(_CLOSE)
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _the_long_way(
-        self, scope: Scope, receive: Receive, send: Send, request_id: str, body: bytes | None, reason: str
-    ) -> None:
+    async def _the_long_way(self, scope: Scope, receive: Receive, send: Send, body: bytes | None, reason: str) -> None:
+        request_id = self._identify(_given_id(scope))
+        marked = self._marked(send, request_id)
         started = False
 
         async def noting(message: Message) -> None:
@@ -191,17 +189,24 @@ class FrontEnd:
             started = True
             await marked(message)
 
-        marked = self._marked(send, request_id)
         try:
             await self._detour.serve(scope, receive, noting, request_id, body, reason)
-        except (Refused, Gone):
-            raise
+        except Gone:
+            _log.debug("the client left before its request was whole")
+        except Refused as refused:
+            await refuse(noting, refused)
         except Exception:
             _log.exception("a request failed")
             if started:
                 raise
             message = f"a defect of the coordinator stopped this request ({request_id})"
             await reply(noting, 500, rpc_error(_DEFECT, message))
+
+    def _identify(self, given: bytes | None) -> str:
+        """The request's id, which from now on is in every line that this task logs."""
+        request_id = sane_request_id(given) or f"{self._id_head}{next(self._numbers):x}"
+        _LOGGED_ID.set(request_id)
+        return request_id
 
     def _marked(self, send: Send, request_id: str) -> Send:
         """Puts on the answer what every answer carries."""
@@ -219,3 +224,8 @@ class FrontEnd:
     def _missed(self, reason: str) -> None:
         self.fast_path.counts[reason] += 1
         self._hooks.fast_path("miss")
+
+
+def _given_id(scope: Scope) -> bytes | None:
+    found: bytes | None = dict(scope["headers"]).get(b"x-request-id")
+    return found

@@ -1,16 +1,8 @@
-"""Reading a request's body: whole, bounded in size and in time."""
+"""Reading a request's body: whole, and bounded in size (the server's protocol bounds the time)."""
 
 from __future__ import annotations
 
-import asyncio
-
-from coordinator.transport.deadlines import Deadlines
-from coordinator.transport.replies import Gone, Header, Message, Receive, Refused
-
-BODY_SECONDS = 30.0
-"""How long a client may take to send a body."""
-
-_CLOSE: list[Header] = [(b"connection", b"close")]
+from coordinator.transport.replies import Gone, Message, Receive, Refused
 
 
 class Bodies:
@@ -20,39 +12,29 @@ class Bodies:
         limit: bytes of the largest body.
     """
 
-    def __init__(self, limit: int, deadlines: Deadlines, seconds: float = BODY_SECONDS) -> None:
+    def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._deadlines = deadlines
-        self._seconds = seconds
 
     async def read(self, receive: Receive) -> bytes:
         """The whole body.
 
         Raises:
-            Refused: 413 if it is too large, 408 if it does not arrive in time; the connection closes.
+            Refused: 413 if it is too large; the connection closes.
             Gone: the client left.
         """
-        task = self._deadlines.start(self._seconds)
-        try:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise Gone
-            body: bytes = message.get("body", b"")
-            if message.get("more_body"):
-                body = await self._rest(body, receive)
-            if len(body) > self.limit:
-                raise self.too_large()
-            return body
-        except asyncio.CancelledError:
-            if not self._deadlines.expired(task):
-                raise
-            raise Refused(408, f"the body did not arrive within {self._seconds:g} s", _CLOSE) from None
-        finally:
-            self._deadlines.stop(task)
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Gone
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            body = await self._rest(body, receive)
+        if len(body) > self.limit:
+            raise self.too_large()
+        return body
 
     def too_large(self) -> Refused:
         """The refusal of a body over the limit."""
-        return Refused(413, f"the body is larger than {self.limit} bytes", _CLOSE)
+        return Refused(413, f"the body is larger than {self.limit} bytes", [(b"connection", b"close")])
 
     async def _rest(self, first: bytes, receive: Receive) -> bytes:
         body = bytearray(first)

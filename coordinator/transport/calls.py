@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -34,7 +34,7 @@ class Hooks(Protocol):
         """A tools/call took the narrow path (``hit``) or did not (``miss``)."""
 
 
-class Done(NamedTuple):
+class Done(msgspec.Struct, frozen=True):
     """The answer to a call."""
 
     body: bytes
@@ -60,7 +60,7 @@ class Calls:
     async def run(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done:
         """Runs the handler and encodes what came of it; only cancellation from outside is raised."""
         began = perf_counter()
-        task = self._deadlines.start(self._seconds) if tool.fast else None
+        task = self._deadlines.start(began + self._seconds) if tool.fast else None
         try:
             body = self._encode(await tool.handler(call, arguments))
         except ToolFailure as failure:

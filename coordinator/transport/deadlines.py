@@ -25,20 +25,20 @@ class Deadlines:
         self._expired: set[asyncio.Task[Any]] = set()
         self._sweeping = False
 
-    def start(self, seconds: float) -> asyncio.Task[Any]:
-        """Cancels the current task in so many seconds unless it is stopped before; replaces an earlier limit."""
+    def start(self, until: float) -> asyncio.Task[Any]:
+        """Cancels the current task at ``until`` (of ``perf_counter``) unless it is stopped before."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a deadline needs a task")
-        self._until[task] = perf_counter() + seconds
+        self._until[task] = until
         if not self._sweeping:
             self._sweep_later()
         return task
 
     def stop(self, task: asyncio.Task[Any]) -> None:
         """Lifts the limit."""
-        self._until.pop(task, None)
-        self._expired.discard(task)
+        if self._until.pop(task, None) is None:
+            self._expired.discard(task)
 
     def expired(self, task: asyncio.Task[Any]) -> bool:
         """Whether the ``CancelledError`` that ``task`` has just caught is ours.

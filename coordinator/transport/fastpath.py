@@ -43,10 +43,15 @@ _ERAS: dict[bytes | None, bool] = {MODERN.encode(): True, **{version.encode(): F
 """Protocol version header -> whether it is the revision without a handshake."""
 
 _FEW = 256
-"""How many distinct header names, Accept values and client descriptions are remembered."""
+"""How many distinct heads, header names, Accept values and client descriptions are remembered."""
+
+_MANY = 4_096
+"""How many distinct paths are remembered; projects are in them."""
 
 _LONGEST_VALUES = 8_192
 """Bytes of all header values together; more is measured exactly, on the other path."""
+
+_DEEPEST = 128
 
 _encode = msgspec.json.Encoder().encode
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -66,25 +71,27 @@ class _Entry:
     modern: bool
 
 
-class _Lanes(NamedTuple):
-    """The tools of a surface that the fast path serves."""
+class _Served(NamedTuple):
+    """The tools that the fast path serves at one path."""
 
+    project: str
     modern: dict[bytes | None, _Entry]
     legacy: dict[str, _Entry]
 
 
-class Plan(NamedTuple):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """What the head of a request lets the fast path try."""
 
-    target: Target
-    lanes: _Lanes
+    project: str
+    tools: dict[str, _Entry]
+    """Where the body has to name the tool."""
     entry: _Entry | None
     """The tool, where the head names it."""
     given_id: bytes | None
     """The ``X-Request-Id`` header."""
 
 
-class Order(NamedTuple):
+class Order(msgspec.Struct, frozen=True):
     """A call, decoded."""
 
     tool: Tool
@@ -116,11 +123,15 @@ class FastPath:
     ) -> None:
         self._resolve = surfaces.resolve
         self._gate = gate
-        self._max_body = max_body
+        # A body that its head announces as far too long is refused unread, on the other path.
+        self._length_digits = len(str(max_body))
         self._max_values = min(_LONGEST_VALUES, max_head // 2)
         self._max_names = max_head // 128
-        self._max_depth = max_depth
-        self._lanes: dict[str, _Lanes] = {}
+        # The SDK has limits of its own, and so would answer deeper messages otherwise.
+        self._max_depth = min(max_depth, _DEEPEST)
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._served: dict[str, _Served] = {}
+        self._tables: dict[str, tuple[dict[bytes | None, _Entry], dict[str, _Entry]]] = {}
         self._accepts: set[bytes] = set()
         self._names: set[bytes] = {b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"mcp-session-id"}
         self._clients: set[bytes] = set()
@@ -137,8 +148,21 @@ class FastPath:
 
     def plan(self, scope: Scope) -> Plan | str:
         """Whether the head allows the fast path; else the reason why it does not."""
-        target = self._resolve(scope["path"])
-        if target is None or type(target) is not Target or scope["method"] != "POST":
+        # Clients send the same head again and again: what was found of one holds for its like.
+        key = (scope["path"], scope["method"], *scope["headers"])
+        plan = self._plans.get(key)
+        if plan is not None:
+            return plan
+        found = self._plan(scope)
+        if isinstance(found, Plan) and found.given_id is None:
+            if len(self._plans) >= _FEW:
+                self._plans.clear()
+            self._plans[key] = found
+        return found
+
+    def _plan(self, scope: Scope) -> Plan | str:
+        served = self._served.get(scope["path"]) or self._serve(scope["path"])
+        if served is None or scope["method"] != "POST":
             return "endpoint"
         headers: list[Header] = scope["headers"]
         head = dict(headers)
@@ -158,16 +182,14 @@ class FastPath:
             return "header"
         if len(head) > self._max_names or sum(map(len, head.values())) > self._max_values:
             return "head size"
-        length = get(b"content-length")
-        if length is not None and not (length.isdigit() and int(length) <= self._max_body):
+        if len(get(b"content-length", b"")) > self._length_digits:
             return "body size"
-        lanes = self._lanes.get(target.surface.name) or self._open(target.surface)
         if not modern:
-            return Plan(target, lanes, None, get(b"x-request-id"))
+            return Plan(served.project, served.legacy, None, get(b"x-request-id"))
         if get(b"mcp-method") != b"tools/call":
             return "method"
-        entry = lanes.modern.get(get(b"mcp-name"))
-        return "tool" if entry is None else Plan(target, lanes, entry, get(b"x-request-id"))
+        entry = served.modern.get(get(b"mcp-name"))
+        return "tool" if entry is None else Plan(served.project, served.legacy, entry, get(b"x-request-id"))
 
     def order(self, plan: Plan, body: bytes) -> Order | str:
         """The call in ``body``; else the reason why it is not one for the fast path."""
@@ -188,7 +210,7 @@ class FastPath:
             else:
                 call = self._legacy.decode(body)
                 params = call.params
-                entry = plan.lanes.legacy.get(params.name)
+                entry = plan.tools.get(params.name)
                 if entry is None:
                     return "tool"
                 arguments = entry.decode(bytes(params.arguments) or b"{}")
@@ -213,7 +235,19 @@ class FastPath:
             )
         )
 
-    def _open(self, surface: Surface) -> _Lanes:
+    def _serve(self, path: str) -> _Served | None:
+        target = self._resolve(path)
+        if not isinstance(target, Target):
+            return None
+        tables = self._tables.get(target.surface.name)
+        if tables is None:
+            tables = self._tables[target.surface.name] = self._entries(target.surface)
+        if len(self._served) >= _MANY:
+            self._served.clear()
+        served = self._served[path] = _Served(target.project, *tables)
+        return served
+
+    def _entries(self, surface: Surface) -> tuple[dict[bytes | None, _Entry], dict[str, _Entry]]:
         modern: dict[bytes | None, _Entry] = {}
         legacy: dict[str, _Entry] = {}
         for name, tool in surface.tools.items():
@@ -227,8 +261,7 @@ class FastPath:
             modern[name.encode()] = _Entry(tool, decode, optional, unbounded, modern=True)
             decode = msgspec.json.Decoder(tool.arguments).decode
             legacy[name] = _Entry(tool, decode, optional, unbounded, modern=False)
-        lanes = self._lanes[surface.name] = _Lanes(modern, legacy)
-        return lanes
+        return modern, legacy
 
     def _learn_accept(self, value: bytes | None) -> bool:
         if value is None:

@@ -1,0 +1,122 @@
+"""uvicorn's HTTP protocol, with bounds on how a request arrives, and without upgrades.
+
+An application sees a request when its head is complete, so it cannot refuse a head that
+grows without end, or one that never ends. Here they are bounded: bytes of a head, and
+seconds for a whole request (slow clients would otherwise hold connections for ever). A
+request that comes in one piece, as almost all do, costs a few comparisons.
+
+Java's HTTP client asks with every first request on a connection whether the server would
+rather speak HTTP/2 (``Upgrade: h2c``). The right answer is to ignore that and answer the
+request. The parser however takes an upgrade for granted and leaves the body unread; so such
+a request is parsed again, without the question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+ARRIVAL_SECONDS = 30.0
+"""How long a request may take to arrive."""
+
+_UPGRADING = frozenset((b"upgrade", b"http2-settings"))
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """For ``uvicorn.Config(http=...)``; ``bounded`` makes one with other bounds."""
+
+    head_limit = 65_536
+    """Bytes of a request's first line and headers."""
+    arrival_seconds = ARRIVAL_SECONDS
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_bytes = 0
+        self._arriving: asyncio.TimerHandle | None = None
+        self._data = b""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        # Who connects has to say something; uvicorn's own timer waits between requests only.
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._data = data
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        scope: Any = self.scope
+        if scope is None or "method" not in scope:
+            self._head_bytes += len(data)
+            if self._head_bytes > self.head_limit:
+                self._refuse(b"431 Request Header Fields Too Large")
+            else:
+                self._expect()
+            return
+        self._head_bytes = 0
+        cycle = self.cycle
+        if cycle.more_body and not cycle.response_complete:
+            self._expect()
+        elif self._arriving is not None:
+            self._arrived()
+
+    def _should_upgrade(self) -> bool:
+        # Asked for requests with an Upgrade header only. "Yes" keeps uvicorn from starting the
+        # application on a request without its body, and has it call the next method instead.
+        return True
+
+    def handle_websocket_upgrade(self) -> None:
+        """Declines: has the request parsed again without its question."""
+        upgrade = sys.exception()
+        rest = self._data[upgrade.args[0] :] if isinstance(upgrade, httptools.HttpParserUpgrade) else b""
+        head = [self.scope["method"].encode(), b" ", self.url, b" HTTP/1.1\r\n"]
+        for name, value in self.headers:
+            if name == b"connection":
+                tokens = [token.strip() for token in value.split(b",")]
+                value = b", ".join(token for token in tokens if token.lower() not in _UPGRADING)
+            if name not in _UPGRADING and value:
+                head += [name, b": ", value, b"\r\n"]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.data_received(b"".join([*head, b"\r\n", rest]))
+
+    def _expect(self) -> None:
+        if self._arriving is None:
+            self._arriving = self.loop.call_later(self.arrival_seconds, self._late)
+
+    def _arrived(self) -> None:
+        if self._arriving is not None:
+            self._arriving.cancel()
+            self._arriving = None
+
+    def _late(self) -> None:
+        self._arriving = None
+        self._refuse(b"408 Request Timeout")
+
+    def _refuse(self, status: bytes) -> None:
+        """Closes the connection, with an answer where none is under way."""
+        self._arrived()
+        if self.transport.is_closing():
+            return
+        cycle: Any = self.cycle
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        self.transport.close()
+
+
+def bounded(head_limit: int, arrival_seconds: float = ARRIVAL_SECONDS) -> type[BoundedHttpProtocol]:
+    """A protocol class for ``uvicorn.Config(http=...)``.
+
+    Args:
+        head_limit: bytes of a request's first line and headers.
+        arrival_seconds: how long a request may take to arrive.
+    """
+    return type("Http", (BoundedHttpProtocol,), {"head_limit": head_limit, "arrival_seconds": arrival_seconds})
