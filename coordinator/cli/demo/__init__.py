@@ -1,0 +1,17 @@
+"""``fleet demo``: many MCP clients drain a real tree of work, and the history proves how.
+
+    graph, files    where the work comes from: real dependency graphs of Python distributions
+    work, build     the plan that is made of one, and how it is put into a fleet
+    calls, agent    one MCP client that goes on through failures, and the agent that uses it
+    host, hosts     processes full of agents, and what the demo sees of them
+    fleet, tied     the fleet that is worked on, maybe one of the demo's own; killing its front-ends
+    history, proof  the recorded events, and the audit of them
+    board, watch    what is shown meanwhile
+    report          what is told in the end
+
+The agents' word counts for nothing in the audit, but for one thing: which of them crashed.
+"""
+
+from coordinator.cli.demo.command import demo
+
+__all__ = ["demo"]

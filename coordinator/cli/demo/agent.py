@@ -1,0 +1,193 @@
+"""One agent: asks for work, claims it, does it and gives it back, until it is told to stop.
+
+It behaves as an agent of the fleet should: it takes another item when somebody was faster, renews
+its claim while it works for long, stops work on an item whose claim it lost, and waits longer and
+longer while there is nothing to do. Now and then it crashes: it stops in the middle of an
+item and is never heard of again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from coordinator.cli.demo.calls import Caller, Passing
+from coordinator.cli.demo.proof import Crash
+
+_OFFERS = 20
+"""Items asked for at once; agents that all take the best one would only get in each other's way."""
+_TRIES = 3
+"""Claims tried out of one offer."""
+_IDLE_SECONDS = 0.05
+"""First pause when there is nothing to do; doubles up to a limit."""
+_GAVE_UP_SECONDS = 1.0
+
+
+class Temper(msgspec.Struct, frozen=True):
+    """How agents behave."""
+
+    work_ms: float
+    """Simulated work on an item; from half to one and a half times this."""
+    ttl_seconds: int
+    """How long claims last."""
+    crash_rate: float
+    """Share of claims in the middle of which the agent crashes."""
+    idle_limit: float
+    """Longest pause when there is nothing to do, in seconds."""
+
+
+class Held(msgspec.Struct):
+    """An item that this agent has claimed."""
+
+    item: str
+    role: str
+    fence: int
+    renewed: float
+    """When the claim was asked for last (monotonic)."""
+
+
+class Lost(Exception):
+    """The claim is gone: somebody else has the item."""
+
+
+class Agent:
+    """An agent under one id.
+
+    Args:
+        name: the actor id, which no other agent has or ever had.
+        caller: its connection.
+        rng: what it decides by.
+        stop: set when it is to finish what it holds and end.
+        counts: shared by the agents of a process: what they did.
+    """
+
+    def __init__(
+        self, name: str, caller: Caller, temper: Temper, rng: random.Random, stop: asyncio.Event, counts: Counter[str]
+    ) -> None:
+        self.name = name
+        self._caller = caller
+        self._temper = temper
+        self._rng = rng
+        self._stop = stop
+        self._counts = counts
+        self._actor = {"id": name, "kind": "subagent", "parent": "fleet-demo"}
+        self._rounds = rng.randrange(4)
+
+    async def run(self) -> Crash | None:
+        """Works until told to stop, or until it crashes: then what it held.
+
+        Raises:
+            Refused: the fleet refused a call for good.
+        """
+        idle = 0
+        while not self._stop.is_set():
+            try:
+                held = await self._find()
+                if held is None:
+                    idle += 1
+                    await self._pause(min(self._temper.idle_limit, _IDLE_SECONDS * 2 ** min(idle, 10)))
+                    continue
+                idle = 0
+                if await self._work(held):
+                    return Crash(self.name, held.item.replace("-", ""), held.fence)
+            except Lost:
+                self._counts["lost_while_working"] += 1
+            except Passing:
+                # Whatever it was, the claim runs out and the item comes back by itself.
+                self._counts["gave_up"] += 1
+                await self._pause(_GAVE_UP_SECONDS)
+        return None
+
+    async def _find(self) -> Held | None:
+        """An item of one's own, or None if there is none to be had."""
+        self._rounds += 1
+        # Work that a crashed agent had begun waits in the role "work".
+        for role in ("queue", "work") if self._rounds % 4 else ("work", "queue"):
+            answer = await self._caller.call("get_next_item", {"role": role, "limit": _OFFERS})
+            offers: list[dict[str, Any]] = answer["recommendations"]
+            for offer in self._rng.sample(offers, min(_TRIES, len(offers))):
+                held = await self._claim(offer["itemId"], offer["role"])
+                if held is not None:
+                    return held
+            if offers:
+                return None
+        return None
+
+    async def _claim(self, item: str, role: str) -> Held | None:
+        """The claim, or None where somebody was faster."""
+        asked = time.monotonic()
+        result = await self._ask_for_claim(item)
+        if result["outcome"] == "success":
+            self._counts["claims"] += 1
+            return Held(item, role, result["fenceToken"], asked)
+        self._counts[f"claim_{result['outcome']}"] += 1
+        return None
+
+    async def _work(self, held: Held) -> bool:
+        """Does the item; True if the agent crashed over it."""
+        crash = self._rng.random() < self._temper.crash_rate
+        if crash and self._rng.random() < 0.5:
+            return True
+        if held.role == "queue":
+            await self._advance(held, "start")
+        left = self._temper.work_ms / 1000 * self._rng.uniform(0.5, 1.5)
+        if crash:
+            return True
+        half = self._temper.ttl_seconds / 2
+        while left > 0:
+            slept = min(left, half)
+            await asyncio.sleep(slept)
+            left -= slept
+            await self._renew_if_due(held)
+        await self._renew_if_due(held)
+        await self._advance(held, "complete")
+        self._counts["done"] += 1
+        await self._release(held)
+        return False
+
+    async def _renew_if_due(self, held: Held) -> None:
+        """Renews a claim that is half over."""
+        now = time.monotonic()
+        if now - held.renewed < self._temper.ttl_seconds / 2:
+            return
+        result = await self._ask_for_claim(held.item)
+        if result["outcome"] != "success":
+            raise Lost
+        held.renewed, held.fence = now, result["fenceToken"]
+        self._counts["renewals"] += 1
+
+    async def _ask_for_claim(self, item: str) -> dict[str, Any]:
+        arguments = self._signed(claims=[{"itemId": item, "ttlSeconds": self._temper.ttl_seconds}])
+        answer = await self._caller.call("claim_item", arguments)
+        result: dict[str, Any] = answer["claimResults"][0]
+        return result
+
+    async def _advance(self, held: Held, trigger: str) -> None:
+        transition = {"itemId": held.item, "trigger": trigger, "actor": self._actor, "fenceToken": held.fence}
+        arguments = {"transitions": [transition], "requestId": str(uuid.uuid4())}
+        result = (await self._caller.call("advance_item", arguments))["results"][0]
+        if not result["applied"]:
+            # Not ours any more, or somebody else has finished it.
+            self._counts["refused_" + trigger] += 1
+            await self._release(held)
+            raise Lost
+
+    async def _release(self, held: Held) -> None:
+        answer = await self._caller.call("claim_item", self._signed(releases=[{"itemId": held.item}]))
+        self._counts["release_" + answer["releaseResults"][0]["outcome"]] += 1
+
+    def _signed(self, **arguments: Any) -> dict[str, Any]:
+        return {"actor": self._actor, "requestId": str(uuid.uuid4()), **arguments}
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds * self._rng.uniform(0.5, 1.0)):
+                await self._stop.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,239 @@
+"""Calls of an MCP client that go on through killed front-ends: the SDK's client, with retries on top.
+
+A call that may pass when repeated (the connection broke, the fleet sheds load, somebody else was
+faster) is repeated unchanged, so with the same ``requestId``: a change that had been made
+already is answered, not made again.
+"""
+
+from __future__ import annotations
+
+import random
+import ssl
+import time
+from collections import Counter, defaultdict
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+import msgspec
+from mcp import MCPError
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, CallToolResult, Implementation
+from mcp_types.version import LATEST_MODERN_VERSION
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from coordinator import __version__
+
+PATIENCE_SECONDS = 60.0
+"""How long one call is repeated before its caller is told."""
+ANSWER_SECONDS = 5.0
+"""How long one attempt may take: the fleet's own deadline is shorter."""
+
+_INFO = Implementation(name="fleet-demo", version=__version__)
+_REASONS = {CONNECTION_CLOSED: "connection", REQUEST_TIMEOUT: "timeout", INTERNAL_ERROR: "server error"}
+
+
+class Passing(Exception):
+    """An attempt failed in a way that may pass.
+
+    Args:
+        reason: a word or code for the counters.
+        after: seconds that the fleet asked to wait; 0 where it did not say.
+    """
+
+    def __init__(self, reason: str, after: float = 0.0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.after = after
+
+
+class Refused(Exception):
+    """The fleet refuses a call for good, or its answer is not what it promised."""
+
+
+class Budget:
+    """Limits repeated attempts, so that many clients do not add to what made the first one fail.
+
+    Each call earns a fraction of a retry and time earns some more; a retry that is not covered
+    waits until it is.
+
+    Args:
+        per_second: retries that time earns.
+        per_call: retries that a call earns.
+    """
+
+    def __init__(self, per_second: float, per_call: float = 0.2) -> None:
+        self._per_second = per_second
+        self._per_call = per_call
+        self._most = max(10.0, 2 * per_second)
+        self._tokens = self._most
+        self._looked = time.monotonic()
+
+    def call(self) -> None:
+        """A call is made."""
+        self._tokens = min(self._most, self._tokens + self._per_call)
+
+    def retry(self) -> float:
+        """Takes a retry; returns the seconds until it is covered."""
+        now = time.monotonic()
+        self._tokens = min(self._most, self._tokens + (now - self._looked) * self._per_second) - 1
+        self._looked = now
+        return max(0.0, -self._tokens / self._per_second)
+
+
+class Meter:
+    """What the calls of one process took."""
+
+    def __init__(self) -> None:
+        self.latencies: dict[str, list[float]] = defaultdict(list)
+        """Tool -> milliseconds of each attempt that was answered, since last taken."""
+        self.retries: Counter[str] = Counter()
+        """Reason -> repeated attempts."""
+
+    def take(self) -> dict[str, list[float]]:
+        """The latencies since the last time."""
+        taken, self.latencies = dict(self.latencies), defaultdict(list)
+        return taken
+
+
+class Caller:
+    """One MCP client with a connection of its own; an async context manager.
+
+    Args:
+        url: the fleet's MCP endpoint.
+        budget, meter, context: shared by the callers of a process.
+    """
+
+    def __init__(self, url: str, budget: Budget, meter: Meter, context: ssl.SSLContext) -> None:
+        self._url = url
+        self._budget = budget
+        self._meter = meter
+        self._context = context
+        self._backoff = wait_random_exponential(multiplier=0.05, max=2.0)
+        self._stack = AsyncExitStack()
+        self._client: Client | None = None
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            http = httpx2.AsyncClient(transport=_Lasting(self._context), timeout=ANSWER_SECONDS, trust_env=False)
+            await stack.enter_async_context(http)
+            transport = streamable_http_client(self._url, http_client=http)
+            client = Client(
+                transport, mode=LATEST_MODERN_VERSION, client_info=_INFO, read_timeout_seconds=2 * ANSWER_SECONDS
+            )
+            self._client = await stack.enter_async_context(client)
+            # Known schemas are what the client checks every answer against.
+            await self._retrying()(self._list_tools)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The tool's structured answer.
+
+        Raises:
+            Passing: it failed for ``PATIENCE_SECONDS``.
+            Refused: it was refused for good, or the answer does not fit the tool's schema.
+        """
+        self._budget.call()
+        result: dict[str, Any] = await self._retrying()(self._attempt, tool, arguments)
+        return result
+
+    def _retrying(self) -> AsyncRetrying:
+        return AsyncRetrying(
+            retry=retry_if_exception_type(Passing),
+            wait=self._wait,
+            stop=stop_after_delay(PATIENCE_SECONDS),
+            reraise=True,
+        )
+
+    def _wait(self, state: RetryCallState) -> float:
+        failure = state.outcome.exception() if state.outcome is not None else None
+        asked = 0.0
+        if isinstance(failure, Passing):
+            self._meter.retries[failure.reason] += 1
+            asked = failure.after * random.uniform(1.0, 1.25)
+        return max(asked, self._backoff(state)) + self._budget.retry()
+
+    async def _attempt(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        began = time.perf_counter()
+        try:
+            result = await self._connected.call_tool(tool, arguments)
+        except MCPError as error:
+            raise _failure(error) from None
+        except RuntimeError as error:
+            raise Refused(f"{tool}: {error}") from None
+        self._meter.latencies[tool].append((time.perf_counter() - began) * 1000)
+        return _content(tool, result)
+
+    async def _list_tools(self) -> None:
+        began = time.perf_counter()
+        try:
+            await self._connected.list_tools()
+        except MCPError as error:
+            raise _failure(error) from None
+        self._meter.latencies["tools/list"].append((time.perf_counter() - began) * 1000)
+
+    @property
+    def _connected(self) -> Client:
+        assert self._client is not None, "used outside its context"  # noqa: S101
+        return self._client
+
+
+def _failure(error: MCPError) -> Passing | Refused:
+    reason = _REASONS.get(error.code)
+    return Passing(reason) if reason else Refused(f"error {error.code}: {error.message}")
+
+
+def _content(tool: str, result: CallToolResult) -> dict[str, Any]:
+    content = result.structured_content
+    if not isinstance(content, dict):
+        raise Refused(f"{tool}: the answer has no structured content")
+    if not result.is_error:
+        return content
+    error = content.get("error")
+    if not isinstance(error, dict):
+        raise Refused(f"{tool}: {content}")
+    if error.get("kind") in ("transient", "shedding"):
+        raise Passing(str(error.get("code")), float(error.get("retryAfterMs") or 0) / 1000)
+    raise Refused(f"{tool}: {error.get('code')}: {error.get('message')}")
+
+
+class _Lasting(httpx2.AsyncBaseTransport):
+    """Turns a broken connection into an error answer to the one request that it broke.
+
+    The SDK's client ends with the first exception from its HTTP client; an agent is to go on.
+    Answers are read whole here: a front-end can be killed in the middle of one.
+    """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        # One connection, so that the kernel spreads agents, not requests, over the front-ends.
+        self._inner = httpx2.AsyncHTTPTransport(
+            verify=context, trust_env=False, limits=httpx2.Limits(max_connections=2, keepalive_expiry=60.0)
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._inner.handle_async_request(request)
+            try:
+                body = await response.aread()
+            finally:
+                await response.aclose()
+        except httpx2.TransportError as error:
+            code = REQUEST_TIMEOUT if isinstance(error, httpx2.TimeoutException) else CONNECTION_CLOSED
+            problem = {"code": code, "message": f"{type(error).__name__}: {error}"}
+            answer = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": problem})
+            return httpx2.Response(503, headers={"content-type": "application/json"}, content=answer)
+        # The body's length is said anew, and that it came in chunks is no longer so.
+        framing = (b"content-length", b"transfer-encoding")
+        headers = [(name, value) for name, value in response.headers.raw if name.lower() not in framing]
+        return httpx2.Response(response.status_code, headers=headers, content=body)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,117 @@
+"""The ``demo`` command: its flags, what they may be, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.demo import files, graph, run
+from coordinator.cli.demo.report import Report, text
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings
+from coordinator.settings.fields import fields_of
+from coordinator.settings.model import Settings
+from coordinator.store.keys import check_project
+
+MAX_AGENTS = 2000
+MAX_TREES = 100
+_CHAOS_TREES = 5
+
+_USED = ("data_dir", "redis_url", "frontends")
+
+
+@with_settings(without=[field.name for field in fields_of(Settings) if field.name not in _USED])
+def demo(
+    loaded: LoadedSettings,
+    *,
+    agents: Annotated[int, Parameter(help=f"MCP clients, each an agent of its own. [1 to {MAX_AGENTS}]")] = 50,
+    source: Annotated[
+        str,
+        Parameter(
+            name="--from",
+            help="What to build work from: 'installed' for the Python distributions in this environment, or a lock or "
+            "requirements file, or a pyproject.toml.",
+        ),
+    ] = "installed",
+    trees: Annotated[
+        int | None,
+        Parameter(help=f"Copies of the tree of work, for longer runs. [1 to {MAX_TREES}; {_CHAOS_TREES} with --chaos]"),
+    ] = None,
+    url: Annotated[
+        str | None, Parameter(help="Base URL of the fleet; the fleet of the data directory if not given.")
+    ] = None,
+    project: Annotated[
+        str | None,
+        Parameter(help="A new project to work in, kept afterwards; one that is removed at the end if not given."),
+    ] = None,
+    crash_rate: Annotated[
+        float, Parameter(help="Share of claims in the middle of which the agent crashes. [0 to 0.5]")
+    ] = 0.05,
+    work_ms: Annotated[float, Parameter(help="Simulated work on an item, in milliseconds. [0 to 60000]")] = 5.0,
+    ttl: Annotated[int, Parameter(help="How long claims last, in seconds. [1 to 86400]")] = 2,
+    seed: Annotated[int | None, Parameter(help="What the agents' choices follow from; random if not given.")] = None,
+    chaos: Annotated[
+        bool, Parameter(negative="", help="Kill a front-end with SIGKILL again and again while the agents work.")
+    ] = False,
+    chaos_seconds: Annotated[float, Parameter(help="Time between two kills. [0.1 to 3600]")] = 2.0,
+    report: Annotated[Path | None, Parameter(help="Write the report to this file as JSON.", metavar="FILE")] = None,
+) -> int:
+    """Runs the demo; the exit code is 0 only if its audit passed."""
+    _check("--agents", agents, 1, MAX_AGENTS)
+    _check("--trees", trees, 1, MAX_TREES)
+    _check("--crash-rate", crash_rate, 0, 0.5)
+    _check("--work-ms", work_ms, 0, 60_000)
+    _check("--ttl", ttl, 1, 86_400)
+    _check("--chaos-seconds", chaos_seconds, 0.1, 3600)
+    if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+        raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
+    if project is not None:
+        try:
+            check_project(project)
+        except ToolFailure as failure:
+            raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
+    if report is not None and not report.parent.is_dir():
+        raise CommandFailed(f"--report {report}: there is no directory {report.parent}", Exit.USAGE)
+    found = graph.installed() if source == "installed" else files.read(Path(source))
+    for note in found.notes:
+        run.say(f"note: {note}")
+    options = run.Options(
+        graph=found,
+        agents=agents,
+        trees=trees or (_CHAOS_TREES if chaos else 1),
+        url=url,
+        project=project,
+        crash_rate=crash_rate,
+        work_ms=work_ms,
+        ttl_seconds=ttl,
+        seed=str(secrets.randbelow(1_000_000) if seed is None else seed),
+        chaos_seconds=chaos_seconds if chaos else None,
+    )
+    result = asyncio.run(run.run(options, loaded.settings))
+    run.say("")
+    for line in text(result):
+        run.say(line)
+    if report is not None:
+        _write(report, result)
+    return Exit.OK if result.ok else Exit.FAILED
+
+
+def _check(flag: str, value: float | None, least: float, most: float) -> None:
+    # Written so that NaN fails too.
+    if value is not None and not least <= value <= most:
+        raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
+
+
+def _write(path: Path, result: Report) -> None:
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+    except OSError as error:
+        raise CommandFailed(f"--report {path}: {error.strerror}") from None

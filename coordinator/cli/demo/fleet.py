@@ -1,0 +1,174 @@
+"""The fleet that the demo works on: the one that runs, or one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from coordinator.cli.demo.hosts import package_environment
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.fleetfile import Fleet, read_fleet
+from coordinator.settings import Settings
+from coordinator.store.embedded import find_running
+
+START_SECONDS = 60.0
+_STOP_SECONDS = 40.0
+_SAID_LINES = 20
+_LOG = "fleet.log"
+
+
+class Target(NamedTuple):
+    """Where the demo goes."""
+
+    base_url: str
+    redis_url: str
+    """With the password in it: never shown."""
+    data_dir: Path | None
+    """Of a fleet on this machine; tells its processes."""
+    own: bool
+    """Whether the demo started it and stops it again."""
+
+
+def running(settings: Settings, url: str | None) -> Target | None:
+    """The fleet at ``url``, or the one of the data directory; None if there is none.
+
+    Raises:
+        CommandFailed: there is one, but nothing says where its Redis is.
+    """
+    data_dir = Path(settings.data_dir)
+    url = url.rstrip("/") if url is not None else None
+    fleet = read_fleet(data_dir)
+    if fleet is not None and not fleet.ready:
+        raise CommandFailed(f"the fleet in {data_dir} is still starting: try again once it is ready")
+    if url is None and fleet is None:
+        return None
+    same = fleet is not None and url in (None, fleet.base_url)
+    redis_url = settings.redis_url or (find_running(data_dir) if same else None)
+    if not redis_url:
+        raise CommandFailed(
+            f"the audit reads the history of the fleet at {url or (fleet and fleet.base_url)} from its Redis: "
+            "say which with --redis-url, or give its --data-dir",
+            Exit.USAGE,
+        )
+    base_url = url or (fleet.base_url if fleet is not None else "")
+    return Target(base_url, redis_url, data_dir if same else None, own=False)
+
+
+@asynccontextmanager
+async def own(settings: Settings) -> AsyncIterator[Target]:
+    """A fleet on a free port with data of its own, which are gone afterwards.
+
+    Raises:
+        CommandFailed: it does not start.
+    """
+    data_dir = Path(tempfile.mkdtemp(prefix="fleet-demo-"))
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "coordinator.cli.demo.tied", _LOG, "up",
+            "--data-dir", str(data_dir), "--host", "127.0.0.1", "--port", "0",
+            "--frontends", str(settings.frontends), "--workers", "0", "--log-format", "json",
+            cwd=data_dir, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            env=_environment(),
+            start_new_session=True,  # Ctrl-C is for the demo, which stops it last
+        )  # fmt: skip
+        try:
+            fleet = await _until_ready(process, data_dir)
+            yield Target(fleet.base_url, find_running(data_dir) or "", data_dir, own=True)
+        finally:
+            await _stop(process)
+    finally:
+        shutil.rmtree(data_dir, ignore_errors=True)
+
+
+async def _until_ready(process: asyncio.subprocess.Process, data_dir: Path) -> Fleet:
+    """Waits for the line that says so.
+
+    Raises:
+        CommandFailed: it does not come; with the last that the fleet said.
+    """
+    said = b""
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while process.stdout is not None and b"ready" not in said:
+                said = await process.stdout.readline()
+                if not said:
+                    break
+    except TimeoutError:
+        raise CommandFailed(f"the demo's own fleet is not ready after {START_SECONDS:.0f} s") from None
+    fleet = read_fleet(data_dir)
+    if fleet is None:
+        raise CommandFailed("the demo's own fleet does not start:\n" + "\n".join(_last_words(data_dir / _LOG)))
+    return fleet
+
+
+def _last_words(log: Path) -> list[str]:
+    return log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SAID_LINES:] if log.exists() else []
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Ours without settings: the demo's own fleet runs with the defaults and the flags above."""
+    kept = ("FLEET_REDIS_SERVER",)
+    return {name: value for name, value in package_environment().items() if name[:6] != "FLEET_" or name in kept}
+
+
+class Chaos:
+    """Kills front-ends with SIGKILL, one after the other.
+
+    Args:
+        data_dir: of the fleet.
+        seconds: between two kills.
+    """
+
+    def __init__(self, data_dir: Path, seconds: float) -> None:
+        self._data_dir = data_dir
+        self._seconds = seconds
+        self._last = ""
+        self.kills = 0
+        self.skipped = 0
+        """Times when no front-end was up that could have been killed."""
+
+    async def run(self) -> None:
+        """Goes on until cancelled."""
+        while True:
+            await asyncio.sleep(self._seconds)
+            if self.kill():
+                self.kills += 1
+            else:
+                self.skipped += 1
+
+    def kill(self) -> bool:
+        """Kills the front-end whose turn it is; one that is only starting is spared."""
+        fleet = read_fleet(self._data_dir)
+        up = sorted(
+            (one.slot, one.pid)
+            for one in (fleet.processes if fleet is not None else ())
+            if one.role == "frontend" and one.ready and one.pid is not None
+        )
+        if not up:
+            return False
+        slot, pid = next((one for one in up if one[0] > self._last), up[0])
+        self._last = slot
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True

@@ -1,0 +1,98 @@
+"""A project's recorded history: its event stream, read whole or followed while it grows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, NamedTuple
+
+import redis.asyncio
+
+from coordinator.store import keys
+from coordinator.store.address import parse
+
+_SLICE = 5000
+
+
+class Event(NamedTuple):
+    """One entry. Which fields count depends on ``kind``; numbers default to -1, texts to ''."""
+
+    id: str
+    """Stream id: milliseconds of the server's clock and a counter; rises strictly."""
+    kind: str
+    """create, link, claim, renew, release, expire, transition ..."""
+    item: str
+    """32 hex digits."""
+    agent: str = ""
+    fence: int = -1
+    expires: int = -1
+    """claim and renew: when the claim ends, in milliseconds."""
+    trigger: str = ""
+    before: int = -1
+    """transition: the role it leaves; create: none."""
+    after: int = -1
+    """transition and create: the role it has then."""
+    other: str = ""
+    """link: the item at the other end."""
+    code: str = ""
+    """link: B where this item blocks the other, I where the other blocks this one."""
+
+    @property
+    def at(self) -> int:
+        """Server time in milliseconds."""
+        return int(self.id.partition("-")[0])
+
+
+def event(entry_id: str, fields: Mapping[str, str]) -> Event:
+    """An entry of the stream; the same short names mean different things in different kinds."""
+    kind, item = fields.get("k", ""), fields.get("i", "")
+    if kind == "transition":
+        return Event(
+            entry_id, kind, item, agent=fields.get("a", ""), trigger=fields.get("g", ""),
+            before=int(fields.get("f", -1)), after=int(fields.get("t", -1)),
+        )  # fmt: skip
+    if kind == "create":
+        return Event(entry_id, kind, item, after=int(fields.get("r", -1)), other=fields.get("p", ""))
+    if kind == "link":
+        return Event(entry_id, kind, item, other=fields.get("o", ""), code=fields.get("c", ""))
+    return Event(
+        entry_id, kind, item, agent=fields.get("a", ""), fence=int(fields.get("f", -1)),
+        expires=int(fields.get("x", -1)),
+    )  # fmt: skip
+
+
+def connect(url: str) -> redis.asyncio.Redis:
+    """A client for the functions below.
+
+    Raises:
+        AddressError: the URL cannot be understood.
+    """
+    # RESP 2, so that streams look the same from every server; no timeout on reads, which may block.
+    return redis.asyncio.Redis(**parse(url).client_options(), protocol=2, socket_connect_timeout=5, socket_timeout=None)
+
+
+async def read(client: redis.asyncio.Redis, project: str) -> list[Event]:
+    """The whole history so far, oldest first."""
+    found: list[Event] = []
+    start = "-"
+    while True:
+        entries: Any = await client.xrange(keys.events.key(project), min=start, max="+", count=_SLICE)
+        found += map(_decoded, entries)
+        if len(entries) < _SLICE:
+            return found
+        start = f"({found[-1].id}"
+
+
+async def follow(client: redis.asyncio.Redis, project: str, pause_ms: int) -> AsyncIterator[list[Event]]:
+    """What is new, again and again, from the beginning; an empty list after each pause without news."""
+    key, last = keys.events.key(project), "0-0"
+    while True:
+        reply: Any = await client.xread({key: last}, count=_SLICE, block=pause_ms)
+        events = [_decoded(entry) for _, entries in reply for entry in entries]
+        if events:
+            last = events[-1].id
+        yield events
+
+
+def _decoded(entry: tuple[bytes, dict[bytes, bytes]]) -> Event:
+    entry_id, fields = entry
+    return event(entry_id.decode(), {name.decode(): value.decode() for name, value in fields.items()})

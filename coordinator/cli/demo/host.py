@@ -1,0 +1,124 @@
+"""A process full of agents: ``python -m coordinator.cli.demo.host``, started by the demo only.
+
+The SDK's client takes far more CPU than the fleet, so that one process could not carry 200 of
+them. A process ends by itself when the demo does: its stdin ends then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+import sys
+from collections import Counter
+
+import msgspec
+import uvloop
+
+from coordinator.cli.demo.agent import Agent
+from coordinator.cli.demo.calls import Budget, Caller, Meter, Passing, Refused
+from coordinator.cli.demo.messages import News, Orders, line
+from coordinator.cli.demo.proof import Crash
+
+_NEWS_SECONDS = 0.25
+_LAST_SECONDS = 10.0
+"""How long agents may finish what they hold once they are told to stop."""
+_MAX_FAILURES = 5
+
+
+class Host:
+    """The agents of this process."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._meter = Meter()
+        self._budget = Budget(per_second=float(orders.agents))
+        self._context = ssl.create_default_context()
+        self._stop = asyncio.Event()
+        self._counts: Counter[str] = Counter()
+        self._crashes: list[Crash] = []
+        self._failures: list[str] = []
+        self._connected = 0
+
+    async def run(self, stdin: asyncio.StreamReader) -> None:
+        """Runs the agents until stdin ends."""
+        agents = [
+            asyncio.create_task(self._live(number))
+            for number in range(self._orders.first, self._orders.first + self._orders.agents)
+        ]
+        news = asyncio.create_task(self._tell())
+        await stdin.read()
+        self._stop.set()
+        _, late = await asyncio.wait(agents, timeout=_LAST_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*agents, return_exceptions=True)
+        news.cancel()
+        await asyncio.gather(news, return_exceptions=True)
+        self._write(over=True)
+
+    async def _live(self, number: int) -> None:
+        """One agent after the other under this number: a crashed one is replaced, under another id."""
+        life = 0
+        while not self._stop.is_set() and len(self._failures) < _MAX_FAILURES:
+            life += 1
+            name = f"agent-{number}" + (f".{life}" if life > 1 else "")
+            rng = random.Random(f"{self._orders.seed}:{name}")
+            try:
+                async with Caller(self._orders.url, self._budget, self._meter, self._context) as caller:
+                    self._connected += 1
+                    agent = Agent(name, caller, self._orders.temper, rng, self._stop, self._counts)
+                    crash = await agent.run()
+                if crash is not None:
+                    self._crashes.append(crash)
+            except Passing:
+                # Nobody answered for a long time; the next life tries again.
+                self._counts["never_connected"] += 1
+            except Refused as refusal:
+                self._failures.append(f"{name}: {refusal}")
+            except Exception as error:
+                self._failures.append(f"{name}: {type(error).__name__}: {error}")
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(_NEWS_SECONDS)
+            self._write()
+
+    def _write(self, over: bool = False) -> None:
+        news = News(
+            latencies=self._meter.take(),
+            retries=dict(self._meter.retries),
+            counts=dict(self._counts),
+            crashes=self._crashes[:],
+            connected=self._connected,
+            failures=self._failures[:],
+            over=over,
+        )
+        for told in (self._meter.retries, self._counts, self._crashes):
+            told.clear()
+        self._connected = 0
+        try:
+            sys.stdout.buffer.write(line(news))
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            # The demo is gone; stdin ends as well.
+            self._stop.set()
+
+
+async def _run() -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    orders = msgspec.json.decode(await reader.readline(), type=Orders)
+    await Host(orders).run(reader)
+
+
+def main() -> None:
+    """Runs what stdin orders."""
+    # The client logs what the agents handle.
+    logging.disable(logging.CRITICAL)
+    uvloop.run(_run())
+
+
+if __name__ == "__main__":
+    main()

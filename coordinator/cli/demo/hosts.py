@@ -1,0 +1,120 @@
+"""The agent processes as the demo sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import msgspec
+
+import coordinator
+from coordinator.cli.demo.agent import Temper
+from coordinator.cli.demo.messages import News, Orders, line
+from coordinator.cli.demo.proof import Crash
+
+AGENTS_PER_PROCESS = 50
+_MOST_PROCESSES = 16
+_LINE_BYTES = 1 << 26
+_END_SECONDS = 20.0
+
+
+class Tally:
+    """What all agents did so far."""
+
+    def __init__(self) -> None:
+        self.latencies: dict[str, list[float]] = defaultdict(list)
+        self.retries: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.crashes: list[Crash] = []
+        self.connected = 0
+        self.failures: list[str] = []
+
+    def add(self, news: News) -> None:
+        """Adds what a process tells."""
+        for tool, latencies in news.latencies.items():
+            self.latencies[tool] += latencies
+        self.retries.update(news.retries)
+        self.counts.update(news.counts)
+        self.crashes += news.crashes
+        self.connected += news.connected
+        self.failures += [failure for failure in news.failures if failure not in self.failures]
+
+
+class Hosts:
+    """Some processes full of agents.
+
+    Args:
+        url: the fleet's MCP endpoint.
+        agents: how many in all.
+        seed: what their decisions follow from.
+    """
+
+    def __init__(self, url: str, agents: int, seed: str, temper: Temper) -> None:
+        # More processes than cores would only compete with the fleet.
+        self.count = max(1, min(-(-agents // AGENTS_PER_PROCESS), os.cpu_count() or 1, _MOST_PROCESSES))
+        share, rest = divmod(agents, self.count)
+        self._orders = []
+        first = 1
+        for number in range(self.count):
+            own = share + (number < rest)
+            self._orders.append(Orders(url, first, own, seed, temper))
+            first += own
+        self._processes: list[asyncio.subprocess.Process] = []
+        self._readers: list[asyncio.Task[None]] = []
+        self.tally = Tally()
+
+    async def start(self) -> None:
+        """Starts the processes; their agents begin at once."""
+        for orders in self._orders:
+            process = await asyncio.create_subprocess_exec(
+                # -P: what lies in the working directory must not be imported.
+                sys.executable, "-P", "-m", "coordinator.cli.demo.host",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE_BYTES,
+                env=package_environment(),
+                start_new_session=True,  # Ctrl-C is for the demo, which ends them in order
+            )  # fmt: skip
+            self._processes.append(process)
+            if process.stdin is not None and process.stdout is not None:
+                process.stdin.write(line(orders))
+                self._readers.append(asyncio.create_task(self._read(process.stdout)))
+
+    @property
+    def ended(self) -> bool:
+        """Whether a process ended that was not told to."""
+        return any(process.returncode is not None for process in self._processes)
+
+    async def stop(self) -> None:
+        """Lets the agents finish what they hold and ends the processes."""
+        for process in self._processes:
+            if process.stdin is not None:
+                process.stdin.close()
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await asyncio.gather(*self._readers, *(process.wait() for process in self._processes))
+        except TimeoutError:
+            self.tally.failures.append("an agent process did not end and was killed")
+        finally:
+            for process in self._processes:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+            for reader in self._readers:
+                reader.cancel()
+
+    async def _read(self, stdout: asyncio.StreamReader) -> None:
+        while said := await stdout.readline():
+            news = msgspec.json.decode(said, type=News)
+            self.tally.add(news)
+            if news.over:
+                return
+        self.tally.failures.append("an agent process ended before it was told to")
+
+
+def package_environment() -> dict[str, str]:
+    """Ours, with this very package first: it may not be installed where Python looks."""
+    root = str(Path(coordinator.__file__).parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{inherited}" if inherited else root}

@@ -1,0 +1,42 @@
+"""What the demo and its agent processes tell each other: JSON lines over pipes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from coordinator.cli.demo.agent import Temper
+from coordinator.cli.demo.proof import Crash
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """The one line that an agent process reads; the end of its stdin then tells it to stop."""
+
+    url: str
+    first: int
+    """Number of its first agent."""
+    agents: int
+    seed: str
+    temper: Temper
+
+
+class News(msgspec.Struct):
+    """What happened in an agent process since its last news."""
+
+    latencies: dict[str, list[float]] = {}
+    """Tool -> milliseconds of each answered attempt."""
+    retries: dict[str, int] = {}
+    """Reason -> repeated attempts."""
+    counts: dict[str, int] = {}
+    """What agents did."""
+    crashes: list[Crash] = []
+    connected: int = 0
+    """Agents that came to be connected."""
+    failures: list[str] = []
+    """Agents that ended because something was not as promised."""
+    over: bool = False
+    """Whether this is the last."""
+
+
+def line(message: Orders | News) -> bytes:
+    """A message as it is written."""
+    return msgspec.json.encode(message) + b"\n"

@@ -1,0 +1,119 @@
+"""What a run showed: for people as text, for programs as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from coordinator.cli.demo.proof import Facts, Violation
+
+_SHOWN = 20
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """Answered attempts at one tool; milliseconds as agents saw them."""
+
+    calls: int
+    p50: float
+    p95: float
+    p99: float
+    worst: float
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One run."""
+
+    ok: bool
+    source: str
+    notes: tuple[str, ...]
+    distributions: int
+    requirements: int
+    trees: int
+    items: int
+    steps: int
+    project: str
+    base_url: str
+    agents: int
+    agent_processes: int
+    seed: str
+    seconds: float
+    """Server time from the first claim to the last completion."""
+    steps_per_second: float
+    latency: dict[str, Latency]
+    calls: int
+    retries: dict[str, int]
+    """Reason -> repeated attempts."""
+    agent_counts: dict[str, int]
+    claims_lost: int
+    """Claims refused because another agent was faster."""
+    crashes: int
+    kills: int
+    kills_skipped: int
+    facts: Facts
+    violations: tuple[Violation, ...]
+    failures: tuple[str, ...]
+    """What else went wrong: agents that ended, work that stood still."""
+
+
+def latency(samples: Sequence[float]) -> Latency:
+    """Percentiles by nearest rank."""
+    ordered = sorted(samples)
+
+    def rank(share: float) -> float:
+        return round(ordered[max(0, math.ceil(share * len(ordered)) - 1)], 2)
+
+    return Latency(len(ordered), rank(0.5), rank(0.95), rank(0.99), rank(1.0))
+
+
+def text(report: Report) -> Iterator[str]:
+    """The report, line by line."""
+    facts = report.facts
+    many = f" in {report.trees} trees" if report.trees > 1 else ""
+    yield (
+        f"{facts.steps_done} of {report.steps} steps of {report.distributions} distributions{many} done by "
+        f"{report.agents} agents in {report.seconds:.1f} s: {report.steps_per_second:.0f} items/s"
+    )
+    yield ""
+    yield from _table(report.latency)
+    yield ""
+    tried = facts.claims + report.claims_lost
+    share = f" ({100 * report.claims_lost / tried:.0f} % of {tried} tries)" if tried else ""
+    yield f"claims      {facts.claims} won, {report.claims_lost} lost to another agent{share}, {facts.renewals} renewed"
+    yield f"            {facts.most_live_claims} live at once at most"
+    yield f"crashes     {report.crashes} agents crashed over an item, {facts.expiries + facts.takeovers} claims expired"
+    if facts.late:
+        yield f"late        {facts.late} role changes by the last holder, its claim over and the item not taken yet"
+    retries = ", ".join(
+        f"{count} {reason}" for reason, count in sorted(report.retries.items(), key=lambda one: -one[1])
+    )
+    yield f"retries     {sum(report.retries.values())} of {report.calls} calls{f': {retries}' if retries else ''}"
+    if report.kills or report.kills_skipped:
+        spared = f"; {report.kills_skipped} times none was up" if report.kills_skipped else ""
+        yield f"chaos       {report.kills} front-ends killed{spared}"
+    yield ""
+    yield from _verdict(report)
+
+
+def _table(rows: Mapping[str, Latency]) -> Iterator[str]:
+    yield f"{'milliseconds':<22}{'calls':>8}{'p50':>9}{'p95':>9}{'p99':>9}{'worst':>9}"
+    for tool, row in sorted(rows.items()):
+        yield f"{tool:<22}{row.calls:>8}{row.p50:>9.1f}{row.p95:>9.1f}{row.p99:>9.1f}{row.worst:>9.1f}"
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    if report.ok:
+        yield (
+            f"audit passed: {report.facts.events} events prove that every item was done once, that no two claims on an "
+            "item lived at a time, that dependencies were kept, and that crashed agents' items came back only by expiry"
+        )
+        return
+    for failure in report.failures:
+        yield f"FAILED      {failure}"
+    for violation in report.violations[:_SHOWN]:
+        at = f" (event {violation.event})" if violation.event else ""
+        yield f"VIOLATION   {violation.rule}: {violation.item}: {violation.problem}{at}"
+    if len(report.violations) > _SHOWN:
+        yield f"            and {len(report.violations) - _SHOWN} more"
+    yield f"audit failed: {len(report.violations)} violations in {report.facts.events} events"

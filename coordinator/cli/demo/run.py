@@ -1,0 +1,214 @@
+"""One run of the demo: find a fleet, build the tree, let the agents loose, read the history, judge."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+import redis.asyncio
+from redis.exceptions import RedisError
+
+from coordinator.cli.demo import build, fleet, history, proof, report, work
+from coordinator.cli.demo.agent import Temper
+from coordinator.cli.demo.board import Board
+from coordinator.cli.demo.calls import Budget, Caller, Meter, Passing, Refused
+from coordinator.cli.demo.graph import Graph
+from coordinator.cli.demo.hosts import Hosts
+from coordinator.cli.demo.proof import Planned
+from coordinator.cli.demo.report import Report
+from coordinator.cli.demo.watch import Watch
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.settings import Settings
+from coordinator.store import keys
+from coordinator.store.address import redacted
+
+_LOOK_MS = 100
+_STALL_SECONDS = 60.0
+"""A run in which nothing happens for this long (and ten times the TTL) has failed."""
+_BATCH = 500
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What was asked for."""
+
+    graph: Graph
+    agents: int
+    trees: int
+    url: str | None
+    project: str | None
+    """Kept afterwards; None for one of the run's own, which is removed."""
+    crash_rate: float
+    work_ms: float
+    ttl_seconds: int
+    seed: str
+    chaos_seconds: float | None
+    """Between two kills; None for none."""
+
+
+async def run(options: Options, settings: Settings) -> Report:
+    """Runs the demo and returns what it showed.
+
+    Raises:
+        CommandFailed: it cannot begin.
+    """
+    async with AsyncExitStack() as stack:
+        target = fleet.running(settings, options.url)
+        if target is None:
+            say("no fleet is running here: starting one for the demo")
+            target = await stack.enter_async_context(fleet.own(settings))
+        if options.chaos_seconds is not None and target.data_dir is None:
+            raise CommandFailed("--chaos kills processes of a fleet on this machine: give its --data-dir", Exit.USAGE)
+        client = history.connect(target.redis_url)
+        stack.push_async_callback(client.aclose)
+        try:
+            project = await stack.enter_async_context(_project(client, options.project, target.own))
+            return await _run_in(project, options, target, client)
+        except RedisError as error:
+            raise CommandFailed(
+                f"the Redis at {redacted(target.redis_url)} cannot be read: {error}", Exit.STORE_UNREACHABLE
+            ) from None
+        except (Refused, Passing) as error:
+            raise CommandFailed(f"the work cannot be put into the fleet at {target.base_url}: {error}") from None
+
+
+def say(text: str) -> None:
+    """A line for the person at the terminal."""
+    print(text, flush=True)
+
+
+async def _run_in(project: str, options: Options, target: fleet.Target, client: redis.asyncio.Redis) -> Report:
+    items = work.plan(options.graph, options.trees)
+    url = f"{target.base_url}/p/{project}/mcp/items"
+    began = time.monotonic()
+    async with Caller(url, Budget(10.0), Meter(), ssl.create_default_context()) as caller:
+        plan = await build.build(caller, items)
+    edges = sum(len(item.blockers) for item in items)
+    say(
+        f"{len(plan)} items and {edges} dependencies of {options.graph.source} "
+        f"are in project {project} at {target.base_url} ({time.monotonic() - began:.1f} s)"
+    )
+    temper = Temper(
+        work_ms=options.work_ms,
+        ttl_seconds=options.ttl_seconds,
+        crash_rate=options.crash_rate,
+        # Idle agents together ask about 100 times a second, however many there are.
+        idle_limit=max(0.25, options.agents / 100),
+    )
+    hosts = Hosts(url, options.agents, options.seed, temper)
+    chaos = None
+    if options.chaos_seconds is not None and target.data_dir is not None:
+        chaos = fleet.Chaos(target.data_dir, options.chaos_seconds)
+    say(f"{options.agents} agents in {hosts.count} processes (seed {options.seed})")
+    failures = await _drain(plan, options, project, client, hosts, chaos)
+    say("reading the history ...")
+    events = await history.read(client, project)
+    tally = hosts.tally
+    verdict = proof.prove(plan, events, tally.crashes)
+    failures = [*failures, *tally.failures]
+    facts = verdict.facts
+    return Report(
+        ok=not verdict.violations and not failures,
+        source=options.graph.source,
+        notes=options.graph.notes,
+        distributions=len(options.graph.packages),
+        requirements=options.graph.edges,
+        trees=options.trees,
+        items=len(plan),
+        steps=sum(planned.step for planned in plan.values()),
+        project=project,
+        base_url=target.base_url,
+        agents=options.agents,
+        agent_processes=hosts.count,
+        seed=options.seed,
+        seconds=facts.seconds,
+        steps_per_second=round(facts.steps_done / facts.seconds, 1) if facts.seconds else 0.0,
+        latency={tool: report.latency(samples) for tool, samples in tally.latencies.items()},
+        calls=sum(map(len, tally.latencies.values())),
+        retries=dict(tally.retries),
+        agent_counts=dict(tally.counts),
+        claims_lost=tally.counts["claim_already_claimed"],
+        crashes=len(tally.crashes),
+        kills=chaos.kills if chaos is not None else 0,
+        kills_skipped=chaos.skipped if chaos is not None else 0,
+        facts=facts,
+        violations=verdict.violations,
+        failures=tuple(failures),
+    )
+
+
+async def _drain(
+    plan: Mapping[str, Planned],
+    options: Options,
+    project: str,
+    client: redis.asyncio.Redis,
+    hosts: Hosts,
+    chaos: fleet.Chaos | None,
+) -> list[str]:
+    """Lets the agents work until everything is done; returns what kept them from it."""
+    board = Board(plan)
+    patience = max(_STALL_SECONDS, 10.0 * options.ttl_seconds)
+    killer: asyncio.Task[None] | None = None
+    try:
+        await hosts.start()
+        with Watch(board, hosts.tally, chaos, options.agents) as watch:
+            moved = time.monotonic()
+            async for events in history.follow(client, project, _LOOK_MS):
+                before = board.steps_done
+                board.apply(events)
+                watch.look()
+                if board.all_done:
+                    return []
+                if board.steps_done != before:
+                    moved = time.monotonic()
+                if killer is None and chaos is not None and board.claimed:
+                    # From the first claim on: nothing is proved by killing a fleet that idles.
+                    killer = asyncio.create_task(chaos.run())
+                if time.monotonic() - moved > patience:
+                    return [
+                        f"nothing was done for {patience:.0f} s: {board.steps_done} of {board.steps} steps are done"
+                    ]
+                if hosts.tally.failures:
+                    return []
+    finally:
+        if killer is not None:
+            killer.cancel()
+        await hosts.stop()
+    raise AssertionError("unreachable")
+
+
+@asynccontextmanager
+async def _project(client: redis.asyncio.Redis, name: str | None, own_fleet: bool) -> AsyncIterator[str]:
+    """A project that nobody has worked in; one without a name is removed afterwards.
+
+    Raises:
+        CommandFailed: the named one has a history.
+    """
+    project = name or f"demo-{uuid.uuid4().hex[:8]}"
+    if await client.exists(keys.events.key(project)):
+        raise CommandFailed(
+            f"project {project} has a history already, and the audit needs one that begins with this run: "
+            "choose a new name",
+            Exit.USAGE,
+        )
+    try:
+        yield project
+    finally:
+        if name is None and not own_fleet:
+            await _remove(client, project)
+
+
+async def _remove(client: redis.asyncio.Redis, project: str) -> None:
+    batch: list[Any] = []
+    async for key in client.scan_iter(match=keys.project_prefix(project) + b"*", count=_BATCH):
+        batch.append(key)
+        if len(batch) == _BATCH:
+            await client.unlink(*batch)
+            batch.clear()
+    if batch:
+        await client.unlink(*batch)
