@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from coordinator.settings.fields import Field, allowed, bare, default_of, is_list, is_secret, is_struct
-from coordinator.settings.problems import shown, unknown
+from coordinator.settings.fields import Field, allowed, bare, default_of, is_list, is_secret, is_struct, unless_null
+from coordinator.settings.problems import Faults, shown, unknown
 
 Path = tuple[str | int, ...]
 Report = Callable[[Path, str], None]
 """Takes the place inside the data and a full sentence about it."""
+
+RENAMED = {"auditing": "actor_authentication"}
+"""Names of sections in earlier formats of the file."""
 
 BAD: Any = object()
 """Stands for a value that was reported."""
@@ -37,6 +40,8 @@ def from_text(field: Field, text: str) -> Any:
 def section(data: Any, cls: type[Struct], path: Path, report: Report) -> dict[Path, Any]:
     """The settings present in a mapping, flattened to ``path -> value``; sections are entered."""
     found: dict[Path, Any] = {}
+    if data is None and path:
+        return found  # a section whose entries are all commented out
     if not isinstance(data, dict):
         report(path, f"{_name(path)} must be a mapping, not {shown(data)}")
         return found
@@ -44,7 +49,7 @@ def section(data: Any, cls: type[Struct], path: Path, report: Report) -> dict[Pa
     for key, value in data.items():
         here = (*path, key)
         if key not in known:
-            report(here, unknown("setting", _name(here), (_name((*path, one)) for one in known)))
+            report(here, _unknown_setting(here, known))
         elif is_struct(bare(known[key].type)):
             found.update(section(value, bare(known[key].type), here, report))
         elif (converted := convert(value, known[key].type, here, report)) is not BAD:
@@ -55,6 +60,9 @@ def section(data: Any, cls: type[Struct], path: Path, report: Report) -> dict[Pa
 def convert(value: Any, annotation: Any, path: Path, report: Report) -> Any:
     """The typed value, or ``BAD`` after each problem in it was reported."""
     kind = bare(annotation)
+    inner = bare(unless_null(kind))
+    if inner is not kind and (is_struct(inner) or is_list(inner) or typing.get_origin(inner) is dict):
+        return None if value is None else convert(value, unless_null(kind), path, report)
     if is_struct(kind):
         return _struct(value, kind, path, report)
     problems = 0
@@ -65,7 +73,9 @@ def convert(value: Any, annotation: Any, path: Path, report: Report) -> Any:
         report(at, sentence)
 
     if isinstance(value, dict) and typing.get_origin(kind) is dict:
-        of = typing.get_args(kind)[1]
+        of_key, of = typing.get_args(kind)
+        for key in value:
+            _check_key(key, of_key, path, count)
         value = {key: convert(entry, of, (*path, key), count) for key, entry in value.items()}
     elif isinstance(value, list) and is_list(kind):
         of = typing.get_args(kind)[0]
@@ -101,8 +111,28 @@ def _struct(value: Any, cls: type[Struct], path: Path, report: Report) -> Any:
     try:
         return cls(**values)
     except ValueError as error:
-        report(path, f"{_name(path)}: {error}")
+        for at, sentence in error.faults if isinstance(error, Faults) else [((), str(error))]:
+            report((*path, *at), f"{_name((*path, *at))}: {sentence}")
         return BAD
+
+
+def _check_key(key: Any, annotation: Any, path: Path, report: Report) -> None:
+    """Reports a name that may not stand in a mapping."""
+    try:
+        msgspec.convert(key, annotation)
+    except msgspec.ValidationError:
+        here = (*path, key)
+        if typing.get_origin(bare(annotation)) is typing.Literal:
+            names = (_name((*path, one)) for one in typing.get_args(bare(annotation)))
+            report(here, unknown("key", _name(here), names))
+        else:
+            report(here, f"a name in {_name(path)} must be {allowed(annotation)}, not {shown(key)}")
+
+
+def _unknown_setting(path: Path, known: Iterable[str]) -> str:
+    if path[-1] in RENAMED and len(path) == 1:
+        return f"unknown setting {path[-1]!r}; it is now called {RENAMED[str(path[-1])]!r}"
+    return unknown("setting", _name(path), (_name((*path[:-1], one)) for one in known))
 
 
 def got(annotation: Any, value: object) -> str:

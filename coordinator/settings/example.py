@@ -16,7 +16,8 @@ from coordinator.settings.model import Settings
 _WIDTH = 100
 _HEAD = """\
 # Settings of the fleet coordinator, each with its default.
-# Precedence: flag > environment > this file > default. `fleet config show` prints what is in force.
+# Precedence: flag > environment > this file > default. `fleet config show` prints what is in force,
+# `fleet config check FILE` explains a file. What takes effect on SIGHUP to the supervisor says so below.
 # Written by `fleet config example`.
 """
 _PLAIN = re.compile(r"^[A-Za-z][A-Za-z0-9_-]*$")
@@ -35,7 +36,7 @@ def example_yaml(cls: type[Struct] = Settings) -> str:
         shared = sum(1 for ours, theirs in zip(parents, section, strict=False) if ours == theirs)
         lines += ["  " * depth + f"{parents[depth]}:" for depth in range(shared, len(parents))]
         section = parents
-        lines += _entry(field, "  " * len(parents))
+        lines += _sample(field) if field.example else _entry(field, "  " * len(parents))
     return "\n".join(lines) + "\n"
 
 
@@ -45,12 +46,22 @@ def _entry(field: Field, indent: str) -> list[str]:
         facts.append(f"unit: {field.unit}")
     if field.environment:
         facts.append(f"environment: {field.environment}")
+    if field.reload:
+        facts.append("takes effect on SIGHUP")
     text = [*textwrap.wrap(field.description, _WIDTH - len(indent) - 2), "; ".join(facts)]
     lines = [f"{indent}# {line}" for line in text]
     key = field.path[-1]
     if field.default is msgspec.NODEFAULT:
         return [*lines, f"{indent}# {key}:"]
     return [*lines, f"{indent}{key}: {_value(field.default)}"]
+
+
+def _sample(field: Field) -> list[str]:
+    """A setting that is left out until somebody takes the comment signs away."""
+    text = textwrap.wrap(field.description, _WIDTH - 2)
+    facts = f"{field.allowed}; only in this file; takes effect on SIGHUP" if field.reload else field.allowed
+    yaml = field.example.rstrip("\n").split("\n")
+    return [f"# {line}" for line in [*text, facts, "For example:", *yaml]]
 
 
 def _value(value: Any) -> str:

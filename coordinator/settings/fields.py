@@ -34,6 +34,10 @@ class Field:
     secret: bool
     simple: bool
     """A scalar or a list of scalars, so that one text can hold it."""
+    reload: bool
+    """Whether a running process takes over a new value."""
+    example: str
+    """YAML for the example file, which shows it commented out; empty where the default says enough."""
 
     @property
     def name(self) -> str:
@@ -72,6 +76,14 @@ def is_list(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (list, tuple, frozenset, set)
 
 
+def unless_null(annotation: Any) -> Any:
+    """``X`` for ``X | None``; any other annotation as it is."""
+    parts = typing.get_args(annotation)
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType) and type(None) in parts and len(parts) == 2:
+        return parts[0] if parts[1] is type(None) else parts[1]
+    return annotation
+
+
 def is_secret(annotation: Any) -> bool:
     """Whether values of this type are never shown."""
     return bool(_meta(annotation).get("extra", {}).get("secret"))
@@ -105,6 +117,8 @@ def fields_of(cls: type[Struct], path: tuple[str, ...] = ()) -> tuple[Field, ...
                 group=extra.get("group", ""),
                 secret=is_secret(field.type),
                 simple=_is_simple(kind),
+                reload=bool(extra.get("reload")),
+                example=extra.get("example", ""),
             )
         )
     return tuple(found)
@@ -120,9 +134,10 @@ def allowed(annotation: Any) -> str:
         return "one of " + ", ".join(str(value) for value in typing.get_args(kind))
     if is_list(kind):
         shape = shapes.type_info(annotation)
-        at_least = getattr(_inner(shape), "min_length", None)
+        at_least, at_most = (getattr(_inner(shape), name, None) for name in ("min_length", "max_length"))
         head = f"a list with at least {at_least} of" if at_least else "a list, each entry"
-        return f"{head} {allowed(typing.get_args(kind)[0])}"
+        tail = f" (at most {at_most})" if at_most else ""
+        return f"{head} {allowed(typing.get_args(kind)[0])}{tail}"
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return " or ".join("null" if part is type(None) else allowed(part) for part in typing.get_args(kind))
     if kind is bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -31,10 +32,12 @@ INTERNAL_ENVIRONMENT: dict[str, str] = {
 """Variables that are no settings but are known; any other FLEET_* variable stops the start."""
 
 S = TypeVar("S", bound=Struct)
-Values = dict[tuple[str | int, ...], Any]
+Values = dict[convert.Path, Any]
+Check = Callable[[S, Collection[str]], Iterable[tuple[convert.Path, str]]]
+"""Finds what is wrong between settings, given also the names of those that are wrong in themselves."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclasses.dataclass(slots=True, frozen=True)
 class Loaded(Generic[S]):
     """Settings in force and where each came from."""
 
@@ -43,9 +46,26 @@ class Loaded(Generic[S]):
     """Setting name -> ``flag --port``, ``environment FLEET_PORT``, ``file /x/fleet.yaml:12`` or ``default``."""
     config: Path | None
     """The YAML file that was read, if any."""
+    lines: Lines
+    """Where in the file each entry is."""
+    reread: Callable[[], Loaded[S]]
+    """Loads once more from the same flags, environment and file. Raises SettingsError."""
 
 
 LoadedSettings = Loaded[Settings]
+
+
+class _Problems:
+    """What is wrong so far."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+        self.broken: set[str] = set()
+        """Top-level names of the settings concerned."""
+
+    def add(self, sentence: str, name: object = None) -> None:
+        self.sentences.append(sentence)
+        self.broken.add(str(name))
 
 
 def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: Path | None = None) -> LoadedSettings:
@@ -60,40 +80,54 @@ def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: P
     Raises:
         SettingsError: with every problem found.
     """
-    loaded = load(Settings, flags, env, config)
-    problems = contradictions(loaded.settings)
-    if problems:
-        raise SettingsError(problems)
+    loaded = load(Settings, flags, env, config, contradictions)
     settings = msgspec.structs.replace(loaded.settings, data_dir=str(_data_dir(loaded)))
-    return Loaded(settings, loaded.sources, loaded.config)
+    again = functools.partial(load_settings, dict(flags), dict(env), loaded.config)
+    return dataclasses.replace(loaded, settings=settings, reread=again)
 
 
-def load(cls: type[S], flags: Mapping[str, object], env: Mapping[str, str], config: Path | None = None) -> Loaded[S]:
+def load(
+    cls: type[S],
+    flags: Mapping[str, object],
+    env: Mapping[str, str],
+    config: Path | None = None,
+    check: Check[S] = lambda settings, broken: (),
+) -> Loaded[S]:
     """Fills any settings struct; ``load_settings`` without what only the coordinator knows.
 
     Raises:
         SettingsError: with every problem found.
     """
-    problems: list[str] = []
+    problems = _Problems()
     values: Values = {}
     sources: dict[str, str] = {}
+    lines: Lines = {}
 
-    def take(path: tuple[str | int, ...], value: object, source: str) -> None:
+    def take(path: convert.Path, value: object, source: str) -> None:
         values[path] = value
         sources[".".join(map(str, path))] = source
 
     fields = fields_of(cls)
     path = _config_path(env, config)
     if path is not None:
-        for where, value, line in _from_file(cls, path, problems):
-            take(where, value, f"file {path}:{line}")
+        for where, value in _from_file(cls, path, lines, problems).items():
+            take(where, value, f"file {path}:{_line(lines, where)}")
     for field, value in _from_environment(fields, env, problems):
         take(field.path, value, f"environment {field.environment}")
     for field, value in _from_flags(fields, flags, problems):
         take(field.path, value, f"flag {field.flag}")
-    if problems:
-        raise SettingsError(problems)
-    return Loaded(_build(cls, values, ()), {field.name: sources.get(field.name, "default") for field in fields}, path)
+    settings = _build(cls, values, (), problems)
+    for at, sentence in check(settings, problems.broken) if settings is not None else ():
+        problems.add(f"{path}:{_line(lines, at)}: {sentence}" if at[:1] in lines else sentence)
+    if settings is None or problems.sentences:
+        raise SettingsError(problems.sentences)
+    return Loaded(
+        settings,
+        {field.name: sources.get(field.name, "default") for field in fields},
+        path,
+        lines,
+        functools.partial(load, cls, dict(flags), dict(env), path, check),
+    )
 
 
 def _config_path(env: Mapping[str, str], config: Path | None) -> Path | None:
@@ -102,24 +136,25 @@ def _config_path(env: Mapping[str, str], config: Path | None) -> Path | None:
     return config.expanduser().absolute() if config is not None else None
 
 
-def _from_file(cls: type[Struct], path: Path, problems: list[str]) -> list[tuple[tuple[str | int, ...], Any, int]]:
+def _from_file(cls: type[Struct], path: Path, lines: Lines, problems: _Problems) -> Values:
     # Imported here: a process that is given no file should not pay 100 ms for a YAML parser.
     from coordinator.settings.yaml_file import read_yaml
 
     try:
-        data, lines = read_yaml(path)
+        data, found = read_yaml(path)
     except SettingsError as error:
-        problems.extend(error.problems)
-        return []
+        for sentence in error.problems:
+            problems.add(sentence)
+        return {}
+    lines.update(found)
 
-    def report(at: tuple[str | int, ...], sentence: str) -> None:
-        problems.append(f"{path}:{_line(lines, at)}: {sentence}")
+    def report(at: convert.Path, sentence: str) -> None:
+        problems.add(f"{path}:{_line(lines, at)}: {sentence}", at[0] if at else None)
 
-    found = convert.section(data, cls, (), report)
-    return [(at, value, _line(lines, at)) for at, value in found.items()]
+    return convert.section(data, cls, (), report)
 
 
-def _line(lines: Lines, at: tuple[str | int, ...]) -> int:
+def _line(lines: Lines, at: convert.Path) -> int:
     """The line of the nearest thing known; keys that came in through ``<<`` have none of their own."""
     while at and at not in lines:
         at = at[:-1]
@@ -127,7 +162,7 @@ def _line(lines: Lines, at: tuple[str | int, ...]) -> int:
 
 
 def _from_environment(
-    fields: tuple[Field, ...], env: Mapping[str, str], problems: list[str]
+    fields: tuple[Field, ...], env: Mapping[str, str], problems: _Problems
 ) -> list[tuple[Field, Any]]:
     twins = {field.environment: field for field in fields if field.environment is not None}
     found: list[tuple[Field, Any]] = []
@@ -135,25 +170,25 @@ def _from_environment(
         if not name.startswith(ENVIRONMENT_PREFIX) or name in INTERNAL_ENVIRONMENT:
             continue
         if name not in twins:
-            problems.append(unknown("environment variable", name, [*twins, *INTERNAL_ENVIRONMENT]))
+            problems.add(unknown("environment variable", name, [*twins, *INTERNAL_ENVIRONMENT]))
             continue
         _convert_text(twins[name], env[name], f"environment {name}", found, problems)
     return found
 
 
-def _from_flags(fields: tuple[Field, ...], flags: Mapping[str, object], problems: list[str]) -> list[tuple[Field, Any]]:
+def _from_flags(fields: tuple[Field, ...], flags: Mapping[str, object], problems: _Problems) -> list[tuple[Field, Any]]:
     known = {field.path[0]: field for field in fields if field.flag is not None}
     found: list[tuple[Field, Any]] = []
     for name, value in flags.items():
         if name not in known:
-            problems.append(unknown("flag", "--" + name.replace("_", "-"), (str(f.flag) for f in known.values())))
+            problems.add(unknown("flag", "--" + name.replace("_", "-"), (str(f.flag) for f in known.values())))
         elif value is not None:
             _convert_text(known[name], value, f"flag {known[name].flag}", found, problems)
     return found
 
 
 def _convert_text(
-    field: Field, value: object, source: str, found: list[tuple[Field, Any]], problems: list[str]
+    field: Field, value: object, source: str, found: list[tuple[Field, Any]], problems: _Problems
 ) -> None:
     try:
         if isinstance(value, str):
@@ -161,32 +196,36 @@ def _convert_text(
         else:
             found.append((field, msgspec.convert(value, field.type, strict=False)))
     except msgspec.ValidationError:
-        problems.append(f"{source}: {field.name} must be {field.allowed}{convert.got(field.type, value)}")
+        problems.add(f"{source}: {field.name} must be {field.allowed}{convert.got(field.type, value)}", field.path[0])
 
 
-def _build(cls: type[S], values: Values, path: tuple[str, ...]) -> S:
-    """The struct and its sections from flattened values; what is not there takes its default."""
+def _build(cls: type[S], values: Values, path: tuple[str, ...], problems: _Problems) -> S | None:
+    """The struct and its sections from flattened values; what is not there takes its default.
+
+    None if there is no saying what it would be; ``problems`` has the reason.
+    """
     arguments: dict[str, Any] = {}
-    problems: list[str] = []
+    whole = True
     for field in msgspec.structs.fields(cls):
         here = (*path, field.encode_name)
         kind = bare(field.type)
         if is_struct(kind):
             if field.required or any(key[: len(here)] == here for key in values):
-                try:
-                    arguments[field.name] = _build(kind, values, here)
-                except SettingsError as error:
-                    problems.extend(error.problems)
+                arguments[field.name] = _build(kind, values, here, problems)
+                whole = whole and arguments[field.name] is not None
         elif here in values:
             arguments[field.name] = values[here]
         elif default_of(field) is msgspec.NODEFAULT:
-            problems.append(f"{'.'.join(here)} is missing; it must be {allowed(field.type)}")
-    if problems:
-        raise SettingsError(problems)
+            whole = False
+            if here[0] not in problems.broken:
+                problems.add(f"{'.'.join(here)} is missing; it must be {allowed(field.type)}", here[0])
+    if not whole:
+        return None
     try:
         return cls(**arguments)
     except ValueError as error:
-        raise SettingsError([f"{'.'.join(path)}: {error}" if path else str(error)]) from None
+        problems.add(f"{'.'.join(path)}: {error}" if path else str(error), path[0] if path else None)
+        return None
 
 
 def _data_dir(loaded: LoadedSettings) -> Path:

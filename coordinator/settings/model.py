@@ -7,14 +7,19 @@ the flags of the commands) is derived from this struct.
 
 What ``Meta.extra`` may hold: ``unit``; ``group`` (a heading in the example file; valid
 for the fields that follow too); ``allowed`` (words for what a pattern accepts);
-``secret`` (the value is never shown).
+``secret`` (the value is never shown); ``reload`` (a running process takes over a new value);
+``example`` (YAML that the example file shows commented out).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+
+from coordinator.settings import example_sections as examples
+from coordinator.settings.work import ActorAuthentication, Labels, LegacySchemas, Path, Schemas, Traits, work_problems
 
 Name = Annotated[
     str,
@@ -208,22 +213,95 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(description="Shape of log lines on stderr. 'auto' writes for people on a terminal, else JSON."),
     ] = "auto"
 
+    work_item_schemas: Annotated[
+        Schemas | None,
+        Meta(
+            description=(
+                "Schemas of work items by name: which notes an item needs in each phase (required ones gate its "
+                "transitions), and its lifecycle. An item takes the schema named by its type, else by the first of its "
+                "tags that names one, else the default."
+            ),
+            extra={
+                "group": "Work items",
+                "allowed": "a mapping of names to lifecycle, default_traits and notes",
+                "reload": True,
+                "example": examples.WORK_ITEM_SCHEMAS,
+            },
+        ),
+    ] = None
+    traits: Annotated[
+        Traits | None,
+        Meta(
+            description=(
+                "Further notes that items of any schema can need, by name. A schema names those that all its items "
+                "have (default_traits); an item names its own. Where a key is there already, the schema's note wins."
+            ),
+            extra={"allowed": "a mapping of names to notes", "reload": True, "example": examples.TRAITS},
+        ),
+    ] = None
+    default: Annotated[
+        str | None,
+        Meta(
+            description=(
+                "The schema of items whose type and tags name none. Without this setting a schema that is called "
+                "'default' serves as one, if there is one."
+            ),
+            extra={"allowed": "the name of a schema", "reload": True, "example": examples.DEFAULT},
+        ),
+    ] = None
+    note_schemas: Annotated[
+        LegacySchemas | None,
+        Meta(
+            description=(
+                "The older form of work_item_schemas, names with lists of notes; ignored where work_item_schemas is "
+                "there."
+            ),
+            extra={
+                "allowed": "a mapping of names to lists of notes",
+                "reload": True,
+                "example": examples.NOTE_SCHEMAS,
+            },
+        ),
+    ] = None
+    status_labels: Annotated[
+        Labels | None,
+        Meta(
+            description=(
+                "Status labels by trigger, in place of the built-in ones below: a trigger that is not listed then has "
+                "none. 'cascade' is for parents that end with their last child; 'cancel' is always 'cancelled'."
+            ),
+            extra={
+                "allowed": "a mapping of triggers to labels or null",
+                "reload": True,
+                "example": examples.STATUS_LABELS,
+            },
+        ),
+    ] = None
 
-def contradictions(settings: Settings) -> list[str]:
-    """Sentences about settings that are fine one by one but not together.
+    actor_authentication: ActorAuthentication = ActorAuthentication()
+
+
+def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
+    """What is fine one by one but not together: where (empty: nowhere in particular), and a sentence.
 
     The times have to fit inside each other: a store call inside a request, a request
     inside the drain of a stopping process.
+
+    Args:
+        broken: settings that are wrong in themselves and stand here with their defaults.
     """
-    found = []
-    if settings.redis_timeout_ms >= settings.request_deadline_ms:
-        found.append(
+    if {"redis_timeout_ms", "request_deadline_ms", "drain_seconds"} & set(broken):
+        pass
+    elif settings.redis_timeout_ms >= settings.request_deadline_ms:
+        yield (
+            (),
             f"redis_timeout_ms ({settings.redis_timeout_ms}) must be below request_deadline_ms "
-            f"({settings.request_deadline_ms}): a request has to outlive one store call"
+            f"({settings.request_deadline_ms}): a request has to outlive one store call",
         )
     if settings.request_deadline_ms >= settings.drain_seconds * 1000:
-        found.append(
+        yield (
+            (),
             f"request_deadline_ms ({settings.request_deadline_ms}) must be below drain_seconds "
-            f"({settings.drain_seconds} s): a stopping process has to let its last request finish"
+            f"({settings.drain_seconds} s): a stopping process has to let its last request finish",
         )
-    return found
+    yield from work_problems(settings, broken)

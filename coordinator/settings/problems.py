@@ -23,6 +23,18 @@ class SettingsError(Exception):
         super().__init__(text)
 
 
+class Faults(ValueError):
+    """Raised by a struct's ``__post_init__`` for what is wrong in parts of it.
+
+    Args:
+        faults: where, as seen from the struct, and a sentence about it.
+    """
+
+    def __init__(self, faults: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(sentence for _, sentence in self.faults))
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """``unknown setting 'prot'; did you mean 'port'?``, else all that is known."""
     names = sorted(known)

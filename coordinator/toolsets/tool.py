@@ -71,3 +71,5 @@ class Toolset:
     title: str
     instructions: str
     tools: tuple[Tool, ...]
+    configure: Callable[[Settings], None] = lambda settings: None
+    """Takes over settings that were read again, for every call that begins later. Does not fail."""

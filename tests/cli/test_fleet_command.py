@@ -191,5 +191,6 @@ def test_every_setting_has_a_flag_that_states_its_facts(capsys: pytest.CaptureFi
     assert cli.run(["config", "show", "--help"]) == Exit.OK
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for field in fields_of(Settings):
-        assert f"{field.flag} " in shown
-        assert f"env: {field.environment}]" in shown
+        if field.flag is not None:
+            assert f"{field.flag} " in shown
+            assert f"env: {field.environment}]" in shown

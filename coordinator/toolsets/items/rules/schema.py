@@ -73,6 +73,8 @@ class SchemaConfig:
     default: str | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: DEFAULT_LABELS)
     """Status label by trigger (and ``cascade``); a trigger that is missing has none."""
+    require_actor: bool = False
+    """Whether transitions and notes without an actor are refused."""
 
     @cached_property
     def version(self) -> str:

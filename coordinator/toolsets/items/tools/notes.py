@@ -28,7 +28,7 @@ from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
 from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
-from coordinator.toolsets.items.tools.shared import batch, keyed
+from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_NOTES = 500
@@ -71,6 +71,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
 
     async def upsert(call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
+        check_signed(notes.schemas.current, [n.actor for n in inputs], "notes")
         asked = [(n.item_id, n.key, n.role, n.body, n.actor.id if n.actor else None) for n in inputs]
         record = await keyed(services, args.actor, args.request_id, "manage_notes", args.operation, asked)
         failures: dict[int, str] = {}

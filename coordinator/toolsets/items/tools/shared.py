@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -11,6 +12,7 @@ from coordinator.toolsets.actor import Actor, checked
 from coordinator.toolsets.items.contract.base import Ancestor
 from coordinator.toolsets.items.rules.idempotency import NONE, Request, request
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid
+from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.tool import Services
 
 T = TypeVar("T")
@@ -39,6 +41,18 @@ async def keyed(services: Services, actor: Actor | None, request_id: str | None,
     if not request_id or not is_uuid(request_id):
         return NONE
     return request((await services.resolve_actor(trusted)).id, request_id, tool, *arguments)
+
+
+def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: str) -> None:
+    """Refuses a batch with unsigned elements where the configuration asks for an actor on each.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the elements.
+    """
+    unsigned = [f"{field}[{number}].actor" for number, actor in enumerate(actors) if actor is None]
+    if schemas.require_actor and unsigned:
+        named = ", ".join(unsigned[:5]) + (f" and {len(unsigned) - 5} more" if len(unsigned) > 5 else "")
+        raise invalid(named, "is required: this fleet takes no unsigned changes (actor_authentication.enabled)")
 
 
 def ancestors(path: list[tuple[str, str, int]]) -> list[Ancestor]:

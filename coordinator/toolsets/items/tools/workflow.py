@@ -25,7 +25,7 @@ from coordinator.toolsets.items.rules.idempotency import NONE, request
 from coordinator.toolsets.items.rules.ids import dashed, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.store.work import Next, WorkStore
-from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.items.tools.shared import ancestors, check_signed, or_unset
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_TRANSITIONS = 100
@@ -65,6 +65,7 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
             raise invalid("transitions", f"must hold 1 to {MAX_TRANSITIONS} elements")
         triggers = [one_of(t.trigger, TRIGGERS, f"transitions[{n}].trigger") for n, t in enumerate(transitions)]
         wanted = [parse(t.item_id, f"transitions[{n}].itemId") for n, t in enumerate(transitions)]
+        check_signed(work.schemas.current, [t.actor for t in transitions], "transitions")
         rules.check_one_actor(transitions)
         trusted = await trusted_by_element(transitions)
         schemas = work.schemas.current

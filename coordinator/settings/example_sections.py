@@ -1,0 +1,60 @@
+"""Examples of the sections that only a file can hold; together they are one working configuration."""
+
+from __future__ import annotations
+
+WORK_ITEM_SCHEMAS = """\
+work_item_schemas:
+  feature:
+    lifecycle: manual
+    notes:
+      - key: acceptance-criteria
+        role: queue
+        required: true
+        description: What must be true when this is done.
+  bug:
+    default_traits: [needs-review]
+    notes:
+      - key: reproduction
+        role: queue
+        required: true
+        description: Steps that show the fault.
+        guidance: Give the shortest steps, what you expected and what happened.
+        skill: reproduce-bug
+      - key: root-cause
+        role: work
+        required: true
+  task:
+    lifecycle: auto-reopen
+    notes:
+      - key: result
+        role: work
+        required: true
+        description: What was done, and where.
+"""
+TRAITS = """\
+traits:
+  needs-review:
+    notes:
+      - key: review-verdict
+        role: review
+        required: true
+        description: Who looked at it, and what they found.
+"""
+DEFAULT = """\
+default: task
+"""
+NOTE_SCHEMAS = """\
+note_schemas:
+  feature:
+    - key: acceptance-criteria
+      role: queue
+      required: true
+"""
+STATUS_LABELS = """\
+status_labels:
+  start: in-progress
+  complete: done
+  block: blocked
+  hold: null
+  cascade: done
+"""
