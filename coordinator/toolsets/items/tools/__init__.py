@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator.settings import Settings
-from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.dependencies import DependencyStore
 from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.store.notes import NoteStore
+from coordinator.toolsets.items.store.reads import ReadStore
 from coordinator.toolsets.items.store.tree import TreeStore
 from coordinator.toolsets.items.store.work import WorkStore
-from coordinator.toolsets.items.tools import claim, crud, dependencies, notes, tree, workflow
+from coordinator.toolsets.items.tools import claim, context, crud, dependencies, notes, reads, tree, workflow
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
@@ -22,14 +21,10 @@ INSTRUCTIONS = (
 
 
 def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
-    """The items toolset over one process's services; without ``schemas``, those of the settings."""
-    source = schemas or SchemaSource(schema_config(services.settings))
-    shared = (services.store, services.settings, source)
-
-    def configure(settings: Settings) -> None:
-        source.current = schema_config(settings)
-
+    """The items toolset over one process's services; without ``schemas`` none are configured."""
+    shared = (services.store, services.settings, schemas or SchemaSource())
     work = WorkStore(*shared)
+    read = ReadStore(*shared)
     return Toolset(
         "items",
         "Work items",
@@ -41,6 +36,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
             *tree.tools(TreeStore(*shared), services),
             *notes.tools(NoteStore(*shared), services),
             *claim.tools(work, services),
+            *reads.tools(read),
+            *context.tools(read),
         ),
-        configure,
     )

@@ -1,0 +1,32 @@
+--[[
+purpose:   Of some items those that are blocked, by their role or by an unsatisfied dependency, and by what.
+guarantee: Ends when about a thousand edges were read; the caller goes on from there. Items that are gone
+           or have another role by now are left out.
+args:      cursor role details ancestors ids
+           cursor = where the first item's edges go on, '0' from their beginning; details and
+           ancestors = 1 or 0; ids = packed list
+reply:     {ids finished, cursor in the next one, list of {id, title, role, priority, complexity, summary,
+           tags, ancestors, blockers (include/pages.lua)}}; one with many edges is listed page by page
+errors:    none
+--]]
+-- @include pages
+-- @include ancestors
+
+local BUDGET = 500
+local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, BUDGET
+while finished < #list and left > 0 do
+  local it, blockers, seen = load(list[finished + 1]), {}, 0
+  if it and it.role == tonumber(role) and (it.role == BLOCKED or it.nb) then
+    cursor, seen = blocker_page(it.id, cursor, blockers)
+    reply[#reply + 1] = {
+      it.id, title(it), it.role, tonumber(it.p), tonumber(it.c) or false,
+      details == '1' and (text(it, 's') or '') or false, details == '1' and it.g or false,
+      ancestors == '1' and ancestors_of(it) or {}, blockers,
+    }
+  else
+    cursor = '0'
+  end
+  left = left - 1 - seen
+  if cursor == '0' then finished = finished + 1 end
+end
+return cmsgpack.pack({finished, cursor, reply})

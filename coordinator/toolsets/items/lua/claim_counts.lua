@@ -1,0 +1,13 @@
+--[[
+purpose:   How many claims are live and how many have expired without being released.
+guarantee: O(log n), exact at the server's present time; writes nothing.
+args:      none
+reply:     {live, expired}
+errors:    none
+--]]
+-- @include clock
+-- @include keys
+local now = whole(server_time())
+local unseen = redis.call('ZCOUNT', K_LEASES, '-inf', now)
+local lapsed = tonumber(redis.call('HGET', K_LAPSED, '*') or 0)
+return cmsgpack.pack({redis.call('ZCOUNT', K_LEASES, '(' .. now, '+inf'), unseen + lapsed})

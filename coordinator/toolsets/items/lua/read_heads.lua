@@ -1,0 +1,15 @@
+--[[
+purpose:   What is shown of items that others refer to. The caller sends bounded slices.
+guarantee: One consistent view; items that do not exist are left out.
+args:      ids
+           ids = packed list
+reply:     list of {id, title, role, priority}
+errors:    none
+--]]
+-- @include item
+local reply = {}
+for _, id in ipairs(cmsgpack.unpack(ids)) do
+  local it = load(id)
+  if it then reply[#reply + 1] = {id, title(it), it.role, tonumber(it.p)} end
+end
+return cmsgpack.pack(reply)

@@ -1,0 +1,25 @@
+"""Index classes by role (``lua/include/item.lua``), and one order over several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.items.store.reads import Ranked
+
+OF_ROLE = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4"}
+"""All items of a role: those that are ready, held by a claim, and waiting for a dependency."""
+MAYBE_BLOCKED = {"blocked": "bB4", "queue": "1Q", "work": "2W", "review": "3R"}
+"""Those that hold every blocked item of a role: one that is held may wait as well."""
+
+
+def best_first(classes: Sequence[Ranked]) -> Iterator[str]:
+    """The ids of several classes in one order: by rank, then by id."""
+    for _, item in merge(*(_pairs(ranked.flat) for ranked in classes)):
+        yield item
+
+
+def _pairs(flat: Sequence[str]) -> Iterator[tuple[float, str]]:
+    return ((float(rank), item) for item, rank in zip(flat[::2], flat[1::2], strict=True))

@@ -1,0 +1,113 @@
+"""get_context: its bounds, and what results show of notes, claims and transitions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.errors import invalid
+from coordinator.toolsets.actor import ActorEcho, Verification
+from coordinator.toolsets.items.contract.base import NoteProgress
+from coordinator.toolsets.items.contract.reads import ClaimDetail, GateStatus, RecentTransition, SchemaNote
+from coordinator.toolsets.items.rules.clock import iso
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.schema import Filled, NoteSpec, Resolved, expected, phase
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.items.store.reads import Claim, Row
+
+LISTED_PER_ROLE = 200
+"""Items of one role that get_context lists."""
+MAX_TRANSITIONS = 200
+DEFAULT_TRANSITIONS = 50
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_actor = msgspec.json.Decoder(ActorEcho).decode
+_verification = msgspec.json.Decoder(Verification).decode
+
+
+def instant(text: str, field: str) -> int:
+    """Milliseconds since 1970 of an ISO 8601 instant, 0 for any before; finer parts are cut off.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR unless it is one, zone included.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise invalid(field, "must be an ISO 8601 instant with a zone, as in 2026-01-01T09:00:00Z")
+    return max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
+
+
+def transitions_wanted(limit: int | None) -> int:
+    """The limit in force: 1 to 200, 50 where none was given."""
+    return DEFAULT_TRANSITIONS if limit is None else min(max(limit, 1), MAX_TRANSITIONS)
+
+
+class Standing:
+    """How an item's notes stand against its schema, in its present role (seed 004, item mode)."""
+
+    def __init__(self, role: str, schema: Resolved | None, filled: Filled) -> None:
+        state = phase(schema, role, filled.notes) if schema is not None and role != "terminal" else None
+        self._role = role
+        self._schema = schema
+        self._notes = dict(filled.notes)
+        self.missing: list[NoteSpec] = state.missing if state else []
+        self.progress: NoteProgress | None = state.progress if state else None
+
+    @property
+    def gate(self) -> GateStatus:
+        """Whether notes are missing; dependencies are another matter."""
+        return GateStatus(
+            can_advance=self._role != "terminal" and not self.missing,
+            phase=self._role,
+            missing=[note.key for note in self.missing],
+        )
+
+    @property
+    def guidance(self) -> str | None:
+        """The guidance of the first missing note."""
+        return self.missing[0].guidance if self.missing else None
+
+    @property
+    def skill(self) -> str | None:
+        """The skill for the first missing note."""
+        return self.missing[0].skill if self.missing else None
+
+    def entries(self) -> list[SchemaNote]:
+        """Every note of the schema, of all phases."""
+        return [self._entry(note) for note in self._schema.notes] if self._schema else []
+
+    def _entry(self, note: NoteSpec) -> SchemaNote:
+        base = expected(note, note.key in self._notes)
+        return SchemaNote(**msgspec.structs.asdict(base), filled=self._notes.get(note.key, False))
+
+
+def claim_detail(claim: Claim) -> ClaimDetail:
+    """A claim with its holder: the one place that names it (seed 004, tiered disclosure)."""
+    return ClaimDetail(
+        claimed_by=claim.holder,
+        claimed_at=iso(claim.claimed),
+        claim_expires_at=iso(claim.expires),
+        original_claimed_at=iso(claim.first_claimed),
+        is_expired=claim.expired,
+    )
+
+
+def transition(row: Row) -> RecentTransition:
+    """A row of the transition stream."""
+    return RecentTransition(
+        item_id=dashed(row.item),
+        from_role=ROLE_NAMES[row.from_role],
+        to_role=ROLE_NAMES[row.to_role],
+        trigger=row.trigger,
+        at=iso(row.at),
+        actor=_actor(row.actor) if row.actor else UNSET,
+        verification=_verification(row.verification) if row.verification else UNSET,
+    )

@@ -1,0 +1,185 @@
+"""The dependency graph as callers see it: edges of one item, and the walk over all that they connect."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import UNSET
+
+from coordinator.toolsets.items.contract.reads import DependencyCounts, DependencyView, ItemInfo
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.items.store.reads import Head
+
+MAX_ITEMS = 10_000
+"""Items that one graph may hold: each costs 40 bytes of the answer and a hundredth of a script run."""
+MAX_EDGES = 100_000
+
+_TYPES = {"b": "BLOCKS", "i": "IS_BLOCKED_BY", "r": "RELATES_TO"}
+
+
+class Edge(NamedTuple):
+    """One edge, as one of its items holds it (``lua/include/graph.lua`` has the codes)."""
+
+    code: str
+    other: str
+    value: str
+
+    @property
+    def type(self) -> str:
+        """BLOCKS, IS_BLOCKED_BY or RELATES_TO."""
+        return _TYPES[self.code.lower()]
+
+    @property
+    def id(self) -> str:
+        """The dependency's id, inner form."""
+        return self.value[:32]
+
+    @property
+    def outward(self) -> bool:
+        """Whether the holder is the edge's ``from``."""
+        return self.code.isupper()
+
+    @property
+    def direction(self) -> str:
+        """incoming: the other item blocks the holder. Of RELATES_TO: which end the holder is."""
+        return "outgoing" if self.code in "BiR" else "incoming"
+
+    @property
+    def relates(self) -> bool:
+        """Whether it blocks nothing."""
+        return self.code in "Rr"
+
+    @property
+    def unblock_at(self) -> str | None:
+        """The threshold that was given, if any."""
+        return given_threshold(self.value[32:])
+
+
+def given_threshold(mark: str) -> str | None:
+    """The role for a stored threshold mark; None where none was given."""
+    return None if mark == "-" else ROLE_NAMES[int(mark)]
+
+
+def edges_of(flat: Sequence[str]) -> list[Edge]:
+    """The edges for stored fields and values in turn."""
+    return [Edge(field[0], field[1:], value) for field, value in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def dependency(item: str, edge: Edge, heads: Mapping[str, Head]) -> DependencyView:
+    """An edge of ``item`` as results show it, with what is known of its ends."""
+    source, target = (item, edge.other) if edge.outward else (edge.other, item)
+    given = edge.unblock_at
+    return DependencyView(
+        id=dashed(edge.id),
+        from_item_id=dashed(source),
+        to_item_id=dashed(target),
+        type=edge.type,
+        unblock_at=given or UNSET,
+        effective_unblock_role=UNSET if edge.relates else given or "terminal",
+        from_item=_info(heads[source]) if source in heads else UNSET,
+        to_item=_info(heads[target]) if target in heads else UNSET,
+    )
+
+
+def _info(head: Head) -> ItemInfo:
+    return ItemInfo(title=head.title, role=ROLE_NAMES[head.role], priority=PRIORITY_NAMES[head.priority])
+
+
+def counts(edges: Sequence[Edge]) -> DependencyCounts:
+    """How many of each direction; RELATES_TO apart."""
+    blocking = [edge.direction for edge in edges if not edge.relates]
+    return DependencyCounts(
+        incoming=blocking.count("incoming"),
+        outgoing=blocking.count("outgoing"),
+        relates_to=len(edges) - len(blocking),
+    )
+
+
+class Graph(NamedTuple):
+    """Items, blockers first, and the longest path among them in edges."""
+
+    chain: list[str]
+    depth: int
+    truncated: bool
+
+
+class Walk:
+    """Breadth-first over blocking edges in both directions, from one item.
+
+    The caller reads edges: as long as ``wanted`` names items it hands what it found about them to
+    ``add``. What is read piece by piece may change meanwhile; the result is then a mixture of
+    both states, but always complete and free of repetitions.
+    """
+
+    def __init__(self, start: str, max_items: int = MAX_ITEMS, max_edges: int = MAX_EDGES) -> None:
+        self._found: dict[str, None] = {start: None}
+        self._waiting = deque([start])
+        self._blocks: dict[str, set[str]] = {}
+        self._most = max_items
+        self.edges_left = max_edges
+        self._truncated = False
+
+    def wanted(self, most: int) -> list[str]:
+        """Up to ``most`` items whose edges are to be read next; none at the end."""
+        if self.edges_left <= 0 and self._waiting:
+            self._truncated = True
+            return []
+        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+    def add(self, wanted: Iterable[str], edges: dict[str, list[Edge]], complete: bool) -> None:
+        """Takes the edges of the items asked for; an item without an entry does not exist any more.
+
+        Args:
+            wanted: what ``wanted`` returned.
+            edges: by item.
+            complete: False where there are more than ``edges_left`` edges.
+        """
+        self._truncated |= not complete
+        for item in wanted:
+            held = edges.get(item)
+            if held is None:
+                if complete:
+                    del self._found[item]
+                continue
+            self.edges_left -= len(held)
+            for edge in held:
+                if not edge.relates:
+                    self._follow(item, edge)
+
+    def _follow(self, item: str, edge: Edge) -> None:
+        if edge.other not in self._found:
+            if len(self._found) >= self._most:
+                self._truncated = True
+                return
+            self._found[edge.other] = None
+            self._waiting.append(edge.other)
+        blocker, blocked = (item, edge.other) if edge.direction == "outgoing" else (edge.other, item)
+        self._blocks.setdefault(blocker, set()).add(blocked)
+
+    def graph(self) -> Graph:
+        """What was found, in topological order; items found earlier come first where either may."""
+        place = {item: n for n, item in enumerate(self._found)}
+        after = {item: sorted(self._blocks.get(item, set()) & place.keys(), key=place.__getitem__) for item in place}
+        open_blockers = dict.fromkeys(place, 0)
+        for blocked in after.values():
+            for item in blocked:
+                open_blockers[item] += 1
+        free = deque(item for item, count in open_blockers.items() if count == 0)
+        chain: list[str] = []
+        level = dict.fromkeys(place, 0)
+        while free:
+            item = free.popleft()
+            chain.append(item)
+            for blocked_item in after[item]:
+                level[blocked_item] = max(level[blocked_item], level[item] + 1)
+                open_blockers[blocked_item] -= 1
+                if open_blockers[blocked_item] == 0:
+                    free.append(blocked_item)
+        # A circle cannot be stored; it can only appear where edges moved between two reads.
+        chain += [item for item in place if open_blockers[item] > 0]
+        return Graph(chain, max((level[item] for item in chain), default=0), self._truncated)

@@ -1,0 +1,45 @@
+"""get_next_status: what an item can do next, from its role, its blockers and its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.toolsets.items.contract.reads import BlockedStatus, ReadyStatus, TerminalStatus
+from coordinator.toolsets.items.contract.work import Blocker
+from coordinator.toolsets.items.rules.schema import Resolved
+
+
+def next_status(
+    role: str, schema: Resolved | None, blockers: Sequence[Blocker]
+) -> ReadyStatus | BlockedStatus | TerminalStatus:
+    """The recommendation for an item of ``role``; ``blockers`` are the unsatisfied ones."""
+    if role == "terminal":
+        return TerminalStatus(
+            recommendation="Terminal",
+            current_role=role,
+            reason="Item is terminal. Use 'reopen' trigger to move back to queue, or 'cancel' if already cancelled.",
+        )
+    if role == "blocked":
+        return BlockedStatus(
+            recommendation="Blocked",
+            current_role=role,
+            suggestion="Use 'resume' trigger to return to previous role",
+        )
+    if blockers:
+        return BlockedStatus(recommendation="Blocked", current_role=role, blockers=list(blockers))
+    phases = _phases(role, schema)
+    place = phases.index(role)
+    return ReadyStatus(
+        recommendation="Ready",
+        current_role=role,
+        next_role=phases[place + 1],
+        trigger="start",
+        progression_position=f"{place + 1}/{len(phases)}",
+    )
+
+
+def _phases(role: str, schema: Resolved | None) -> tuple[str, ...]:
+    """The roles an item passes through; an item that is in review has that phase, whatever its schema."""
+    if role == "review" or (schema is not None and schema.has_review):
+        return ("queue", "work", "review", "terminal")
+    return ("queue", "work", "terminal")

@@ -1,0 +1,262 @@
+"""What the read tools ask for: slices of the indexes, the edges and the transition stream.
+
+None of these scripts writes. Each does a bounded amount of work, so a long answer takes several
+runs, between which other calls go on and items change: every run checks again what it was sent for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from coordinator.errors import ToolFailure
+from coordinator.store import Script, ScriptFailure
+from coordinator.toolsets.items.rules.graph import Edge, edges_of
+from coordinator.toolsets.items.rules.schema import Filled
+from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
+
+READ_SLICE = 100
+"""Items that one run is asked for."""
+STREAM_SLICE = 200
+MAX_ROWS = 10_000
+"""Rows of the transition stream that one call looks at; those of deleted items are among them."""
+START = "0"
+
+
+class BlockerRow(NamedTuple):
+    """A blocker as ``include/pages.lua`` reports it."""
+
+    field: str
+    """Of the edge: its code and the blocker's id."""
+    title: str
+    role: int
+    mark: str
+    """The threshold."""
+    satisfied: bool
+
+
+class Head(NamedTuple):
+    """What is shown of an item that another one refers to."""
+
+    id: str
+    title: str
+    role: int
+    priority: int
+
+
+class Status(NamedTuple):
+    """Reply of ``next_status.lua``."""
+
+    role: int
+    schema: Filled
+    cursor: str
+    blockers: list[BlockerRow]
+
+
+class Ranked(NamedTuple):
+    """One class of ``ranked_ids.lua``: its size, and ids and ranks in turn, best first."""
+
+    size: int
+    flat: list[str]
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are more."""
+        return 2 * self.size > len(self.flat)
+
+
+class Listed(NamedTuple):
+    """One entry of the reply of ``list_items.lua``."""
+
+    id: str
+    title: str
+    filled: Filled
+    ancestors: Path
+
+
+class Claim(NamedTuple):
+    """A claim, live or expired; times in ms."""
+
+    holder: str
+    claimed: int
+    expires: int
+    first_claimed: int
+    expired: bool
+
+
+class Context(NamedTuple):
+    """Reply of ``item_context.lua``; False stands for absent."""
+
+    title: str
+    role: int
+    tags: str | bool
+    depth: int
+    filled: Filled
+    ancestors: Path
+    claim: Claim | bool
+
+
+class Blocked(NamedTuple):
+    """One entry of the reply of ``blocked_items.lua``; False stands for absent."""
+
+    id: str
+    title: str
+    role: int
+    priority: int
+    complexity: int | bool
+    summary: str | bool
+    tags: str | bool
+    ancestors: Path
+    blockers: list[BlockerRow]
+
+
+class Row(NamedTuple):
+    """One entry of the reply of ``recent_transitions.lua``."""
+
+    item: str
+    from_role: int
+    to_role: int
+    trigger: str
+    at: int
+    actor: str
+    verification: str
+
+
+_EDGES = Script(PACKAGE, "read_edges", tuple[int, str, list[tuple[str, list[str]]]])
+_HEADS = Script(PACKAGE, "read_heads", list[Head])
+_STATUS = Script(PACKAGE, "next_status", Status)
+_CONTEXT = Script(PACKAGE, "item_context", Context)
+_RANKED = Script(PACKAGE, "ranked_ids", list[Ranked])
+_LIST = Script(PACKAGE, "list_items", tuple[int, list[Listed]])
+_BLOCKED = Script(PACKAGE, "blocked_items", tuple[int, str, list[Blocked]])
+_CLAIMS = Script(PACKAGE, "claim_counts", tuple[int, int])
+_TRANSITIONS = Script(PACKAGE, "recent_transitions", tuple[str, list[Row]])
+
+
+class ReadStore(RoomStore):
+    """Reads of any project."""
+
+    async def edges(self, project: str, items: Sequence[str], most: int) -> tuple[dict[str, list[Edge]], bool]:
+        """The edges of items, and whether those are all; items that do not exist have no entry.
+
+        Ends early once ``most`` edges have been read.
+        """
+        found: dict[str, dict[tuple[str, str], Edge]] = {}
+        position, cursor, left = 0, START, most
+        while position < len(items) and left > 0:
+            part = pack(items[position : position + READ_SLICE])
+            finished, cursor, entries = await self._read(_EDGES, project, cursor, part)
+            position += finished
+            for item, flat in entries:
+                held = found.setdefault(item, {})
+                for edge in edges_of(flat):
+                    held[edge.code, edge.other] = edge
+                left -= len(flat) // 2
+        return {item: list(held.values()) for item, held in found.items()}, position == len(items)
+
+    async def heads(self, project: str, items: Iterable[str]) -> dict[str, Head]:
+        """What is shown of items that an answer refers to, by id; without those that do not exist."""
+        ids = list(dict.fromkeys(items))
+        found: dict[str, Head] = {}
+        for start in range(0, len(ids), READ_SLICE):
+            heads = await self._read(_HEADS, project, pack(ids[start : start + READ_SLICE]))
+            found.update((head.id, head) for head in heads)
+        return found
+
+    async def status(self, project: str, item: str) -> Status:
+        """What decides the item's next transition, with all its blockers if one is unsatisfied.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND.
+        """
+        blockers: dict[str, BlockerRow] = {}
+        cursor = START
+        while True:
+            try:
+                status = await self._read(_STATUS, project, item, cursor)
+            except ScriptFailure:
+                raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None
+            blockers.update((blocker.field, blocker) for blocker in status.blockers)
+            cursor = status.cursor
+            if cursor == START:
+                return status._replace(blockers=list(blockers.values()))
+
+    async def context(self, project: str, item: str, ancestors: bool) -> Context:
+        """One item with its notes and its claim.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND.
+        """
+        try:
+            return await self._read(_CONTEXT, project, item, self.schemas.current.version, int(ancestors))
+        except ScriptFailure:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None
+
+    async def ranked(self, project: str, parent: str, classes: str, limit: int) -> list[Ranked]:
+        """The best ``limit`` items of each class, among the parent's children or ('') all items.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND for the parent.
+        """
+        try:
+            return await self._read(_RANKED, project, parent, classes, limit)
+        except ScriptFailure:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item") from None
+
+    async def listed(self, project: str, role: int, items: Iterable[str], notes: bool, ancestors: bool) -> list[Listed]:
+        """Those of the items that still have the role, with their notes if schemas are configured."""
+        config = self.schemas.current.version if notes else ""
+        ids, position = list(items), 0
+        found: list[Listed] = []
+        while position < len(ids):
+            part = pack(ids[position : position + READ_SLICE])
+            finished, entries = await self._read(_LIST, project, role, config, int(ancestors), part)
+            position += finished
+            found += entries
+        return found
+
+    async def blocked(
+        self, project: str, role: int, items: Iterable[str], most: int, details: bool, ancestors: bool
+    ) -> tuple[list[Blocked], bool]:
+        """Up to ``most`` of the items that have the role and are blocked, and whether those are all."""
+        waiting, cursor = list(items), START
+        found: dict[str, Blocked] = {}
+        while waiting and (len(found) < most or cursor != START):
+            part = pack(waiting[:READ_SLICE])
+            finished, cursor, entries = await self._read(
+                _BLOCKED, project, cursor, role, int(details), int(ancestors), part
+            )
+            del waiting[:finished]
+            for entry in entries:
+                before = found.get(entry.id)
+                found[entry.id] = entry if before is None else _joined(before, entry)
+        return list(islice(found.values(), most)), not waiting and len(found) <= most
+
+    async def claims(self, project: str) -> tuple[int, int]:
+        """How many claims are live, and how many have expired without being released."""
+        return await self._read(_CLAIMS, project)
+
+    async def transitions(self, project: str, since: int, limit: int) -> tuple[list[Row], bool]:
+        """Up to ``limit`` role changes at or after ``since`` (ms), newest first, of items that exist.
+
+        The flag says whether the search ended only because ``MAX_ROWS`` rows had been looked at.
+        """
+        rows: list[Row] = []
+        before, looked_at = "+", 0
+        while len(rows) < limit:
+            if looked_at >= MAX_ROWS:
+                return rows, True
+            last, part = await self._read(_TRANSITIONS, project, since, before, STREAM_SLICE)
+            rows += part
+            looked_at += STREAM_SLICE
+            if not last:
+                break
+            before = f"({last}"
+        return rows[:limit], False
+
+
+def _joined(before: Blocked, more: Blocked) -> Blocked:
+    """An item with two pages of its blockers; one that is on both counts once."""
+    blockers = {blocker.field: blocker for blocker in (*before.blockers, *more.blockers)}
+    return more._replace(blockers=list(blockers.values()))

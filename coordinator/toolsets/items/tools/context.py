@@ -1,0 +1,156 @@
+"""get_context: a snapshot of one item, of a session, or of everything (seed 004)."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.items.contract.reads import (
+    ActiveClaims,
+    ContextItem,
+    GetContext,
+    HealthCheckResult,
+    ItemContextResult,
+    ListedItem,
+    SessionResumeResult,
+    StalledItem,
+)
+from coordinator.toolsets.items.rules import classes
+from coordinator.toolsets.items.rules import context as rules
+from coordinator.toolsets.items.rules.ids import dashed, parse
+from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
+from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore
+from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.tool import Call, Tool
+
+_ACTIVE = ("work", "review")
+_DESCRIPTION = (
+    "A snapshot in one of three modes. With itemId: the item's note schema, which notes are filled, whether the gate "
+    "is open, and who holds its claim. With since: active items, role transitions since then (newest first) and "
+    "stalled items. Without either: active, blocked and stalled items and the number of claims. Active items are in "
+    "work or review; stalled ones lack required notes of that phase. Lists hold up to 200 items of a role, best first."
+)
+
+
+def tools(reads: ReadStore) -> tuple[Tool, ...]:
+    """get_context."""
+
+    async def item_mode(call: Call, args: GetContext, given: str) -> ItemContextResult:
+        item = await reads.resolve_one(call.project, parse(given, "itemId"))
+        context = await reads.context(call.project, item, args.include_ancestors)
+        role = ROLE_NAMES[context.role]
+        standing = rules.Standing(role, reads.schemas.current.resolve_reported(context.filled), context.filled)
+        return ItemContextResult(
+            mode="item",
+            item=ContextItem(
+                id=dashed(item),
+                title=context.title,
+                role=role,
+                tags=or_unset(context.tags),
+                depth=context.depth,
+                ancestors=ancestors(context.ancestors) if args.include_ancestors else UNSET,
+            ),
+            schema=standing.entries(),
+            gate_status=standing.gate,
+            guidance_pointer=standing.guidance,
+            skill_pointer=standing.skill or UNSET,
+            note_progress=standing.progress,
+            claim_detail=rules.claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
+        )
+
+    async def of_role(call: Call, role: str, notes: bool, with_ancestors: bool) -> tuple[list[Listed], bool]:
+        """The best items of a role, and whether there are more."""
+        ranked = await reads.ranked(call.project, "", classes.OF_ROLE[role], rules.LISTED_PER_ROLE)
+        ids = list(islice(classes.best_first(ranked), rules.LISTED_PER_ROLE))
+        listed = await reads.listed(call.project, ROLE_CODES[role], ids, notes, with_ancestors)
+        return listed, sum(group.size for group in ranked) > len(ids)
+
+    async def active(call: Call, args: GetContext) -> tuple[list[ListedItem], list[StalledItem], bool]:
+        schemas = reads.schemas.current
+        items: list[ListedItem] = []
+        stalled: list[StalledItem] = []
+        truncated = False
+        for role in _ACTIVE:
+            listed, more = await of_role(call, role, True, args.include_ancestors)
+            truncated |= more
+            for entry in listed:
+                items.append(_listed(entry, role, args))
+                standing = rules.Standing(role, schemas.resolve_reported(entry.filled), entry.filled)
+                if standing.missing:
+                    stalled.append(_stalled(entry, role, standing, args))
+        return items, stalled, truncated
+
+    async def session_resume(call: Call, args: GetContext, since: str) -> SessionResumeResult:
+        start = rules.instant(since, "since")
+        items, stalled, truncated = await active(call, args)
+        rows, more = await reads.transitions(call.project, start, rules.transitions_wanted(args.limit))
+        return SessionResumeResult(
+            mode="session-resume",
+            since=since,
+            active_items=items,
+            recent_transitions=[rules.transition(row) for row in rows],
+            stalled_items=stalled,
+            truncated=True if truncated or more else UNSET,
+        )
+
+    async def health_check(call: Call, args: GetContext) -> HealthCheckResult:
+        items, stalled, truncated = await active(call, args)
+        blocked, more = await of_role(call, "blocked", False, args.include_ancestors)
+        try:
+            live, expired = await reads.claims(call.project)
+        except ToolFailure:
+            summary = None  # the rest is still worth having (seed 004)
+        else:
+            summary = ActiveClaims(active=live, expired=expired)
+        return HealthCheckResult(
+            mode="health-check",
+            active_items=items,
+            blocked_items=[_listed(entry, "blocked", args) for entry in blocked],
+            stalled_items=stalled,
+            claim_summary=summary or UNSET,
+            truncated=True if truncated or more else UNSET,
+        )
+
+    async def get_context(call: Call, args: GetContext) -> ItemContextResult | SessionResumeResult | HealthCheckResult:
+        if args.item_id:
+            return await item_mode(call, args, args.item_id)
+        if args.since:
+            return await session_resume(call, args, args.since)
+        return await health_check(call, args)
+
+    return (
+        Tool(
+            "get_context",
+            _DESCRIPTION,
+            GetContext,
+            (ItemContextResult, SessionResumeResult, HealthCheckResult),
+            get_context,
+            read_only=True,
+            idempotent=True,
+        ),
+    )
+
+
+def _listed(entry: Listed, role: str, args: GetContext) -> ListedItem:
+    tags = entry.filled.tags
+    return ListedItem(
+        id=dashed(entry.id),
+        title=entry.title,
+        role=role,
+        tags=tags if isinstance(tags, str) else None,
+        ancestors=ancestors(entry.ancestors) if args.include_ancestors else UNSET,
+    )
+
+
+def _stalled(entry: Listed, role: str, standing: rules.Standing, args: GetContext) -> StalledItem:
+    return StalledItem(
+        id=dashed(entry.id),
+        title=entry.title,
+        role=role,
+        missing_notes=[note.key for note in standing.missing],
+        guidance_pointer=standing.guidance,
+        skill_pointer=standing.skill or UNSET,
+        ancestors=ancestors(entry.ancestors) if args.include_ancestors else UNSET,
+    )

@@ -1,0 +1,150 @@
+"""query_dependencies, get_next_status and get_blocked_items: what waits for what (seed 004)."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.items.contract.reads import (
+    DIRECTIONS,
+    BlockedItem,
+    BlockedStatus,
+    DependencyGraph,
+    GetBlockedItems,
+    GetBlockedItemsResult,
+    GetNextStatus,
+    QueryDependencies,
+    QueryDependenciesResult,
+    ReadyStatus,
+    TerminalStatus,
+)
+from coordinator.toolsets.items.rules import blockers, classes, graph
+from coordinator.toolsets.items.rules.edges import edge_type
+from coordinator.toolsets.items.rules.ids import dashed, parse
+from coordinator.toolsets.items.rules.progress import next_status
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, Head, ReadStore
+from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.tool import Call, Tool
+
+MAX_LISTED_EDGES = 10_000
+BLOCKED_PER_ROLE = 500
+
+_DEPENDENCIES = (
+    "The dependencies of an item. direction incoming: what it waits for; outgoing: what waits for it. counts are over "
+    "all of them, whatever the filters. neighborsOnly=false adds the graph: everything that blocking dependencies "
+    "connect with the item, in an order that has blockers first, and the longest path in edges (depth)."
+)
+_STATUS = (
+    "What an item's next transition would be, without making it: Ready with nextRole and trigger, Blocked with the "
+    "unsatisfied blockers or a suggestion, or Terminal. Required notes are not looked at; see get_context."
+)
+_BLOCKED = (
+    "All items that are blocked: explicitly (role blocked), and those in queue, work or review that wait for an "
+    "unsatisfied dependency. blockedBy lists satisfied dependencies too; blockerCount counts the unsatisfied ones. "
+    "parentId restricts it to that item's children. Up to 500 items of a role, best first."
+)
+
+
+def tools(reads: ReadStore) -> tuple[Tool, ...]:
+    """query_dependencies, get_next_status and get_blocked_items."""
+
+    async def query_dependencies(call: Call, args: QueryDependencies) -> QueryDependenciesResult:
+        direction = one_of(args.direction or "all", DIRECTIONS, "direction")
+        wanted_type = edge_type(args.type, "type") if args.type else None
+        item = await reads.resolve_one(call.project, parse(args.item_id, "itemId"))
+        found, complete = await reads.edges(call.project, [item], MAX_LISTED_EDGES)
+        if item not in found:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item")
+        edges = found[item]
+        shown = [
+            edge
+            for edge in edges
+            if direction in ("all", edge.direction) and (wanted_type is None or edge.type == wanted_type)
+        ]
+        heads: dict[str, Head] = {}
+        if args.include_item_info and shown:
+            heads = await reads.heads(call.project, [item, *(edge.other for edge in shown)])
+        return QueryDependenciesResult(
+            dependencies=[graph.dependency(item, edge, heads) for edge in shown],
+            counts=graph.counts(edges),
+            graph=UNSET if args.neighbors_only else await graph_of(call.project, item),
+            truncated=UNSET if complete else True,
+        )
+
+    async def graph_of(project: str, item: str) -> DependencyGraph:
+        walk = graph.Walk(item)
+        while wanted := walk.wanted(READ_SLICE):
+            walk.add(wanted, *await reads.edges(project, wanted, walk.edges_left))
+        chain, depth, truncated = walk.graph()
+        return DependencyGraph(
+            chain=[dashed(item) for item in chain], depth=depth, truncated=True if truncated else UNSET
+        )
+
+    async def get_next_status(call: Call, args: GetNextStatus) -> ReadyStatus | BlockedStatus | TerminalStatus:
+        item = await reads.resolve_one(call.project, parse(args.item_id, "itemId"))
+        status = await reads.status(call.project, item)
+        schema = reads.schemas.current.resolve_reported(status.schema)
+        return next_status(ROLE_NAMES[status.role], schema, blockers.unsatisfied(status.blockers))
+
+    async def get_blocked_items(call: Call, args: GetBlockedItems) -> GetBlockedItemsResult:
+        parent = await reads.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
+        items: list[BlockedItem] = []
+        truncated = False
+        for role, letters in classes.MAYBE_BLOCKED.items():
+            ranked = await reads.ranked(call.project, parent, letters, BLOCKED_PER_ROLE)
+            ids = classes.best_first(ranked)
+            found, complete = await reads.blocked(
+                call.project, ROLE_CODES[role], ids, BLOCKED_PER_ROLE, args.include_item_details, args.include_ancestors
+            )
+            truncated |= not complete or any(group.cut for group in ranked)
+            items += [_blocked(entry, role, args) for entry in found]
+        return GetBlockedItemsResult(blocked_items=items, total=len(items), truncated=True if truncated else UNSET)
+
+    return (
+        Tool(
+            "query_dependencies",
+            _DEPENDENCIES,
+            QueryDependencies,
+            (QueryDependenciesResult,),
+            query_dependencies,
+            read_only=True,
+            idempotent=True,
+        ),
+        Tool(
+            "get_next_status",
+            _STATUS,
+            GetNextStatus,
+            (ReadyStatus, BlockedStatus, TerminalStatus),
+            get_next_status,
+            read_only=True,
+            idempotent=True,
+        ),
+        Tool(
+            "get_blocked_items",
+            _BLOCKED,
+            GetBlockedItems,
+            (GetBlockedItemsResult,),
+            get_blocked_items,
+            read_only=True,
+            idempotent=True,
+        ),
+    )
+
+
+def _blocked(entry: Blocked, role: str, args: GetBlockedItems) -> BlockedItem:
+    details = args.include_item_details
+    rows = [blockers.blocked_by(row) for row in entry.blockers]
+    return BlockedItem(
+        item_id=dashed(entry.id),
+        title=entry.title,
+        role=role,
+        priority=PRIORITY_NAMES[entry.priority],
+        complexity=entry.complexity or None,
+        block_type="explicit" if role == "blocked" else "dependency",
+        blocked_by=rows,
+        blocker_count=sum(not row.satisfied for row in rows),
+        summary=or_unset(entry.summary) if details else UNSET,
+        tags=or_unset(entry.tags) if details else UNSET,
+        ancestors=ancestors(entry.ancestors) if args.include_ancestors else UNSET,
+    )
