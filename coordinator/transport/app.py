@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from itertools import count
+from typing import Any
 
 import structlog
 from structlog.contextvars import STRUCTLOG_KEY_PREFIX
@@ -52,6 +53,7 @@ def create_app(
     hooks: Hooks | None = None,
     *,
     render_metrics: Callable[[], bytes] | None = None,
+    config: Callable[[], Mapping[str, Any]] = dict,
     server_factory: ServerFactory = build_server,
     fast: bool = True,
 ) -> FrontEnd:
@@ -62,6 +64,7 @@ def create_app(
         toolsets: by name, in the order in which combinations list their tools.
         hooks: told of every call; the process's metrics recorder by default.
         render_metrics: the body of /metrics, called in a thread; empty by default.
+        config: what /readyz says about the configuration in force, from one moment to the next.
         server_factory: makes the SDK's server of a surface.
         fast: False sends every call to the SDK's server, which gives the same answers.
 
@@ -69,7 +72,9 @@ def create_app(
         SurfaceError: the configured toolsets cannot be served together.
         ContractError: a tool's contract cannot be published.
     """
-    return FrontEnd(settings, store, toolsets, hooks or recorder(), render_metrics or bytes, server_factory, fast)
+    return FrontEnd(
+        settings, store, toolsets, hooks or recorder(), render_metrics or bytes, config, server_factory, fast
+    )
 
 
 class FrontEnd:
@@ -82,6 +87,7 @@ class FrontEnd:
         toolsets: Mapping[str, Toolset],
         hooks: Hooks,
         render_metrics: Callable[[], bytes],
+        config: Callable[[], Mapping[str, Any]],
         server_factory: ServerFactory,
         fast: bool,
     ) -> None:
@@ -93,7 +99,7 @@ class FrontEnd:
         self._calls = Calls(settings.request_deadline_ms, hooks, deadlines)
         self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
-        self._health = Health(store, render_metrics)
+        self._health = Health(store, render_metrics, config)
         self._detour = Detour(surfaces, gate, self._bodies, limits, self._sdk, self._health, self._missed)
         self._fast = fast
         self._numbers = count(1)

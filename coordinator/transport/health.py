@@ -9,7 +9,7 @@ check was made and how long it took.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -45,11 +45,15 @@ class Health:
     Args:
         render_metrics: the exposition of all processes of this host; reads files, so it
             runs in a thread.
+        config: what /readyz says about the configuration in force; it does not decide readiness.
     """
 
-    def __init__(self, store: Pingable, render_metrics: Callable[[], bytes]) -> None:
+    def __init__(
+        self, store: Pingable, render_metrics: Callable[[], bytes], config: Callable[[], Mapping[str, Any]] = dict
+    ) -> None:
         self._store = store
         self._render = render_metrics
+        self._config = config
         self.draining = False
         self._checks: dict[str, dict[str, Any]] = {}
         self._checked_at = float("-inf")
@@ -71,7 +75,10 @@ class Health:
         checks = {name: {**found, "ageMs": age} for name, found in self._checks.items()}
         checks["draining"] = {"ok": not self.draining, "latencyMs": 0.0, "ageMs": 0.0}
         ready = all(found["ok"] for found in checks.values())
-        body = json_body({"ready": ready, "checks": checks})
+        answer: dict[str, Any] = {"ready": ready, "checks": checks}
+        if config := self._config():
+            answer["config"] = config
+        body = json_body(answer)
         await reply(send, 200 if ready else 503, body, headers=[(b"cache-control", b"no-store")])
 
     async def metrics(self, send: Send) -> None:
