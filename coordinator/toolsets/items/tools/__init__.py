@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from coordinator.settings import Settings
+from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.dependencies import DependencyStore
 from coordinator.toolsets.items.store.items import ItemStore
@@ -21,8 +23,13 @@ INSTRUCTIONS = (
 
 
 def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
-    """The items toolset over one process's services; without ``schemas`` none are configured."""
-    shared = (services.store, services.settings, schemas or SchemaSource())
+    """The items toolset over one process's services; without ``schemas``, those of the settings."""
+    source = schemas or SchemaSource(schema_config(services.settings))
+    shared = (services.store, services.settings, source)
+
+    def configure(settings: Settings) -> None:
+        source.current = schema_config(settings)
+
     work = WorkStore(*shared)
     read = ReadStore(*shared)
     return Toolset(
@@ -39,4 +46,5 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
             *reads.tools(read),
             *context.tools(read),
         ),
+        configure,
     )
