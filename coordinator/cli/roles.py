@@ -13,7 +13,7 @@ import msgspec
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs
-from coordinator.settings import Settings
+from coordinator.settings import Settings, config_version
 
 
 class Guardian(Protocol):
@@ -66,7 +66,7 @@ def open_recorder(metrics_dir: Path, slot: str, settings: Settings) -> Recorder:
             f"cannot keep metrics in {metrics_dir}: {error.strerror} (--data-dir or FLEET_METRICS_DIR)", Exit.DATA_DIR
         ) from None
     recorder.build(__version__)
-    recorder.config(settings_digest(settings))
+    recorder.config(settings_digest(settings), config_version(settings))
     install(recorder)
     return recorder
 

@@ -178,9 +178,18 @@ CONFIG_INFO = Metric(
     "coordinator_config_info",
     "gauge",
     "info",
-    "Always 1; the label is a hash of the settings in force. Two values at once mean processes that differ.",
-    (Label("hash", limit=8),),
+    "1 for the settings in force, 0 for earlier ones; hash covers all settings, version those that a reload can "
+    "change and tools go by. Two versions at 1 mean front-ends that differ.",
+    (Label("hash", limit=64), Label("version", limit=64)),
     merge="max",
+)
+CONFIG_RELOADS = Metric(
+    "coordinator_config_reloads_total",
+    "counter",
+    "reloads",
+    "Reloads of the settings in a front-end. ok: the new ones are in force, refused: they were wrong and the old "
+    "ones stay.",
+    (Label("outcome", ("ok", "refused")),),
 )
 
 CATALOGUE: tuple[Metric, ...] = (
@@ -203,4 +212,5 @@ CATALOGUE: tuple[Metric, ...] = (
     MEMORY,
     BUILD_INFO,
     CONFIG_INFO,
+    CONFIG_RELOADS,
 )

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 
 from coordinator.metrics import catalogue
-from coordinator.metrics.cells import Cells, MemoryCells
+from coordinator.metrics.cells import Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 
 _ANSWERS = frozenset({"ok", "conflict", "refused"})
@@ -48,7 +48,10 @@ class Recorder:
         self._restarts = Family(catalogue.RESTARTS, cells.number)
         self._cpu = Family(catalogue.CPU, cells.number)
         self._memory = Family(catalogue.MEMORY, cells.number)
+        self._config_info = Family(catalogue.CONFIG_INFO, cells.number)
+        self._reloads = Family(catalogue.CONFIG_RELOADS, cells.number)
         self._cpu_seen = 0.0
+        self._config: Cell | None = None
 
     def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:
         """Names what a front-end serves: other tools and scripts count as ``other`` from now on."""
@@ -63,6 +66,7 @@ class Recorder:
             self._conflicts,
             self._idempotency,
             self._store_errors,
+            self._reloads,
         ):
             family.start_at_zero()
 
@@ -141,9 +145,16 @@ class Recorder:
         """Says which code is running."""
         Family(catalogue.BUILD_INFO, self._cells.number)(version, platform.python_version()).set(1)
 
-    def config(self, digest: str) -> None:
-        """Says which settings are in force."""
-        Family(catalogue.CONFIG_INFO, self._cells.number)(digest).set(1)
+    def config(self, digest: str, version: str) -> None:
+        """Says which settings are in force, from now on."""
+        if self._config is not None:
+            self._config.set(0)
+        self._config = self._config_info(digest, version)
+        self._config.set(1)
+
+    def reload(self, outcome: str) -> None:
+        """Settings were read again: ``ok`` or ``refused``."""
+        self._reloads(outcome).inc()
 
     def close(self) -> None:
         """Gives up the slot."""

@@ -6,10 +6,11 @@ stronger source overrides, and all problems are reported together, each with its
 setting and what is allowed.
 
 ``model`` declares the settings, ``fields`` says what the struct knows of each, ``convert``
-and ``yaml_file`` read values, ``load`` puts the sources together and ``example`` writes
-``config/fleet.yaml``. A new setting is one field in ``model``; a new section is a field
-whose type is a struct (its fields get an environment twin, ``FLEET_SECTION_FIELD``, but no
-flag) or a mapping or list of structs (only a file can write it).
+and ``yaml_file`` read values, ``load`` puts the sources together, ``example`` writes
+``config/fleet.yaml`` and ``reload`` says what a running process takes over. A new setting is
+one field in ``model``; a new section is a field whose type is a struct (its fields get an
+environment twin, ``FLEET_SECTION_FIELD``, but no flag) or a mapping or list of structs (only
+a file can write it).
 """
 
 from coordinator.settings.example import example_yaml
@@ -17,14 +18,18 @@ from coordinator.settings.load import INTERNAL_ENVIRONMENT, LoadedSettings, load
 from coordinator.settings.model import Settings
 from coordinator.settings.problems import SettingsError
 from coordinator.settings.redact import redacted
+from coordinator.settings.reload import config_version, needing_restart, taken_over
 
 __all__ = [
     "INTERNAL_ENVIRONMENT",
     "LoadedSettings",
     "Settings",
     "SettingsError",
+    "config_version",
     "example_yaml",
     "load",
     "load_settings",
+    "needing_restart",
     "redacted",
+    "taken_over",
 ]
