@@ -134,6 +134,19 @@ request = Family("q", "string", ttl="idempotency_seconds", doc="the fingerprint 
 events = Family("ev", "stream", single=True, reason="capped at events_max", doc="every change, for feeds and proofs")
 transitions = Family("tr", "stream", single=True, reason="capped at events_max",
                      doc="role changes with actor, verification and summary")  # fmt: skip
+waiting = Family(
+    "wg",
+    "hash",
+    single=True,
+    reason="empties as parked calls end",
+    doc="selectors that parked claims wait for, by queue",
+)
+queue = Family(
+    "wq", "zset", reason="empties as parked calls end", doc="parked claims of one selector in order of arrival"
+)
+arrivals = Family("wn", "string", single=True, reason="one counter", doc="numbers parked claims in order of arrival")
+waiter = Family("wt", "hash", ttl="waitMs and 10 s", doc="a parked claim, by its request")
+alive = Family("wp", "string", ttl="10 s, renewed while calls are parked", doc="a process that holds parked claims")
 
 # --- end of the families ----------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ class Tool:
     destructive: bool = False
     fast: bool = True
     """Answers at once. False for calls that may wait or stream: these stay with the SDK."""
+    waits: Callable[[Any], bool] | None = None
+    """Whether a call with these arguments may wait, where that depends on them."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,5 +73,7 @@ class Toolset:
     title: str
     instructions: str
     tools: tuple[Tool, ...]
+    drain: Callable[[], Awaitable[None]] | None = None
+    """Ends calls that wait; the process is about to stop."""
     configure: Callable[[Settings], None] = lambda settings: None
     """Takes over settings that were read again, for every call that begins later. Does not fail."""

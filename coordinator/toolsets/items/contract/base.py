@@ -31,6 +31,10 @@ RequestId = Annotated[
     ),
 ]
 OptionalActor = Annotated[Actor | None, Meta(description="Who acts; keys idempotency and attribution.")]
+FenceToken = Annotated[
+    Annotated[int, Meta(ge=1, le=9007199254740991)] | None,
+    Meta(description="The fenceToken of the claim acted under; a stale one is refused."),
+]
 Role = Annotated[str | None, Meta(extra_json_schema={"enum": list(ROLES)})]
 
 

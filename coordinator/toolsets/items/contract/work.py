@@ -1,4 +1,4 @@
-"""advance_item, get_next_item and claim_item (seed 004)."""
+"""advance_item and get_next_item (seed 004)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import Actor, ActorEcho, Verification
 from coordinator.toolsets.items.contract.base import (
+    PRIORITIES,
     Ancestor,
     Arguments,
     ExpectedNote,
+    FenceToken,
     ItemRef,
     NoteProgress,
     OptionalItemRef,
     RequestId,
     Result,
 )
+from coordinator.toolsets.items.contract.claim import OrderBy, Time
 
 TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
-FenceToken = Annotated[
-    Annotated[int, Meta(ge=1, le=9007199254740991)] | None,
-    Meta(description="The fenceToken of the claim acted under; a stale one is refused."),
-]
 
 
 class Transition(Arguments, kw_only=True):
@@ -129,6 +128,18 @@ class GetNextItem(Arguments, kw_only=True):
         Meta(description="Default queue.", extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]}),
     ] = None
     parent_id: OptionalItemRef = None
+    ancestor_id: Annotated[str | None, Meta(description="Only items below this one, at any depth.")] = None
+    tags: Annotated[str | None, Meta(description="Comma-separated; an item needs one of them.")] = None
+    priority: Annotated[str | None, Meta(extra_json_schema={"enum": [*PRIORITIES, None]})] = None
+    type: str | None = None
+    complexity_max: Annotated[
+        int | None, Meta(description="1 to 10; leaves out items without one.", extra_json_schema={"maximum": 10})
+    ] = None
+    created_after: Time = None
+    created_before: Time = None
+    role_changed_after: Time = None
+    role_changed_before: Time = None
+    order_by: OrderBy = None
     limit: Annotated[int, Meta(ge=1, le=20)] = 1
     include_details: Annotated[bool, Meta(description="Add summary, tags and parentId.")] = False
     include_ancestors: Annotated[bool, Meta(description="Add the way from the root.")] = False
@@ -155,74 +166,3 @@ class GetNextItemResult(Result, kw_only=True):
 
     recommendations: list[Recommendation]
     total: int
-
-
-class ClaimEntry(Arguments, kw_only=True):
-    """An item to claim."""
-
-    item_id: ItemRef
-    ttl_seconds: Annotated[int, Meta(description="How long the claim lasts, in seconds.", ge=1, le=86400)] = 900
-    agent_id: Annotated[str | None, Meta(description="Ignored: the trusted actor is the holder.")] = None
-    fence_token: FenceToken = None
-
-
-class ReleaseEntry(Arguments, kw_only=True):
-    """An item to release."""
-
-    item_id: ItemRef
-    fence_token: FenceToken = None
-
-
-class ClaimItem(Arguments, kw_only=True):
-    """Claim or release items for one agent; one claim per agent."""
-
-    actor: Annotated[Actor, Meta(description="Who claims; becomes the holder.")]
-    request_id: Annotated[
-        str,
-        Meta(description="UUID made by the caller for one logical operation; repeating the call is safe."),
-    ]
-    claims: Annotated[list[ClaimEntry], Meta(description="Items to claim; the last claimable one is acquired.")] = []
-    releases: Annotated[list[ReleaseEntry], Meta(description="Items to release.")] = []
-
-
-class ClaimResult(Result, kw_only=True):
-    """What became of one claim."""
-
-    item_id: str
-    outcome: str
-    claimed_by: str | UnsetType = UNSET
-    claimed_at: str | UnsetType = UNSET
-    claim_expires_at: str | UnsetType = UNSET
-    original_claimed_at: str | UnsetType = UNSET
-    fence_token: int | UnsetType = UNSET
-    kind: str | UnsetType = UNSET
-    contended_item_id: str | UnsetType = UNSET
-    retry_after_ms: int | UnsetType = UNSET
-    error: str | UnsetType = UNSET
-
-
-class ReleaseResult(Result, kw_only=True):
-    """What became of one release."""
-
-    item_id: str
-    outcome: str
-    error: str | UnsetType = UNSET
-
-
-class ClaimSummary(Result, kw_only=True):
-    """Counts over the call."""
-
-    claims_total: int
-    claims_succeeded: int
-    claims_failed: int
-    releases_total: int
-    releases_succeeded: int
-    releases_failed: int
-
-
-class ClaimItemResult(Result, kw_only=True):
-    """One entry per claim and release, in order."""
-
-    claim_results: list[ClaimResult]
-    release_results: list[ReleaseResult]
-    summary: ClaimSummary

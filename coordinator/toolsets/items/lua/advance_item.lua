@@ -16,6 +16,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include claims
 -- @include transition
 -- @include notes
+-- @include waiters
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -54,4 +55,5 @@ end
 
 local results = {}
 for n, element in ipairs(cmsgpack.unpack(transitions)) do results[n] = advance(unpack(element)) end
+serve(now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

@@ -11,6 +11,7 @@ errors:    REQUEST_ID_REUSED
 -- @include clock
 -- @include idempotency
 -- @include claims
+-- @include waiters
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -58,4 +59,5 @@ for n, entry in ipairs(cmsgpack.unpack(releases)) do
   end
 end
 
+serve(now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack({now, results, released}), keep_ms)

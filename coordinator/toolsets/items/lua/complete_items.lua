@@ -15,6 +15,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include idempotency
 -- @include claims
 -- @include transition
+-- @include waiters
 
 local stored, phase, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -71,4 +72,5 @@ end
 
 done = position > #order
 local reply = cmsgpack.pack({done, position, results, skipped, done and {} or order})
+serve(run.now, events_max)
 return remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms)

@@ -10,6 +10,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include clock
 -- @include idempotency
 -- @include create
+-- @include waiters
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -22,4 +23,5 @@ for n, spec in ipairs(cmsgpack.unpack(specs)) do
   local it, reason = create(spec, run)
   results[n] = {it and 'created' or reason, it and it.d or 0, spec[1]}
 end
+serve(run.now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

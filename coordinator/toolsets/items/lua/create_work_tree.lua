@@ -13,6 +13,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include idempotency
 -- @include create
 -- @include notes
+-- @include waiters
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -49,4 +50,5 @@ if depth then
     emit(run.cap, 'note', note[1], 'n', note[2])
   end
 end
+serve(run.now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

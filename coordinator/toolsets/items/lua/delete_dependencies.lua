@@ -10,6 +10,7 @@ errors:    REQUEST_ID_REUSED
 -- @include idempotency
 -- @include graph
 -- @include events
+-- @include waiters
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -37,4 +38,5 @@ else
     if value then drop(load(from), code, to, value) end
   end
 end
+serve(server_time(), events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack(deleted), keep_ms)

@@ -12,6 +12,7 @@ errors:    REQUEST_ID_REUSED
 -- @include clock
 -- @include idempotency
 -- @include erase
+-- @include waiters
 
 local stored, phase, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -69,4 +70,5 @@ end
 
 done = position > #list
 local reply = cmsgpack.pack({done, position, deleted, below, failures, met, done and {} or list})
+serve(server_time(), events_max)
 return remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms)

@@ -1,65 +1,53 @@
 --[[
-purpose:   The best items of one role that can be worked on, priority first, then low complexity, then age.
-guarantee: Reads the head of the ready index: O(log n + limit), whatever the number of items. Expired
-           claims are put back first, in a bounded batch; a larger one when too few items are ready.
-args:      events_max role parent limit include_claimed ancestors
-           role = number, parent = id or '' for all items, include_claimed and ancestors = 1 or 0
-reply:     list of {id, title, role, priority, complexity, summary, tags, parent, claimed, ancestors},
-           or {} with an unknown parent reported as an error
+purpose:   The best items of one role that can be worked on, in the selector's order; or of those held by
+           claims, for callers that want to see them too.
+guarantee: Reads the head of the ranked index: O(log n + limit), whatever the number of items, where the
+           selector has at most one filter and nothing is shielded. Expired claims are put back first, in a
+           bounded batch; a larger one when too few items are ready.
+args:      events_max held selector limit ancestors after
+           held = 0 ready items, 1 held ones; selector = packed (include/filters.lua); ancestors = 1 or 0;
+           after = cursor of the run before, or ''
+reply:     {rows, after}; row = {position, id, title, role, priority, complexity, summary, tags, parent,
+           claimed, ancestors}; after = cursor for the next run, '' at the end
 errors:    NOT_FOUND
 --]]
 -- @include clock
--- @include claims
+-- @include select
+-- @include waiters
 -- @include ancestors
 
-local now, wanted = server_time(), tonumber(limit)
-role = tonumber(role)
-if parent ~= '' and not load(parent) then return redis.error_reply('FLEET NOT_FOUND') end
-local scope = parent == '' and '*' or 'p' .. parent
-
-local SECOND_SWEEP, HELD_SLICE = 200, 64
-local swept = sweep(now, events_max, SWEEP_BATCH)
-
-local function head()
-  local ids = redis.call('ZRANGE', index_key(scope, ready_class(role)), 0, wanted - 1)
-  local items = {}
-  for n, id in ipairs(ids) do items[n] = load(id) end
-  return items
+local SCAN = 200
+local now, wanted, sel = server_time(), tonumber(limit), cmsgpack.unpack(selector)
+for _, id in ipairs({sel.parent, sel.ancestor}) do
+  if id ~= '' and not load(id) then return redis.error_reply('FLEET NOT_FOUND') end
 end
 
-local found = head()
-if #found < wanted and not swept then
-  sweep(now, events_max, SECOND_SWEEP)
-  found = head()
-end
+local rows
 
--- Held items are few (one per agent); those that wait for a dependency stay out here too.
-if include_claimed == '1' then
-  local key, from, held = index_key(scope, held_class(role)), 0, 0
-  while held < wanted do
-    local ids = redis.call('ZRANGE', key, from, from + HELD_SLICE - 1)
-    for _, id in ipairs(ids) do
-      local it = load(id)
-      if held < wanted and not it.nb then
-        found[#found + 1] = it
-        held = held + 1
-      end
-    end
-    if #ids < HELD_SLICE then break end
-    from = from + HELD_SLICE
-  end
-  table.sort(found, function(a, b)
-    local x, y = tonumber(rank(a)), tonumber(rank(b))
-    return x < y or (x == y and a.id < b.id)
-  end)
-end
-
-local reply = {}
-for n = 1, math.min(#found, wanted) do
-  local it = found[n]
-  reply[n] = {
-    it.id, title(it), it.role, tonumber(it.p), tonumber(it.c) or false, text(it, 's') or '', it.g or false,
+local function row(it)
+  local position = tonumber(rank(it))
+  if sel.order ~= 'priority' then position = sel.order == 'newest' and -tonumber(it.ca) or tonumber(it.ca) end
+  return {
+    position, it.id, title(it), it.role, tonumber(it.p), tonumber(it.c) or false, text(it, 's') or '', it.g or false,
     it.pa or false, live(it, now) and true or false, ancestors == '1' and ancestors_of(it) or {},
   }
 end
-return cmsgpack.pack(reply)
+
+local function look()
+  rows = {}
+  local class = held == '1' and held_class(sel.role) or ready_class(sel.role)
+  return select_items(sel, class, '', now, resume(after), SCAN, function(it)
+    if not it.nb then rows[#rows + 1] = row(it) end
+    return #rows == wanted
+  end)
+end
+
+local swept = sweep(now, events_max, SWEEP_BATCH)
+serve(now, events_max)
+local stopped = look()
+if #rows < wanted and not stopped and not swept then
+  sweep(now, events_max, SCAN)
+  serve(now, events_max)
+  stopped = look()
+end
+return cmsgpack.pack({rows, #rows < wanted and cursor(stopped) or ''})

@@ -12,6 +12,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include idempotency
 -- @include create
 -- @include claims
+-- @include waiters
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -100,4 +101,5 @@ end
 
 local results = {}
 for n, change in ipairs(cmsgpack.unpack(changes)) do results[n] = update(change[1], change[2]) end
+serve(run.now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

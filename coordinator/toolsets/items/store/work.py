@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -37,8 +38,9 @@ class Advanced(msgspec.Struct, array_like=True):
 
 
 class Next(msgspec.Struct, array_like=True):
-    """One entry of the reply of ``next_items.lua``."""
+    """A row of the reply of ``next_items.lua``."""
 
+    position: float
     id: str
     title: str
     role: int
@@ -51,9 +53,29 @@ class Next(msgspec.Struct, array_like=True):
     ancestors: Path
 
 
+class Selector(msgspec.Struct, kw_only=True):
+    """Filters and order as ``include/filters.lua`` takes them."""
+
+    role: int = 0
+    parent: str = ""
+    tags: list[str] = []
+    priority: int = -1
+    type: str = ""
+    complexity: int = 0
+    created_from: int = 0
+    created_to: int = 0
+    changed_from: int = 0
+    changed_to: int = 0
+    ancestor: str = ""
+    order: str = "priority"
+
+
 _CLAIM = Script(PACKAGE, "claim_item", ClaimReply)
+_CLAIM_NEXT = Script(PACKAGE, "claim_next", ClaimReply)
+_END_WAIT = Script(PACKAGE, "end_wait", ClaimReply)
+_SWEEP = Script(PACKAGE, "sweep_claims", tuple[int, int])
 _ADVANCE = Script(PACKAGE, "advance_item", list[Advanced])
-_NEXT = Script(PACKAGE, "next_items", list[Next])
+_NEXT = Script(PACKAGE, "next_items", tuple[list[Next], str])
 
 
 class WorkStore(RoomStore):
@@ -75,16 +97,63 @@ class WorkStore(RoomStore):
         return await self._change_by_schema(_ADVANCE, project, request, pack(transitions))
 
     async def next(
-        self, project: str, role: int, parent: str, limit: int, include_claimed: bool, ancestors: bool
+        self, project: str, selector: Selector, limit: int, include_claimed: bool, ancestors: bool
     ) -> list[Next]:
-        """The best items of a role; ``parent`` '' for all.
+        """The best items for a selector, at most ``limit``.
 
         Raises:
-            ToolFailure: RESOURCE_NOT_FOUND for the parent.
+            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
         """
-        try:
-            return await self._read(
-                _NEXT, project, self._events, role, parent, limit, int(include_claimed), int(ancestors)
+        rows = await self._next(project, selector, limit, False, ancestors)
+        if include_claimed:
+            rows += await self._next(project, selector, limit, True, ancestors)
+            rows.sort(key=lambda row: (row.position, row.id))
+        return rows[:limit]
+
+    async def _next(self, project: str, selector: Selector, limit: int, held: bool, ancestors: bool) -> list[Next]:
+        packed, after = pack(selector), ""
+        rows: list[Next] = []
+        while True:
+            try:
+                found, after = await self._read(
+                    _NEXT, project, self._events, int(held), packed, limit - len(rows), int(ancestors), after
+                )
+            except ScriptFailure:
+                raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item") from None
+            rows += found
+            if not after:
+                return rows
+
+    async def claim_next(
+        self,
+        project: str,
+        request: Request,
+        agent: str,
+        ttl_ms: int,
+        selector: Selector,
+        releases: Sequence[tuple[str, int]],
+        wait_ms: int = 0,
+        process: str = "",
+    ) -> ClaimReply:
+        """Finds and claims; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``."""
+        packed, after = pack(selector), ""
+        queue = blake2b(packed, digest_size=8).hexdigest()
+        while True:
+            reply = await self._change(
+                _CLAIM_NEXT, project, request, agent, ttl_ms, packed, queue, pack(releases), wait_ms, process, after
             )
-        except ScriptFailure:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item") from None
+            if reply.claims[0][0] != "more":
+                return reply
+            after = reply.claims[0][1]
+
+    async def end_wait(self, project: str, request: Request, keep: bool) -> ClaimReply:
+        """Ends a parked claim; ``keep`` makes that nothing was found the answer for good."""
+        return await self._change(_END_WAIT, project, request, int(keep))
+
+    async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int]:
+        """Puts expired claims back and serves parked ones; says that ``process`` lives.
+
+        Returns:
+            When the earliest live claim expires, 0 for none, and the store's time; both in ms.
+        """
+        return await self._read(_SWEEP, project, self._events, process, alive_ms)

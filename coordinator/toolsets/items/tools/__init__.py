@@ -12,6 +12,7 @@ from coordinator.toolsets.items.store.reads import ReadStore
 from coordinator.toolsets.items.store.tree import TreeStore
 from coordinator.toolsets.items.store.work import WorkStore
 from coordinator.toolsets.items.tools import claim, context, crud, dependencies, notes, reads, tree, workflow
+from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
@@ -31,6 +32,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         source.current = schema_config(settings)
 
     work = WorkStore(*shared)
+    parking = Parking(services.store, work)
     read = ReadStore(*shared)
     return Toolset(
         "items",
@@ -42,9 +44,10 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
             *workflow.tools(work, services),
             *tree.tools(TreeStore(*shared), services),
             *notes.tools(NoteStore(*shared), services),
-            *claim.tools(work, services),
+            *claim.tools(work, parking, services),
             *reads.tools(read),
             *context.tools(read),
         ),
-        configure,
+        drain=parking.close,
+        configure=configure,
     )

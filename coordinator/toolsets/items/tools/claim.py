@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
 from coordinator.errors import invalid
-from coordinator.toolsets.actor import checked
-from coordinator.toolsets.items.contract.work import (
+from coordinator.toolsets.actor import Trusted, checked
+from coordinator.toolsets.items.contract.claim import (
     ClaimEntry,
     ClaimItem,
     ClaimItemResult,
@@ -12,24 +16,30 @@ from coordinator.toolsets.items.contract.work import (
     ClaimSummary,
     ReleaseEntry,
     ReleaseResult,
+    Selector,
 )
+from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.clock import iso
-from coordinator.toolsets.items.rules.idempotency import request
+from coordinator.toolsets.items.rules.idempotency import Request, request
 from coordinator.toolsets.items.rules.ids import is_uuid, parse
 from coordinator.toolsets.items.rules.words import refused
-from coordinator.toolsets.items.store.work import WorkStore
+from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 from coordinator.toolsets.items.tools.shared import shown
+from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_ENTRIES = 100
+MAX_REF = 64
 
 _DESCRIPTION = (
     "Atomically claim or release work items for exclusive ownership. One claim per agent: claiming an item releases "
     "the agent's earlier one after the new one is acquired. Claims expire after ttlSeconds (default 900); claiming "
     "an item again that is already held refreshes the TTL (heartbeat at half of it). requestId and actor are required. "
+    "A claim names an item by itemId, or a selector: then the best matching item that is ready and not below one held "
+    "by somebody else is found and claimed in one step, and with waitMs the call waits for one, in order of arrival. "
     "Outcomes of claims: success, already_claimed (with retryAfterMs), not_found, terminal_item, stale_fence, "
-    "superseded (a later entry of the same call was acquired). Outcomes of releases: success, not_claimed_by_you, "
-    "not_found, stale_fence. Show fenceToken in later calls to be refused once the claim was lost."
+    "no_match, superseded (a later entry of the same call was acquired). Outcomes of releases: success, "
+    "not_claimed_by_you, not_found, stale_fence. Show fenceToken in later calls to be refused once the claim was lost."
 )
 
 _LOST = {
@@ -40,11 +50,17 @@ _LOST = {
 
 def _claimed(entry: ClaimEntry, result: tuple[str, str, int, int, int], agent: str, now: int) -> ClaimResult:
     outcome, inner, when, first, fence = result
-    item = shown(inner, entry.item_id)
+    by_selector = True if entry.selector is not None else UNSET
+    ref = UNSET if entry.claim_ref is None else entry.claim_ref
+    if outcome == "no_match":
+        return ClaimResult(outcome=outcome, kind="permanent", code=outcome, claim_ref=ref)
+    item = shown(inner, entry.item_id or "")
     if outcome == "success":
         return ClaimResult(
             item_id=item,
             outcome=outcome,
+            selector_resolved=by_selector,
+            claim_ref=ref,
             claimed_by=agent,
             claimed_at=iso(now),
             claim_expires_at=iso(when),
@@ -52,13 +68,17 @@ def _claimed(entry: ClaimEntry, result: tuple[str, str, int, int, int], agent: s
             fence_token=fence,
         )
     if outcome == "already_claimed":
-        return ClaimResult(item_id=item, outcome=outcome, kind="transient", contended_item_id=item, retry_after_ms=when)
-    if outcome == "ambiguous":
-        return ClaimResult(item_id=item, outcome="not_found", error=refused(outcome))
-    return (
-        ClaimResult(item_id=item, outcome=outcome, error=_LOST[outcome])
-        if outcome in _LOST
-        else ClaimResult(item_id=item, outcome=outcome)
+        return ClaimResult(
+            item_id=item,
+            outcome=outcome,
+            claim_ref=ref,
+            kind="transient",
+            contended_item_id=item,
+            retry_after_ms=when,
+        )
+    error = refused(outcome) if outcome == "ambiguous" else _LOST.get(outcome, UNSET)
+    return ClaimResult(
+        item_id=item, outcome="not_found" if outcome == "ambiguous" else outcome, claim_ref=ref, error=error
     )
 
 
@@ -67,39 +87,85 @@ def _released(entry: ReleaseEntry, result: tuple[str, str]) -> ReleaseResult:
     item = shown(inner, entry.item_id)
     if outcome == "ambiguous":
         return ReleaseResult(item_id=item, outcome="not_found", error=refused(outcome))
-    return (
-        ReleaseResult(item_id=item, outcome=outcome, error=_LOST[outcome])
-        if outcome in _LOST
-        else ReleaseResult(item_id=item, outcome=outcome)
-    )
+    return ReleaseResult(item_id=item, outcome=outcome, error=_LOST.get(outcome, UNSET))
 
 
-def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
+def _check(args: ClaimItem) -> Selector | None:
+    """The selector of the call, if it has one.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    claims = args.claims
+    if not claims and not args.releases:
+        raise invalid("claims", "at least one of claims and releases must be non-empty")
+    if len(claims) + len(args.releases) > MAX_ENTRIES:
+        raise invalid("claims", f"at most {MAX_ENTRIES} claims and releases in one call")
+    if not is_uuid(args.request_id):
+        raise invalid("requestId", "must be a UUID")
+    for number, entry in enumerate(claims):
+        if (entry.item_id is None) == (entry.selector is None):
+            raise invalid(f"claims[{number}]", "give exactly one of itemId and selector")
+        if entry.selector is not None and len(claims) > 1:
+            raise invalid(f"claims[{number}].selector", "must be the only claim of the call: one claim per agent")
+        ref = entry.claim_ref
+        if ref is not None and (not ref.strip() or len(ref) > MAX_REF):
+            raise invalid(f"claims[{number}].claimRef", f"must be 1 to {MAX_REF} characters, not blank")
+    selector = claims[0].selector if claims else None
+    if args.wait_ms and selector is None:
+        raise invalid("waitMs", "needs a claim by selector")
+    return selector
+
+
+def waits(args: ClaimItem) -> bool:
+    """Whether a call may take longer than a request normally does."""
+    return args.wait_ms > 0
+
+
+def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
     """claim_item."""
 
+    async def by_selector(
+        call: Call,
+        args: ClaimItem,
+        record: Request,
+        trusted: Trusted,
+        selector: Selector,
+        releases: Sequence[tuple[str, int]],
+    ) -> ClaimReply:
+        place = "claims[0].selector."
+        parent = ""
+        if selector.parent_id:
+            parent = await work.resolve_one(call.project, parse(selector.parent_id, f"{place}parentId"))
+        wanted = selection.selector(selector, parent, place=place)
+        ttl_ms = args.claims[0].ttl_seconds * 1000
+
+        async def run(wait_ms: int) -> ClaimReply:
+            process = parking.process if wait_ms else ""
+            return await work.claim_next(call.project, record, trusted.id, ttl_ms, wanted, releases, wait_ms, process)
+
+        if not args.wait_ms:
+            return await run(0)
+        return await parking.claim(call.project, record, run, args.wait_ms)
+
     async def claim_item(call: Call, args: ClaimItem) -> ClaimItemResult:
+        selector = _check(args)
         claims, releases = args.claims, args.releases
-        if not claims and not releases:
-            raise invalid("claims", "at least one of claims and releases must be non-empty")
-        if len(claims) + len(releases) > MAX_ENTRIES:
-            raise invalid("claims", f"at most {MAX_ENTRIES} claims and releases in one call")
-        if not is_uuid(args.request_id):
-            raise invalid("requestId", "must be a UUID")
+        named = claims if selector is None else []
         trusted = await services.resolve_actor(checked(args.actor))
         record = request(trusted.id, args.request_id, "claim_item", claims, releases)
-        wanted = [parse(entry.item_id, f"claims[{n}].itemId") for n, entry in enumerate(claims)]
+        wanted = [parse(entry.item_id or "", f"claims[{n}].itemId") for n, entry in enumerate(named)]
         wanted += [parse(entry.item_id, f"releases[{n}].itemId") for n, entry in enumerate(releases)]
         ids = await work.resolve(call.project, wanted)
-        reply = await work.claim(
-            call.project,
-            record,
-            trusted.id,
-            [
+        letting_go = [(item, entry.fence_token or 0) for item, entry in zip(ids[len(named) :], releases, strict=True)]
+        if selector is not None:
+            reply = await by_selector(call, args, record, trusted, selector, letting_go)
+        else:
+            taking = [
                 (item, entry.ttl_seconds * 1000, entry.fence_token or 0)
                 for item, entry in zip(ids, claims, strict=False)
-            ],
-            [(item, entry.fence_token or 0) for item, entry in zip(ids[len(claims) :], releases, strict=True)],
-        )
+            ]
+            reply = await work.claim(call.project, record, trusted.id, taking, letting_go)
         claimed = [_claimed(e, r, trusted.id, reply.now) for e, r in zip(claims, reply.claims, strict=True)]
         released = [_released(e, r) for e, r in zip(releases, reply.releases, strict=True)]
         won = sum(result.outcome == "success" for result in claimed)
@@ -117,4 +183,4 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
             ),
         )
 
-    return (Tool("claim_item", _DESCRIPTION, ClaimItem, (ClaimItemResult,), claim_item),)
+    return (Tool("claim_item", _DESCRIPTION, ClaimItem, (ClaimItemResult,), claim_item, waits=waits),)

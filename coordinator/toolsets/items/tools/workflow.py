@@ -23,13 +23,13 @@ from coordinator.toolsets.items.contract.work import (
 from coordinator.toolsets.items.rules import transitions as rules
 from coordinator.toolsets.items.rules.idempotency import NONE, request
 from coordinator.toolsets.items.rules.ids import dashed, parse
-from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.selection import selector
 from coordinator.toolsets.items.store.work import Next, WorkStore
 from coordinator.toolsets.items.tools.shared import ancestors, check_signed, or_unset
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_TRANSITIONS = 100
-_ACTIONABLE = ("queue", "work", "review", "blocked")
 
 _ADVANCE = (
     "Apply trigger-based role transitions, in order, each on its own. Triggers: start (queue to work, work to review "
@@ -38,9 +38,10 @@ _ADVANCE = (
     "transition unblocked."
 )
 _NEXT = (
-    "The best items to work on: those of the role that wait for no dependency and that nobody has claimed, by "
-    "priority (high first), then complexity (low first, unset last), then age. Answers in time that does not depend "
-    "on the number of items."
+    "The best items to work on: those of the role that wait for no dependency, that nobody has claimed and that are "
+    "not below an item somebody has claimed, by priority (high first), then complexity (low first, unset last), then "
+    "age, or by orderBy. Answers in time that does not depend on the number of items. To take one at once, use "
+    "claim_item with a selector."
 )
 
 
@@ -102,11 +103,11 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
         )
 
     async def get_next_item(call: Call, args: GetNextItem) -> GetNextItemResult:
-        role = one_of(args.role or "queue", _ACTIONABLE, "role")
         parent = await work.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
-        found = await work.next(
-            call.project, ROLE_CODES[role], parent, args.limit, args.include_claimed, args.include_ancestors
-        )
+        above = args.ancestor_id
+        ancestor = await work.resolve_one(call.project, parse(above, "ancestorId")) if above else ""
+        wanted = selector(args, parent, ancestor)
+        found = await work.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
         return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
 
     return (

@@ -7,6 +7,7 @@
 -- releases or deletes it; lapsed ones are counted per scope so that claim summaries stay O(1).
 
 local SWEEP_BATCH = 16
+local unshielded = {} -- items that this run has freed: what is below them is within reach again
 
 local function live(it, now)
   return it.cb and tonumber(it.cx) > now
@@ -27,6 +28,7 @@ local function sweep(now, cap, budget)
     move(it, resting(it, it.role))
     save(it)
     count_lapsed(it, 1)
+    unshielded[#unshielded + 1] = id
     emit(cap, 'expire', id, 'a', it.cb, 'f', it.f)
   end
   return #expired < budget
@@ -34,6 +36,7 @@ end
 
 -- Takes the claim record off the item, live or lapsed.
 local function unclaim(it)
+  unshielded[#unshielded + 1] = it.id
   if is_held(it) then
     redis.call('ZREM', K_LEASES, it.id)
     move(it, resting(it, it.role))

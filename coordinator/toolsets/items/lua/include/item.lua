@@ -45,6 +45,7 @@ local function role_name(role)
 end
 
 local loaded = {}
+local readied = {} -- ids that this run has put into a ready class (include/waiters.lua hands them out)
 
 -- The item, or nil. One table per item and script run, so that a cascade and a later element of the
 -- same batch see each other's changes.
@@ -124,8 +125,13 @@ local function index_key(scope, class)
   return K_RANKED .. scope .. ':' .. class
 end
 
+local function note_ready(it)
+  if it.role ~= TERMINAL and it.k == ready_class(it.role) then readied[#readied + 1] = it.id end
+end
+
 local function index_add(it)
   local score = rank(it)
+  note_ready(it)
   for _, scope in ipairs(scopes(it)) do redis.call('ZADD', index_key(scope, it.k), score, it.id) end
 end
 
@@ -142,6 +148,7 @@ local function move(it, class)
   end
   put(it, 'k', class)
   it.role = role_of(class)
+  note_ready(it)
 end
 
 -- The class of an item of `role` that nobody holds.

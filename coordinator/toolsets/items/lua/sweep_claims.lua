@@ -1,0 +1,16 @@
+--[[
+purpose:   Puts expired claims back and hands the items to parked callers. Run by a process with parked
+           calls when the earliest claim expires; also says that the process lives.
+guarantee: Bounded: at most 100 claims a run.
+args:      events_max process alive_ms
+reply:     when the earliest live claim expires (ms), 0 when there is none; now
+errors:    none
+--]]
+-- @include clock
+-- @include waiters
+local now = server_time()
+redis.call('SET', K_ALIVE .. process, '1', 'PX', alive_ms)
+sweep(now, events_max, 100)
+serve(now, events_max)
+local earliest = redis.call('ZRANGE', K_LEASES, 0, 0, 'WITHSCORES')[2]
+return cmsgpack.pack({tonumber(earliest) or 0, now})

@@ -1,0 +1,86 @@
+"""Selectors of claim_item and get_next_item: what callers write, as scripts take it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from coordinator.errors import invalid
+from coordinator.toolsets.items.contract.claim import ORDERS
+from coordinator.toolsets.items.rules import specs
+from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
+from coordinator.toolsets.items.store.work import Selector
+
+ACTIONABLE = ("queue", "work", "review", "blocked")
+
+
+class Filters(Protocol):
+    """The filters that both tools have."""
+
+    role: str | None
+    tags: str | None
+    priority: str | None
+    type: str | None
+    complexity_max: int | None
+    created_after: str | None
+    created_before: str | None
+    role_changed_after: str | None
+    role_changed_before: str | None
+    order_by: str | None
+
+
+def milliseconds(text: str, field: str) -> int:
+    """An ISO-8601 time with zone as milliseconds since 1970.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR.
+    """
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        when = None
+    if when is None or when.tzinfo is None:
+        raise invalid(field, "must be an ISO-8601 time with zone, for example 2026-01-01T12:00:00Z")
+    return int(when.timestamp() * 1000)
+
+
+def bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]:
+    """Both inclusive bounds in ms, 0 for open (seed 004: ``<name>After`` and ``<name>Before``).
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for a malformed time or an empty range.
+    """
+    low = milliseconds(after, f"{name}After") if after else 0
+    high = milliseconds(before, f"{name}Before") if before else 0
+    if low and high and low > high:
+        raise invalid(f"{name}After", f"must not be later than {name}Before")
+    return low, high
+
+
+def selector(filters: Filters, parent: str, ancestor: str = "", place: str = "") -> Selector:
+    """The checked selector; ``parent`` and ``ancestor`` are resolved ids or ''.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field, below ``place``.
+    """
+    created = bounds(filters.created_after, filters.created_before, f"{place}created")
+    changed = bounds(filters.role_changed_after, filters.role_changed_before, f"{place}roleChanged")
+    most = filters.complexity_max
+    if most is not None and not 1 <= most <= 10:
+        raise invalid(f"{place}complexityMax", f"must be 1 to 10, not {most}")
+    priority = one_of(filters.priority, PRIORITY_NAMES, f"{place}priority") if filters.priority else None
+    tags = specs.tags(filters.tags)
+    return Selector(
+        role=ROLE_CODES[one_of(filters.role or "queue", ACTIONABLE, f"{place}role")],
+        parent=parent,
+        tags=list(dict.fromkeys(tag for part in tags.split(",") if (tag := part.strip()))),
+        priority=PRIORITY_CODES[priority] if priority else -1,
+        type=specs.type_name(filters.type),
+        complexity=most or 0,
+        created_from=created[0],
+        created_to=created[1],
+        changed_from=changed[0],
+        changed_to=changed[1],
+        ancestor=ancestor,
+        order=one_of(filters.order_by or "priority", ORDERS, f"{place}orderBy"),
+    )
