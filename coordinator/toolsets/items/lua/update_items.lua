@@ -44,7 +44,7 @@ local function plan_move(it, parent_id)
   local shift = (above and above.d + 1 or 0) - it.d
   local walk = above
   while walk do
-    if walk.id == it.id then return nil, 'cycle' end
+    if walk.id == it.id then return nil, 'parent_cycle' end
     walk = walk.pa and load(walk.pa)
   end
   local below = shift ~= 0 and descendants(it) or {}

@@ -8,9 +8,10 @@ _ITEM = {
     "parent_not_found": "parentId: no such item",
     "parent_ambiguous": "parentId: id prefix is ambiguous; give more digits",
     "too_deep": "depth would exceed the maximum of 3",
-    "cycle": "parentId: an item cannot move below itself or one of its descendants",
+    "parent_cycle": "parentId: an item cannot move below itself or one of its descendants",
     "id_taken": "the generated id exists already; try again",
     "self": "A dependency cannot reference the same item on both sides",
+    "cycle": "the dependency would close a cycle of items that wait for each other",
     "duplicate": "a dependency of this type between these items exists already",
 }
 _TRANSITION = {
