@@ -20,6 +20,7 @@ _TRANSITION = {
     "blocked": "item is blocked; use 'resume' first",
     "already_blocked": "item is already blocked",
     "not_blocked": "only a blocked item can be resumed",
+    "no_previous_role": "item was created as blocked and has no role to return to; use 'cancel'",
     "stale_fence": "fenceToken is older than the item's present claim: the claim was lost",
 }
 

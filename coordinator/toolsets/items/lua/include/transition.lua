@@ -15,7 +15,8 @@ local function target_role(it, trigger, schema)
   if role == TERMINAL then return nil, 'terminal' end
   if trigger == 'cancel' then return TERMINAL end
   if trigger == 'resume' then
-    if role ~= BLOCKED or not it.pr then return nil, 'not_blocked' end
+    if role ~= BLOCKED then return nil, 'not_blocked' end
+    if not it.pr then return nil, 'no_previous_role' end
     return tonumber(it.pr)
   end
   if role == BLOCKED then
