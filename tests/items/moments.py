@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from coordinator.settings import Settings
 from coordinator.store import Store, keys
+from coordinator.toolsets.items.rules.idempotency import NONE
+from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.work import WorkStore
 from tests.items.client import Client
 
 
@@ -22,3 +26,10 @@ async def lapse(tools: Client, item: str) -> None:
     claimed, first = (min(int(time), end) for time in times[1:])
     await tools.store.command("HSET", key, "cx", end, "cc", claimed, "co", first)
     await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, inner)
+
+
+async def claim_for(tools: Client, agent: str, item: str, ms: int) -> None:
+    """Claims an item for less than the second that is the tool's least."""
+    work = WorkStore(tools.store, Settings(), SchemaSource())
+    reply = await work.claim(tools.project, NONE, agent, [(item.replace("-", ""), ms, 0)], [])
+    assert reply.claims[0][0] == "success", reply

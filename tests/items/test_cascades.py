@@ -1,0 +1,164 @@
+"""advance_item: what a transition does to the items above."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import Client
+
+pytestmark = pytest.mark.anyio
+
+
+def event(item: str, title: str, before: str, after: str) -> dict[str, Any]:
+    return {
+        "itemId": item,
+        "title": title,
+        "previousRole": before,
+        "targetRole": after,
+        "applied": True,
+        "trigger": "cascade",
+    }
+
+
+async def roles(tools: Client, ids: list[str]) -> list[str]:
+    return [await tools.role(item) for item in ids]
+
+
+@pytest.mark.every_store
+async def test_a_start_takes_the_whole_chain_to_work(tools: Client) -> None:
+    ids = await tools.chain(3)
+    result = await tools.advance(ids[3], "start")
+    assert result["cascadeEvents"] == [event(ids[n], f"depth {n}", "queue", "work") for n in (2, 1, 0)]
+    assert await roles(tools, ids) == ["work"] * 4
+    assert (await tools.get(ids[0]))["statusLabel"] == "in-progress"
+
+
+@pytest.mark.parametrize("above", ["work", "review", "blocked", "terminal"])
+async def test_a_start_stops_at_a_parent_that_is_not_in_queue(tools: Client, above: str) -> None:
+    root = await tools.add()
+    parent = await tools.add(parentId=root, role=above)
+    item = await tools.add(parentId=parent)
+    assert (await tools.advance(item, "start"))["cascadeEvents"] == []
+    assert await roles(tools, [root, parent]) == ["queue", above]
+
+
+async def test_a_resume_into_work_cascades_too(tools: Client) -> None:
+    ids = await tools.chain(1)
+    item = await tools.add(parentId=ids[0], role="work")
+    await tools.move(item, "block")
+    assert (await tools.advance(item, "resume"))["cascadeEvents"] == [event(ids[0], "depth 0", "queue", "work")]
+
+
+async def test_a_resume_into_queue_does_not(tools: Client) -> None:
+    ids = await tools.chain(1)
+    await tools.move(ids[1], "block")
+    assert (await tools.advance(ids[1], "resume"))["cascadeEvents"] == []
+
+
+async def test_the_last_child_takes_the_chain_with_it(tools: Client) -> None:
+    ids = await tools.chain(3)
+    await tools.move(ids[3], "start")
+    result = await tools.advance(ids[3], "complete")
+    assert result["cascadeEvents"] == [event(ids[n], f"depth {n}", "work", "terminal") for n in (2, 1, 0)]
+    assert await roles(tools, ids) == ["terminal"] * 4
+    assert (await tools.get(ids[0]))["statusLabel"] == "done"
+
+
+@pytest.mark.parametrize("open_role", ["queue", "work", "review", "blocked"])
+async def test_an_open_sibling_keeps_the_parent(tools: Client, open_role: str) -> None:
+    parent = await tools.add()
+    await tools.add(parentId=parent, role=open_role)
+    item = await tools.add(parentId=parent)
+    assert (await tools.advance(item, "complete"))["cascadeEvents"] == []
+
+
+@pytest.mark.parametrize("hindrance", ["waits", "claimed", "waits and claimed"])
+async def test_an_open_sibling_that_waits_or_is_claimed_keeps_the_parent(tools: Client, hindrance: str) -> None:
+    parent, blocker = await tools.add(), await tools.add()
+    sibling, item = await tools.add(parentId=parent), await tools.add(parentId=parent)
+    if "waits" in hindrance:
+        await tools.link(blocker, sibling)
+    if "claimed" in hindrance:
+        await tools.claim("agent", sibling)
+    assert (await tools.advance(item, "complete"))["cascadeEvents"] == []
+
+
+@pytest.mark.parametrize("trigger", ["complete", "cancel", "start"])
+async def test_any_way_of_ending_counts(tools: Client, trigger: str) -> None:
+    parent = await tools.add("p")
+    await tools.add(parentId=parent, role="terminal")
+    cancelled = await tools.add(parentId=parent)
+    item = await tools.add(parentId=parent, role="work")
+    await tools.move(cancelled, "cancel")
+    assert (await tools.advance(item, trigger))["cascadeEvents"] == [event(parent, "p", "queue", "terminal")]
+
+
+@pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
+async def test_the_parent_ends_from_any_role_whatever_it_waits_for(tools: Client, role: str) -> None:
+    """Ownership and dependencies of the parent are not asked (seed 004: cascades are always allowed)."""
+    parent, blocker = await tools.add("p", role=role), await tools.add()
+    await tools.link(blocker, parent)
+    item = await tools.add(parentId=parent)
+    await tools.claim("somebody", parent)
+    assert (await tools.advance(item, "complete"))["cascadeEvents"] == [event(parent, "p", role, "terminal")]
+    assert not (await audit(tools.store, tools.project)).differences
+
+
+async def test_a_terminal_parent_is_left_alone(tools: Client) -> None:
+    parent = await tools.add(role="terminal", statusLabel="mine")
+    item = await tools.add(parentId=parent)
+    assert (await tools.advance(item, "complete"))["cascadeEvents"] == []
+    assert (await tools.get(parent))["statusLabel"] == "mine"
+
+
+async def test_what_a_cascaded_parent_blocks_is_listed(tools: Client) -> None:
+    parent, waits, also = await tools.add("parent"), await tools.add("waits"), await tools.add("also")
+    item = await tools.add(parentId=parent)
+    await tools.link(parent, waits)
+    await tools.link(item, also)
+    await tools.link(parent, also)
+    result = await tools.advance(item, "complete")
+    assert sorted(entry["title"] for entry in result["unblockedItems"]) == ["also", "waits"]
+    assert set(await tools.next(limit=9)) == {waits, also}
+
+
+async def test_a_reopened_child_reopens_its_parent_only(tools: Client) -> None:
+    ids = await tools.chain(3)
+    await tools.move(ids[3], "complete")
+    result = await tools.advance(ids[3], "reopen")
+    assert result["cascadeEvents"] == [event(ids[2], "depth 2", "terminal", "work")]
+    assert await roles(tools, ids) == ["terminal", "terminal", "work", "queue"]
+    assert (await tools.get(ids[2]))["statusLabel"] == "in-progress"
+
+
+@pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
+async def test_a_reopened_child_leaves_an_open_parent_alone(tools: Client, role: str) -> None:
+    parent = await tools.add(role=role)
+    item = await tools.add(parentId=parent, role="terminal")
+    assert (await tools.advance(item, "reopen"))["cascadeEvents"] == []
+
+
+async def test_a_reopened_parent_waits_for_its_children_again(tools: Client) -> None:
+    ids = await tools.chain(1)
+    await tools.move(ids[1], "complete", "reopen")
+    assert (await tools.advance(ids[1], "complete"))["cascadeEvents"] == [event(ids[0], "depth 0", "work", "terminal")]
+
+
+async def test_children_completed_in_one_call_end_the_parent_once(tools: Client) -> None:
+    parent = await tools.add("p")
+    ids = await tools.add_many(100, parentId=parent)
+    transitions = [{"itemId": item, "trigger": "complete"} for item in ids]
+    answer = await tools("advance_item", transitions=transitions)
+    events = [result["cascadeEvents"] for result in answer["results"]]
+    assert events == [[]] * 99 + [[event(parent, "p", "queue", "terminal")]]
+
+
+async def test_blocking_holding_and_refusals_cascade_nothing(tools: Client) -> None:
+    ids = await tools.chain(1)
+    for trigger in ("block", "resume", "hold", "reopen"):
+        result = await tools.advance(ids[1], trigger)
+        assert result.get("cascadeEvents", []) == []
+    assert await tools.role(ids[0]) == "queue"

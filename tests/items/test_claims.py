@@ -1,0 +1,326 @@
+"""claim_item: who may claim and release what, one claim per agent, heartbeats, fences, expiry."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.items.client import Client, actor, fresh_id
+from tests.items.moments import claim_for, lapse
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+def ms(text: str) -> int:
+    """An ISO time as milliseconds."""
+    assert text.endswith("Z")
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+@pytest.mark.every_store
+async def test_a_claim_shows_its_own_metadata(tools: Client) -> None:
+    item = await tools.add()
+    result = await tools.claims("worker-7", [{"itemId": item, "ttlSeconds": 60}])
+    (claim,) = result["claimResults"]
+    at = claim["claimedAt"]
+    assert claim == {
+        "itemId": item,
+        "outcome": "success",
+        "claimedBy": "worker-7",
+        "claimedAt": at,
+        "claimExpiresAt": claim["claimExpiresAt"],
+        "originalClaimedAt": at,
+        "fenceToken": 1,
+    }
+    assert ms(claim["claimExpiresAt"]) - ms(at) == 60_000
+    assert result["releaseResults"] == []
+    assert result["summary"] == {
+        "claimsTotal": 1,
+        "claimsSucceeded": 1,
+        "claimsFailed": 0,
+        "releasesTotal": 0,
+        "releasesSucceeded": 0,
+        "releasesFailed": 0,
+    }
+
+
+async def test_a_claim_lasts_fifteen_minutes_unless_told(tools: Client) -> None:
+    claim = await tools.claim("agent", await tools.add())
+    assert ms(claim["claimExpiresAt"]) - ms(claim["claimedAt"]) == 900_000
+
+
+@pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
+async def test_items_of_any_open_role_can_be_claimed(tools: Client, role: str) -> None:
+    item = await tools.add(role=role)
+    assert (await tools.claim("agent", item))["outcome"] == "success"
+    assert await tools.role(item) == role
+
+
+async def test_an_item_that_waits_can_be_claimed_and_waits_on_when_released(tools: Client) -> None:
+    blocker, item = await tools.add(), await tools.add()
+    await tools.link(blocker, item)
+    assert (await tools.claim("agent", item))["outcome"] == "success"
+    await tools.release("agent", item)
+    assert await tools.next(limit=9) == [blocker]
+
+
+@pytest.mark.every_store
+async def test_what_another_agent_holds_is_refused_without_naming_it(tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("the-holder", item, ttlSeconds=420)
+    answer = (
+        await tools.answer("claim_item", actor=actor("b"), claims=[{"itemId": item}], requestId=fresh_id())
+    ).decode()
+    result = await tools.claim("b", item)
+    left = result.pop("retryAfterMs")
+    assert 400_000 < left <= 420_000
+    assert result == {"itemId": item, "outcome": "already_claimed", "kind": "transient", "contendedItemId": item}
+    assert "the-holder" not in answer
+    assert "claimedBy" not in answer
+
+
+async def test_a_terminal_item_cannot_be_claimed(tools: Client) -> None:
+    item = await tools.add(role="terminal")
+    assert await tools.claim("agent", item) == {"itemId": item, "outcome": "terminal_item"}
+
+
+async def test_terminal_comes_before_ownership(tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("agent", item)
+    assert (await tools.advance(item, "complete", "agent"))["applied"]
+    assert (await tools.claim("agent", item))["outcome"] == "terminal_item"
+    assert (await tools.claim("other", item))["outcome"] == "terminal_item"
+    assert (await tools.release("agent", item))["outcome"] == "success"
+
+
+async def test_an_unknown_item_is_not_found(tools: Client) -> None:
+    unknown = fresh_id()
+    assert await tools.claim("agent", unknown) == {"itemId": unknown, "outcome": "not_found"}
+    assert await tools.release("agent", unknown) == {"itemId": unknown, "outcome": "not_found"}
+
+
+async def test_a_second_claim_lets_go_of_the_first(tools: Client) -> None:
+    first, second = await tools.add(), await tools.add()
+    await tools.claim("agent", first)
+    await tools.claim("agent", second)
+    assert await tools.next(limit=9) == [first]
+    assert (await tools.release("agent", first))["outcome"] == "not_claimed_by_you"
+    assert (await tools.release("agent", second))["outcome"] == "success"
+
+
+@pytest.mark.parametrize("why", ["already_claimed", "terminal_item", "not_found", "stale_fence"])
+async def test_a_claim_that_fails_leaves_the_agents_own_alone(tools: Client, why: str) -> None:
+    own, other = await tools.add(), await tools.add(role="terminal" if why == "terminal_item" else "queue")
+    await tools.claim("agent", own)
+    if why == "already_claimed":
+        await tools.claim("rival", other)
+    wanted = fresh_id() if why == "not_found" else other
+    fields = {"fenceToken": 5} if why == "stale_fence" else {}
+    assert (await tools.claim("agent", wanted, **fields))["outcome"] == why
+    assert (await tools.release("agent", own))["outcome"] == "success"
+
+
+async def test_a_lapsed_claim_goes_when_its_agent_claims_another_item(tools: Client) -> None:
+    first, second = await tools.add(), await tools.add()
+    await tools.claim("agent", first)
+    await lapse(tools, first)
+    await tools.claim("agent", second)
+    assert (await tools.release("agent", first))["outcome"] == "not_claimed_by_you"
+
+
+async def test_of_several_claims_the_last_claimable_one_is_held(tools: Client) -> None:
+    """One claim per agent: what the answer calls a success is held after the call, and nothing else is."""
+    first, second, third = await tools.add_many(3)
+    done = await tools.add(role="terminal")
+    result = await tools.claims("agent", [{"itemId": item} for item in (first, second, third, done)])
+    assert [entry["outcome"] for entry in result["claimResults"]] == [
+        "superseded",
+        "superseded",
+        "success",
+        "terminal_item",
+    ]
+    assert (result["summary"]["claimsSucceeded"], result["summary"]["claimsFailed"]) == (1, 3)
+    assert set(await tools.next(limit=9)) == {first, second}
+
+
+async def test_an_item_listed_twice_is_held(tools: Client) -> None:
+    item = await tools.add()
+    result = await tools.claims("agent", [{"itemId": item}, {"itemId": item}])
+    assert [entry["outcome"] for entry in result["claimResults"]] == ["superseded", "success"]
+    assert (await tools.release("agent", item))["outcome"] == "success"
+
+
+async def test_claims_come_before_releases(tools: Client) -> None:
+    item = await tools.add()
+    result = await tools.claims("agent", [{"itemId": item}], [{"itemId": item}])
+    assert result["claimResults"][0]["outcome"] == "success"
+    assert result["releaseResults"] == [{"itemId": item, "outcome": "success"}]
+    assert await tools.next() == [item]
+
+
+async def test_a_heartbeat_extends_and_keeps_the_beginning(tools: Client) -> None:
+    item = await tools.add()
+    first = await tools.claim("agent", item, ttlSeconds=10)
+
+    async def beat() -> Any:
+        claim = await tools.claim("agent", item, ttlSeconds=20)
+        return claim if claim["claimedAt"] > first["claimedAt"] else None
+
+    again = await wait_until(beat, what="the clock to move")
+    assert again["originalClaimedAt"] == first["claimedAt"]
+    assert again["fenceToken"] == first["fenceToken"]
+    assert ms(again["claimExpiresAt"]) == ms(again["claimedAt"]) + 20_000
+
+
+async def test_a_heartbeat_may_shorten(tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("agent", item)
+    await claim_for(tools, "agent", item, 30)
+
+    async def taken() -> bool:
+        return bool((await tools.claim("rival", item))["outcome"] == "success")
+
+    assert await wait_until(taken, what="the shorter claim to expire")
+
+
+async def test_the_same_agent_after_expiry_keeps_the_beginning_but_not_the_fence(tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("agent", item)
+    await lapse(tools, item)
+    before = await tools.store.command("HGET", f"fc:{{{tools.project}}}:i:{item.replace('-', '')}", "co")
+    again = await tools.claim("agent", item)
+    assert ms(again["originalClaimedAt"]) == int(before)
+    assert again["fenceToken"] == 2
+
+
+async def test_another_agent_after_expiry_begins_anew(tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("agent", item)
+    await lapse(tools, item)
+    taken = await tools.claim("rival", item)
+    assert (taken["claimedBy"], taken["fenceToken"]) == ("rival", 2)
+    assert taken["originalClaimedAt"] == taken["claimedAt"]
+    assert (await tools.claim("agent", item))["outcome"] == "already_claimed"
+    assert (await tools.release("agent", item))["outcome"] == "not_claimed_by_you"
+
+
+async def test_the_fence_rises_with_every_new_claim(tools: Client) -> None:
+    item = await tools.add()
+    fences = []
+    for agent in ("a", "b", "a", "a"):
+        fences.append((await tools.claim(agent, item))["fenceToken"])
+        await tools.release(agent, item)
+    assert fences == [1, 2, 3, 4]
+
+
+async def test_a_stale_fence_is_refused(tools: Client) -> None:
+    item = await tools.add()
+    old = (await tools.claim("agent", item))["fenceToken"]
+    assert (await tools.claim("agent", item, fenceToken=old))["outcome"] == "success"
+    await tools.release("agent", item)
+    new = (await tools.claim("agent", item))["fenceToken"]
+    for result in (
+        await tools.claim("agent", item, fenceToken=old),
+        await tools.release("agent", item, fenceToken=old),
+    ):
+        assert result == {
+            "itemId": item,
+            "outcome": "stale_fence",
+            "error": "fenceToken is not that of a claim you hold now",
+        }
+    assert (await tools.release("agent", item, fenceToken=new))["outcome"] == "success"
+
+
+async def test_the_fence_of_ones_own_lapsed_claim_still_serves(tools: Client) -> None:
+    item = await tools.add()
+    fence = (await tools.claim("agent", item))["fenceToken"]
+    await lapse(tools, item)
+    assert (await tools.claim("agent", item, fenceToken=fence))["fenceToken"] == fence + 1
+    assert (await tools.claim("agent", item, fenceToken=fence))["outcome"] == "stale_fence"
+
+
+async def test_another_agents_fence_does_not_serve(tools: Client) -> None:
+    item = await tools.add()
+    fence = (await tools.claim("agent", item))["fenceToken"]
+    await lapse(tools, item)
+    assert (await tools.claim("rival", item, fenceToken=fence))["outcome"] == "stale_fence"
+
+
+async def test_releases(tools: Client) -> None:
+    own, others, free = await tools.add_many(3)
+    await tools.claim("agent", own)
+    await tools.claim("rival", others)
+    result = await tools.claims("agent", releases=[{"itemId": item} for item in (own, others, free, own)])
+    assert [entry["outcome"] for entry in result["releaseResults"]] == [
+        "success",
+        "not_claimed_by_you",
+        "not_claimed_by_you",
+        "not_claimed_by_you",
+    ]
+    assert (result["summary"]["releasesSucceeded"], result["summary"]["releasesFailed"]) == (1, 3)
+    assert "rival" not in str(result)
+
+
+@pytest.mark.parametrize("swept", [True, False])
+async def test_a_lapsed_claim_can_be_released(tools: Client, swept: bool) -> None:
+    item = await tools.add()
+    await tools.claim("agent", item)
+    await lapse(tools, item)
+    if swept:
+        await tools.next()
+    assert (await tools.release("agent", item))["outcome"] == "success"
+    assert (await tools.release("agent", item))["outcome"] == "not_claimed_by_you"
+
+
+async def test_a_claim_does_not_modify_the_item(tools: Client) -> None:
+    item = await tools.add()
+    before = await tools.get(item)
+    await tools.claim("agent", item)
+    await tools.release("agent", item)
+    assert await tools.get(item) == before
+
+
+async def test_the_agent_named_in_an_entry_is_ignored(tools: Client) -> None:
+    item = await tools.add()
+    assert (await tools.claim("agent", item, agentId="somebody-else"))["claimedBy"] == "agent"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"claims": [], "releases": []},
+        {},
+        {"claims": [{"itemId": fresh_id()}], "requestId": "not-a-uuid"},
+        {"claims": [{"itemId": fresh_id()}], "requestId": None},
+        {"claims": [{"itemId": fresh_id()}], "actor": None},
+        {"claims": [{"itemId": fresh_id()}], "actor": {"id": " ", "kind": "user"}},
+        {"claims": [{"itemId": fresh_id()}], "actor": {"id": "x" * 501, "kind": "user"}},
+        {"claims": [{"itemId": fresh_id()}], "actor": {"id": "x", "kind": "robot"}},
+        {"claims": [{"itemId": fresh_id()}], "actor": {"id": "x", "kind": "user", "parent": "x" * 501}},
+        {"claims": [{"itemId": fresh_id()}], "actor": {"id": "x", "kind": "user", "proof": "x" * 10_001}},
+        {"claims": [{"itemId": "xyz"}]},
+        {"releases": [{"itemId": "xyz"}]},
+        {"claims": [{"itemId": fresh_id()}] * 101},
+        *({"claims": [{"itemId": fresh_id(), "ttlSeconds": ttl}]} for ttl in (0, -1, 86_401, 1.5, "x", None)),
+        {"claims": [{"itemId": fresh_id(), "fenceToken": 0}]},
+    ],
+)
+async def test_a_malformed_call_is_refused_whole(tools: Client, arguments: dict[str, Any]) -> None:
+    call = {"actor": actor("agent"), "requestId": fresh_id(), **arguments}
+    failure = await tools.refusal("claim_item", **{name: value for name, value in call.items() if value is not None})
+    assert failure.code == "VALIDATION_ERROR"
+
+
+@pytest.mark.parametrize("ttl", [1, 86_400])
+async def test_the_bounds_of_the_ttl_are_allowed(tools: Client, ttl: int) -> None:
+    claim = await tools.claim("agent", await tools.add(), ttlSeconds=ttl)
+    assert ms(claim["claimExpiresAt"]) - ms(claim["claimedAt"]) == ttl * 1000
+
+
+async def test_kinds_are_read_in_any_case(tools: Client) -> None:
+    item = await tools.add()
+    call = {"actor": {"id": "a", "kind": "SubAgent"}, "claims": [{"itemId": item}], "requestId": fresh_id()}
+    assert (await tools("claim_item", **call))["claimResults"][0]["outcome"] == "success"

@@ -1,0 +1,142 @@
+"""manage_items delete: children, subtrees over several slices, counts, and what goes with an item."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.store import keys
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import Client, fresh_id
+from tests.items.moments import lapse
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.every_store
+async def test_listed_items_are_deleted(tools: Client) -> None:
+    first, second, kept = await tools.add(), await tools.add(), await tools.add()
+    assert await tools.delete(first, second) == {"ids": [first, second], "deleted": 2, "failed": 0}
+    assert not await tools.exists(first)
+    assert await tools.exists(kept)
+
+
+async def test_an_item_with_children_is_refused_with_their_number(tools: Client) -> None:
+    parent, leaf = await tools.add(), await tools.add()
+    for role in ("queue", "work", "terminal"):
+        await tools.add(parentId=parent, role=role)
+    assert await tools.delete(parent, leaf) == {
+        "ids": [leaf],
+        "deleted": 1,
+        "failed": 1,
+        "failures": [{"id": parent, "error": "item has 3 children; use recursive to delete them too"}],
+    }
+    assert await tools.exists(parent)
+
+
+async def test_recursive_deletes_the_subtree_and_counts_it(tools: Client) -> None:
+    ids = await tools.chain(3)
+    side = await tools.add(parentId=ids[1])
+    other = await tools.add()
+    assert await tools.delete(ids[1], recursive=True) == {
+        "ids": [ids[1]],
+        "deleted": 4,
+        "failed": 0,
+        "descendantsDeleted": 3,
+    }
+    assert [await tools.exists(item) for item in (*ids, side, other)] == [True, False, False, False, False, True]
+
+
+async def test_a_recursive_delete_of_leaves_mentions_no_descendants(tools: Client) -> None:
+    assert "descendantsDeleted" not in await tools.delete(await tools.add(), recursive=True)
+
+
+async def test_a_listed_descendant_counts_as_listed(tools: Client) -> None:
+    ids = await tools.chain(2)
+    result = await tools.delete(ids[0], ids[2], recursive=True)
+    assert result == {"ids": [ids[0], ids[2]], "deleted": 3, "failed": 0, "descendantsDeleted": 1}
+
+
+async def test_children_listed_before_their_parent_need_no_recursive(tools: Client) -> None:
+    ids = await tools.chain(1)
+    assert (await tools.delete(ids[1], ids[0]))["deleted"] == 2
+
+
+async def test_unknown_ids_fail_alone_as_the_caller_wrote_them(tools: Client) -> None:
+    item, unknown = await tools.add(), fresh_id()
+    result = await tools.delete(item, item, unknown, "00000", "0000")
+    assert result == {
+        "ids": [item],
+        "deleted": 1,
+        "failed": 3,
+        "failures": [{"id": text, "error": "no such item"} for text in (unknown, "00000", "0000")],
+    }
+
+
+async def test_an_id_of_the_wrong_shape_fails_the_call(tools: Client) -> None:
+    item = await tools.add()
+    failure = await tools.refusal("manage_items", operation="delete", ids=[item, "nope"])
+    assert (failure.code, failure.message.split(":")[0]) == ("VALIDATION_ERROR", "ids[1]")
+    assert await tools.exists(item)
+
+
+@pytest.mark.parametrize("listed", ["root", "children"])
+async def test_a_delete_over_many_slices_is_complete(tools: Client, listed: str) -> None:
+    root = await tools.add("root")
+    children = await tools.add_many(120, parentId=root)
+    grandchildren = await tools.add_many(60, parentId=children[60])
+    result = await tools.delete(*([root] if listed == "root" else children), recursive=True)
+    below = len(children) + len(grandchildren) if listed == "root" else len(grandchildren)
+    assert (result["deleted"], result["descendantsDeleted"]) == (below + len(result["ids"]), below)
+    assert await tools.exists(root) == (listed == "children")
+    report = await audit(tools.store, tools.project)
+    assert (report.items, report.differences) == (int(listed == "children"), [])
+
+
+async def test_dependents_become_ready(tools: Client) -> None:
+    blocker, one, two = await tools.add("blocker"), await tools.add("one"), await tools.add("two")
+    await tools.link(blocker, one)
+    await tools.link(two, blocker, type="IS_BLOCKED_BY")
+    await tools.delete(blocker)
+    assert set(await tools.next(limit=5)) == {one, two}
+    assert (await tools.advance(one, "complete"))["applied"]
+
+
+async def test_deleting_a_dependent_leaves_its_blocker_free(tools: Client) -> None:
+    blocker, waits = await tools.add(), await tools.add()
+    dependency = await tools.link(blocker, waits)
+    await tools.delete(waits)
+    assert (await tools.unlink(id=dependency))["deleted"] == 0
+    assert (await tools.advance(blocker, "complete"))["unblockedItems"] == []
+
+
+async def test_a_claim_ends_with_its_item(tools: Client) -> None:
+    held, lapsed, other = await tools.add(), await tools.add(), await tools.add()
+    await tools.claim("one", held)
+    await tools.claim("two", lapsed)
+    await lapse(tools, lapsed)
+    await tools.next()
+    await tools.delete(held, lapsed)
+    assert (await tools.claim("one", other))["outcome"] == "success"
+    assert (await tools.release("two", held))["outcome"] == "not_found"
+
+
+async def test_no_parent_follows_a_delete(tools: Client) -> None:
+    parent = await tools.add()
+    done, last = await tools.add(parentId=parent, role="terminal"), await tools.add(parentId=parent)
+    await tools.delete(last)
+    assert await tools.role(parent) == "queue"
+    await tools.delete(done)
+    assert await tools.role(parent) == "queue"
+
+
+async def test_nothing_of_a_deleted_project_stays_but_its_streams(tools: Client) -> None:
+    long = "long " * 30
+    ids = [await tools.add(long, description=long, tags="a,b", type="c") for _ in range(3)]
+    await tools.link(ids[0], ids[1])
+    await tools.link(ids[1], ids[2], type="RELATES_TO")
+    await tools.claim("agent", ids[0])
+    await tools.move(ids[2], "block")
+    await tools.delete(*ids)
+    left = [key async for key in tools.store.client.scan_iter(match=keys.project_prefix(tools.project) + b"*")]
+    families = [family for key in left if (family := keys.declared(key))]
+    assert {family.type for family in families if family.ttl is None} == {"stream"}

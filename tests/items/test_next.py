@@ -1,0 +1,183 @@
+"""get_next_item: ranking, scopes, what each answer shows, and which items are ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.items.client import Client
+from tests.items.moments import claim_for, lapse
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+ORDER = ("queue", "work", "review", "terminal")
+
+
+@pytest.mark.every_store
+async def test_the_best_is_the_first_by_priority_then_complexity_then_age(tools: Client) -> None:
+    wanted = [
+        ("high", 1), ("high", 5), ("high", None), ("medium", 1), ("medium", 10), ("medium", None), ("low", 1),
+    ]  # fmt: skip
+    ids = {}
+    for priority, complexity in sorted(wanted, key=str):
+        ids[priority, complexity] = await tools.add(priority=priority, complexity=complexity)
+    assert await tools.next(limit=20) == [ids[key] for key in wanted]
+
+
+async def test_among_equals_the_oldest_is_first(tools: Client) -> None:
+    ids: list[str] = []
+    times: list[str] = []
+    for _ in range(4):
+        item = await tools.add()
+        created = (await tools.get(item))["createdAt"]
+        if created not in times:
+            ids.append(item)
+            times.append(created)
+    assert [item for item in await tools.next(limit=20) if item in ids] == ids
+
+
+async def test_equals_of_one_moment_are_in_the_order_of_their_ids(tools: Client) -> None:
+    ids = await tools.add_many(12)
+    assert await tools.next(limit=20) == sorted(ids)
+
+
+async def test_the_answer_is_short_unless_details_are_asked_for(tools: Client) -> None:
+    parent = await tools.add("parent")
+    item = await tools.add("title", complexity=2, priority="high", summary="s" * 90, tags="a,b", parentId=parent)
+    short = {"itemId": item, "title": "title", "role": "queue", "priority": "high", "complexity": 2}
+    assert await tools("get_next_item") == {"recommendations": [short], "total": 1}
+    details = {"summary": "s" * 90, "tags": "a,b", "parentId": parent}
+    assert await tools("get_next_item", includeDetails=True) == {"recommendations": [short | details], "total": 1}
+    ancestors = {"ancestors": [{"id": parent, "title": "parent", "depth": 0}]}
+    assert await tools("get_next_item", includeAncestors=True) == {"recommendations": [short | ancestors], "total": 1}
+    claimed = {"isClaimed": False}
+    assert await tools("get_next_item", includeClaimed=True) == {"recommendations": [short | claimed], "total": 1}
+
+
+async def test_details_that_are_absent_are_left_out_and_complexity_is_null(tools: Client) -> None:
+    item = await tools.add("t")
+    (entry,) = (await tools("get_next_item", includeDetails=True))["recommendations"]
+    assert entry == {
+        "itemId": item,
+        "title": "t",
+        "role": "queue",
+        "priority": "medium",
+        "complexity": None,
+        "summary": "",
+    }
+
+
+async def test_nothing_to_do_is_an_empty_list(tools: Client) -> None:
+    assert await tools("get_next_item") == {"recommendations": [], "total": 0}
+
+
+@pytest.mark.parametrize("limit", [1, 3, 20])
+async def test_the_limit_is_kept(tools: Client, limit: int) -> None:
+    await tools.add_many(25)
+    answer = await tools("get_next_item", limit=limit)
+    assert (len(answer["recommendations"]), answer["total"]) == (limit, limit)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"limit": 0}, {"limit": 21}, {"limit": -1}, {"role": "terminal"}, {"role": "done"}, {"tags": "a"}]
+)
+async def test_arguments_out_of_bounds_are_refused(tools: Client, arguments: dict[str, Any]) -> None:
+    assert (await tools.refusal("get_next_item", **arguments)).code == "VALIDATION_ERROR"
+
+
+@pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
+async def test_only_items_of_the_role_are_found(tools: Client, role: str) -> None:
+    ids = {each: await tools.add(role=each) for each in (*ORDER, "blocked")}
+    (entry,) = (await tools("get_next_item", role=role.upper(), limit=9))["recommendations"]
+    assert (entry["itemId"], entry["role"]) == (ids[role], role)
+
+
+async def test_a_parent_means_its_direct_children(tools: Client) -> None:
+    ids = await tools.chain(2)
+    assert await tools.next(parentId=ids[0], limit=9) == [ids[1]]
+    assert await tools.next(parentId=ids[2], limit=9) == []
+
+
+@pytest.mark.parametrize("notation", ["BLOCKS", "IS_BLOCKED_BY"])
+@pytest.mark.parametrize("threshold", [None, *ORDER])
+@pytest.mark.parametrize("role", [*ORDER, "blocked"])
+async def test_a_blocker_satisfies_from_its_threshold_on(
+    tools: Client, role: str, threshold: str | None, notation: str
+) -> None:
+    """A blocked one never does, whatever the threshold (seed 004)."""
+    blocker, waits = await tools.add(role=role), await tools.add("waits")
+    ends = (blocker, waits) if notation == "BLOCKS" else (waits, blocker)
+    await tools.link(*ends, type=notation, **({"unblockAt": threshold} if threshold else {}))
+    satisfied = role in ORDER and ORDER.index(role) >= ORDER.index(threshold or "terminal")
+    assert (waits in await tools.next(limit=9)) == satisfied
+
+
+async def test_a_relation_blocks_nothing(tools: Client) -> None:
+    a, b = await tools.add_many(2)
+    await tools.link(a, b, type="RELATES_TO")
+    assert set(await tools.next(limit=9)) == {a, b}
+
+
+@pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
+async def test_waiting_items_of_any_role_stay_out_and_come_back(tools: Client, role: str) -> None:
+    blocker, waits = await tools.add(), await tools.add(role=role)
+    await tools.link(blocker, waits)
+    assert waits not in await tools.next(role=role, limit=9)
+    await tools.move(blocker, "complete")
+    assert waits in await tools.next(role=role, limit=9)
+    await tools.move(blocker, "reopen")
+    assert waits not in await tools.next(role=role, limit=9)
+
+
+async def test_every_blocker_has_to_be_satisfied(tools: Client) -> None:
+    first, second, waits = await tools.add_many(3)
+    await tools.link(first, waits)
+    await tools.link(waits, second, type="IS_BLOCKED_BY", unblockAt="work")
+    await tools.move(first, "complete")
+    assert waits not in await tools.next(limit=9)
+    await tools.move(second, "start")
+    assert waits in await tools.next(limit=9)
+    await tools.move(second, "block")
+    assert waits not in await tools.next(limit=9)
+
+
+async def test_claimed_items_stay_out_unless_asked_for(tools: Client) -> None:
+    low, high, waits = await tools.add(priority="low"), await tools.add(priority="high"), await tools.add()
+    await tools.link(low, waits)
+    await tools.claim("one", high)
+    await tools.claim("two", waits)
+    assert await tools.next(limit=9) == [low]
+    entries = (await tools("get_next_item", includeClaimed=True, limit=9))["recommendations"]
+    assert [(entry["itemId"], entry["isClaimed"]) for entry in entries] == [(high, True), (low, False)]
+    assert await tools.next(includeClaimed=True, limit=1) == [high]
+
+
+async def test_an_expired_claim_gives_the_item_back(tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("agent", item)
+    await lapse(tools, item)
+    entries = (await tools("get_next_item", includeClaimed=True))["recommendations"]
+    assert [(entry["itemId"], entry["isClaimed"]) for entry in entries] == [(item, False)]
+    assert await tools.next() == [item]
+
+
+async def test_a_claim_ends_by_the_servers_clock(tools: Client) -> None:
+    item = await tools.add()
+    await claim_for(tools, "agent", item, 40)
+    assert await tools.next() == []
+
+    async def found() -> list[str]:
+        return await tools.next()
+
+    assert await wait_until(found, what="the claim to expire") == [item]
+
+
+async def test_many_expired_claims_come_back_in_one_call(tools: Client) -> None:
+    ids = await tools.add_many(50)
+    for number, item in enumerate(ids):
+        await tools.claim(f"agent-{number}", item)
+    for item in ids:
+        await lapse(tools, item)
+    assert await tools.next(limit=20) == sorted(ids)[:20]

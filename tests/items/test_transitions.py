@@ -1,0 +1,302 @@
+"""advance_item: every trigger from every role, labels, batches, dependencies, what results show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.store import keys
+from tests.items.client import Client, actor
+
+pytestmark = pytest.mark.anyio
+
+TERMINAL = "item is already terminal; use 'reopen' to move it back to queue"
+BLOCKED = "item is blocked; use 'resume' first"
+ALREADY = "item is already blocked"
+NOT_BLOCKED = "only a blocked item can be resumed"
+NOT_TERMINAL = "only a terminal item can be reopened"
+OWN = "own label"
+
+# Trigger -> role -> (new role, new label) or the refusal. A blocked item comes from work; without a
+# schema there is no review phase. None stands for a cleared label.
+TABLE: dict[str, dict[str, tuple[str, str | None] | str]] = {
+    "start": {
+        "queue": ("work", "in-progress"),
+        "work": ("terminal", "done"),
+        "review": ("terminal", "done"),
+        "blocked": BLOCKED,
+        "terminal": TERMINAL,
+    },
+    "complete": {
+        "queue": ("terminal", "done"),
+        "work": ("terminal", "done"),
+        "review": ("terminal", "done"),
+        "blocked": BLOCKED,
+        "terminal": TERMINAL,
+    },
+    "block": {
+        "queue": ("blocked", "blocked"),
+        "work": ("blocked", "blocked"),
+        "review": ("blocked", "blocked"),
+        "blocked": ALREADY,
+        "terminal": TERMINAL,
+    },
+    "hold": {
+        "queue": ("blocked", OWN),
+        "work": ("blocked", OWN),
+        "review": ("blocked", OWN),
+        "blocked": ALREADY,
+        "terminal": TERMINAL,
+    },
+    "resume": {
+        "queue": NOT_BLOCKED,
+        "work": NOT_BLOCKED,
+        "review": NOT_BLOCKED,
+        "blocked": ("work", None),
+        "terminal": TERMINAL,
+    },
+    "cancel": {
+        "queue": ("terminal", "cancelled"),
+        "work": ("terminal", "cancelled"),
+        "review": ("terminal", "cancelled"),
+        "blocked": ("terminal", "cancelled"),
+        "terminal": TERMINAL,
+    },
+    "reopen": {
+        "queue": NOT_TERMINAL,
+        "work": NOT_TERMINAL,
+        "review": NOT_TERMINAL,
+        "blocked": NOT_TERMINAL,
+        "terminal": ("queue", None),
+    },
+}
+
+
+async def item_in(tools: Client, role: str) -> str:
+    """An item with a label of its own; a blocked one has come from work."""
+    item = await tools.add(role="work" if role == "blocked" else role)
+    if role == "blocked":
+        await tools.move(item, "hold")
+    await tools.update(item, statusLabel=OWN)
+    return item
+
+
+@pytest.mark.parametrize(("trigger", "role"), [(trigger, role) for trigger, row in TABLE.items() for role in row])
+async def test_each_trigger_from_each_role(tools: Client, trigger: str, role: str) -> None:
+    item = await item_in(tools, role)
+    before = await tools.get(item)
+    result = await tools.advance(item, trigger)
+    after = await tools.get(item)
+    expected = TABLE[trigger][role]
+    if isinstance(expected, str):
+        error = f"Cannot apply '{trigger}': {expected}"
+        assert result == {"itemId": item, "trigger": trigger, "applied": False, "error": error}
+        assert after == before
+        return
+    target, label = expected
+    assert result == {
+        "itemId": item,
+        "previousRole": role,
+        "newRole": target,
+        "trigger": trigger,
+        "applied": True,
+        "cascadeEvents": [],
+        "unblockedItems": [],
+        "expectedNotes": [],
+        **({"statusLabel": label} if label else {}),
+    }
+    assert (after["role"], after.get("statusLabel")) == (target, label)
+    assert after.get("previousRole") == (role if target == "blocked" else None)
+    assert after["roleChangedAt"] >= before["roleChangedAt"]
+    assert after["modifiedAt"] > before["modifiedAt"]
+
+
+async def test_resume_returns_to_each_role(tools: Client) -> None:
+    for role in ("queue", "work", "review"):
+        item = await tools.add(role=role)
+        await tools.move(item, "block")
+        assert (await tools.advance(item, "resume"))["newRole"] == role
+
+
+async def test_an_item_created_as_blocked_has_nothing_to_resume(tools: Client) -> None:
+    item = await tools.add(role="blocked")
+    assert "has no role to return to" in (await tools.advance(item, "resume"))["error"]
+    assert (await tools.advance(item, "cancel"))["applied"]
+
+
+async def test_triggers_are_read_in_any_case(tools: Client) -> None:
+    item = await tools.add()
+    result = await tools.advance(item, "START")
+    assert (result["applied"], result["trigger"]) == (True, "start")
+
+
+@pytest.mark.parametrize("trigger", ["cascade", "finish", "", "start "])
+async def test_other_triggers_fail_the_whole_call(tools: Client, trigger: str) -> None:
+    item = await tools.add()
+    transitions = [{"itemId": item, "trigger": "start"}, {"itemId": item, "trigger": trigger}]
+    failure = await tools.refusal("advance_item", transitions=transitions)
+    assert (failure.code, failure.message.partition(":")[0]) == ("VALIDATION_ERROR", "transitions[1].trigger")
+    assert await tools.role(item) == "queue"
+
+
+@pytest.mark.parametrize(
+    "transitions",
+    [
+        [],
+        [{"itemId": "0000", "trigger": "start"}] * 101,
+        [{"itemId": "nope", "trigger": "start"}],
+        [{"trigger": "start"}],
+        [{"itemId": "0000"}],
+        [{"itemId": "0000", "trigger": "start", "fenceToken": 0}],
+        [{"itemId": "0000", "trigger": "start", "actor": actor("a")}, {"itemId": "0000", "trigger": "start"}],
+        [{"itemId": "0000", "trigger": "start", "actor": actor(agent)} for agent in "ab"],
+    ],
+)
+async def test_a_malformed_call_is_refused_whole(tools: Client, transitions: list[dict[str, Any]]) -> None:
+    assert (await tools.refusal("advance_item", transitions=transitions)).code == "VALIDATION_ERROR"
+
+
+@pytest.mark.every_store
+async def test_elements_are_applied_in_order_and_on_their_own(tools: Client) -> None:
+    a, b = await tools.add(), await tools.add()
+    triggers = [(a, "start"), (a, "reopen"), (a, "complete"), (b, "complete"), (b, "reopen"), (a, "start")]
+    transitions = [{"itemId": item, "trigger": trigger} for item, trigger in triggers]
+    answer = await tools("advance_item", transitions=transitions)
+    assert [result["applied"] for result in answer["results"]] == [True, False, True, True, True, False]
+    assert answer["summary"] == {"total": 6, "succeeded": 4, "failed": 2}
+    assert answer["allUnblockedItems"] == []
+    assert (await tools.role(a), await tools.role(b)) == ("terminal", "queue")
+
+
+async def test_the_actor_and_the_summary_are_shown_but_never_the_proof(tools: Client) -> None:
+    item = await tools.add()
+    who = {"id": "sub-1", "kind": "SUBAGENT", "parent": "orch-1", "proof": "secret"}
+    transition = {"itemId": item, "trigger": "start", "actor": who, "summary": "why"}
+    (result,) = (await tools("advance_item", transitions=[transition]))["results"]
+    assert result["actor"] == {"id": "sub-1", "kind": "subagent", "parent": "orch-1"}
+    assert result["verification"] == {"status": "unchecked", "verifier": "noop"}
+    assert result["summary"] == "why"
+
+
+async def test_a_malformed_actor_fails_its_element(tools: Client) -> None:
+    a, b = await tools.add(), await tools.add()
+    transitions = [
+        {"itemId": a, "trigger": "start", "actor": {"id": "x", "kind": "robot"}},
+        {"itemId": b, "trigger": "start", "actor": {"id": "x", "kind": "user"}},
+    ]
+    answer = await tools("advance_item", transitions=transitions)
+    bad, good = answer["results"]
+    assert bad.keys() == {"itemId", "trigger", "applied", "error"}
+    assert "transitions[0].actor.kind" in bad["error"]
+    assert good["applied"]
+    assert answer["summary"] == {"total": 2, "succeeded": 1, "failed": 1}
+    assert await tools.role(a) == "queue"
+
+
+# --- dependencies
+
+
+@pytest.mark.parametrize("trigger", ["start", "complete", "cancel"])
+@pytest.mark.parametrize("role", ["queue", "work", "review"])
+async def test_forward_moves_need_satisfied_dependencies(tools: Client, role: str, trigger: str) -> None:
+    item, done = await tools.add(role=role), await tools.add(role="terminal")
+    blocker, other = await tools.add(role="work"), await tools.add(role="review")
+    await tools.link(blocker, item, unblockAt="review")
+    await tools.link(item, other, type="IS_BLOCKED_BY")
+    await tools.link(done, item)
+    result = await tools.advance(item, trigger)
+    blockers = result.pop("blockers")
+    assert result == {
+        "itemId": item,
+        "trigger": trigger,
+        "applied": False,
+        "error": f"Cannot apply '{trigger}': 2 blocking dependencies are not satisfied",
+    }
+    assert sorted(blockers, key=lambda entry: str(entry["fromItemId"] != blocker)) == [
+        {"fromItemId": blocker, "currentRole": "work", "requiredRole": "review"},
+        {"fromItemId": other, "currentRole": "review", "requiredRole": "terminal"},
+    ]
+    assert await tools.role(item) == role
+
+
+async def test_other_moves_need_none(tools: Client) -> None:
+    blocker, item, done = await tools.add(), await tools.add(), await tools.add(role="terminal")
+    await tools.link(blocker, item)
+    await tools.link(blocker, done)
+    await tools.move(item, "block", "resume", "hold", "cancel", "reopen")
+    await tools.move(done, "reopen")
+    assert "blockers" in await tools.advance(done, "start")
+
+
+async def test_satisfied_within_the_call_is_satisfied(tools: Client) -> None:
+    blocker, item = await tools.add(), await tools.add()
+    await tools.link(blocker, item)
+    transitions = [{"itemId": blocker, "trigger": "complete"}, {"itemId": item, "trigger": "complete"}]
+    assert (await tools("advance_item", transitions=transitions))["summary"]["succeeded"] == 2
+
+
+# --- what follows for dependents
+
+
+async def unblocked(tools: Client, item: str, trigger: str) -> list[str]:
+    answer = await tools("advance_item", transitions=[{"itemId": item, "trigger": trigger}])
+    (result,) = answer["results"]
+    assert result["applied"]
+    assert answer["allUnblockedItems"] == result["unblockedItems"]
+    return [entry["itemId"] for entry in result["unblockedItems"]]
+
+
+async def test_what_waits_for_nothing_any_more_is_listed(tools: Client) -> None:
+    first, second, both, one, related = await tools.add_many(5)
+    await tools.link(first, both)
+    await tools.link(both, second, type="IS_BLOCKED_BY")
+    await tools.link(one, first, type="IS_BLOCKED_BY")
+    await tools.link(first, related, type="RELATES_TO")
+    assert await unblocked(tools, first, "complete") == [one]
+    answer = await tools("advance_item", transitions=[{"itemId": second, "trigger": "complete"}])
+    assert answer["allUnblockedItems"] == [{"itemId": both, "title": "2"}]
+
+
+async def test_the_threshold_decides_when(tools: Client) -> None:
+    blocker, item = await tools.add(), await tools.add()
+    await tools.link(blocker, item, unblockAt="work")
+    assert await unblocked(tools, blocker, "start") == [item]
+    assert await unblocked(tools, blocker, "block") == []
+    assert item not in await tools.next(limit=9)
+    assert await unblocked(tools, blocker, "resume") == [item]
+    assert await unblocked(tools, blocker, "complete") == [item]
+
+
+async def test_the_role_of_what_is_unblocked_does_not_matter(tools: Client) -> None:
+    blocker, working, done = await tools.add(), await tools.add(role="work"), await tools.add(role="terminal")
+    await tools.link(blocker, working)
+    await tools.link(blocker, done)
+    assert set(await unblocked(tools, blocker, "cancel")) == {working, done}
+
+
+async def test_lists_of_a_batch_are_put_together(tools: Client) -> None:
+    one, two, first, second = await tools.add_many(4)
+    await tools.link(one, first)
+    await tools.link(two, second)
+    transitions = [{"itemId": item, "trigger": "complete"} for item in (one, two)]
+    answer = await tools("advance_item", transitions=transitions)
+    assert [entry["itemId"] for entry in answer["allUnblockedItems"]] == [first, second]
+
+
+# --- the record
+
+
+async def test_each_transition_is_recorded(tools: Client) -> None:
+    parent = await tools.add()
+    item = await tools.add(parentId=parent, statusLabel="new")
+    await tools.advance(item, "start", "agent", summary="why")
+    inner = {name: value.replace("-", "") for name, value in (("parent", parent), ("item", item))}
+    rows = await tools.store.client.xrange(keys.transitions.key(tools.project))
+    first, second = ({name.decode(): value.decode() for name, value in row.items()} for _, row in rows)
+    assert (first["i"], first["f"], first["t"], first["g"], first["s"]) == (inner["item"], "0", "1", "start", "why")
+    assert (first["fl"], first["tl"]) == ("new", "in-progress")
+    assert first["a"] == '{"id":"agent","kind":"subagent"}'
+    assert first["v"] == '{"status":"unchecked","verifier":"noop"}'
+    assert (second["i"], second["g"], second["a"], second["v"]) == (inner["parent"], "cascade", "", "")
+    assert second["s"]
