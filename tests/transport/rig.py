@@ -16,6 +16,12 @@ from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport import FrontEnd, create_app
 
 MODERN = "2026-07-28"
+_HEADERS = {
+    "host": "127.0.0.1:8420",
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+}
+
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26")
 
 
@@ -282,7 +288,7 @@ async def send(
         "headers": [(_bytes(name).lower(), _bytes(value)) for name, value in headers],
         "state": {},
     }
-    await app(scope, receive, deliver)  # type: ignore[arg-type]
+    await app(scope, receive, deliver)
     assert answered.is_set(), "no whole answer"
     return Response(status, seen, b"".join(parts))
 
@@ -306,8 +312,7 @@ def modern(
 ) -> tuple[list[tuple[str, str]], bytes]:
     """Headers and body of a request of revision 2026-07-28; a header given as None is left out."""
     given = {"_meta": meta(), **(params or {})}
-    names = {"host": "127.0.0.1:8420", "content-type": "application/json",
-             "accept": "application/json, text/event-stream", "mcp-protocol-version": MODERN, "mcp-method": method}  # fmt: skip
+    names = {**_HEADERS, "mcp-protocol-version": MODERN, "mcp-method": method}
     name = given.get("name") or given.get("uri")
     if isinstance(name, str):
         names["mcp-name"] = name
@@ -323,8 +328,7 @@ def legacy(
     **headers: str | None,
 ) -> tuple[list[tuple[str, str]], bytes]:
     """Headers and body of a request of a revision with a handshake."""
-    names = {"host": "127.0.0.1:8420", "content-type": "application/json",
-             "accept": "application/json, text/event-stream", "mcp-protocol-version": version}  # fmt: skip
+    names = {**_HEADERS, "mcp-protocol-version": version}
     body = {"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})}
     return _merged(names, headers), msgspec.json.encode(body)
 
