@@ -130,7 +130,10 @@ def pack_key(project: str) -> bytes:
 
 
 def _directory(package: str) -> Path:
-    spec = importlib.util.find_spec(package)
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        spec = None
     if spec is None or not spec.submodule_search_locations:
         raise ScriptError(f"'{package}' is not an importable package")
     return Path(spec.submodule_search_locations[0]) / "lua"

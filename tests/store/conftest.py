@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.store.link import Link
 from tests.support.fake_redis import FakeRedis, Talk
 
+MakeStore = Callable[..., Store]
 OpenLink = Callable[..., Awaitable[Link]]
 StartFake = Callable[..., Awaitable[FakeRedis]]
 
@@ -50,3 +52,18 @@ async def open_link(start_fake: StartFake) -> AsyncIterator[OpenLink]:
     yield open_one
     for link in links:
         await link.close()
+
+
+@pytest.fixture
+async def make_store() -> AsyncIterator[MakeStore]:
+    """Makes stores that are closed at the end of a test: ``make_store(url, timeout_ms=200)``."""
+    stores: list[Store] = []
+
+    def make(url: str, **options: Any) -> Store:
+        store = Store(url, **options)
+        stores.append(store)
+        return store
+
+    yield make
+    for store in stores:
+        await store.close()

@@ -1,0 +1,12 @@
+"""The scripts that the store's tests call."""
+
+from __future__ import annotations
+
+from coordinator.store import Script
+
+FIXTURES = "tests.store.fixtures.scripts"
+
+ECHO = Script(FIXTURES, "echo", tuple[str, int, list[str]])
+BUMP = Script(FIXTURES, "bump")
+REFUSE = Script(FIXTURES, "refuse")
+BLOB = Script(FIXTURES, "blob")

@@ -1,0 +1,100 @@
+"""Scripts as objects: argument counts, replies, and where an error happened."""
+
+from __future__ import annotations
+
+import hiredis
+import msgspec
+import pytest
+
+from coordinator.store import Script, ScriptError
+from coordinator.store.scripts import pack_key
+from tests.store.calls import BUMP, ECHO, FIXTURES, REFUSE
+
+KEY = pack_key("default")
+
+
+def words(command: bytes) -> list[bytes]:
+    """The words of one packed command, as a server reads them."""
+    reader = hiredis.Reader()
+    reader.feed(command)
+    parsed: list[bytes] = reader.gets()
+    assert not reader.has_data()
+    return parsed
+
+
+def test_a_call_is_an_evalsha_on_the_project() -> None:
+    sha1 = BUMP.sha1.encode()
+    assert words(BUMP.pack(KEY, ("a",))) == [b"EVALSHA", sha1, b"1", b"fc:{default}:", b"a"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 97, 98, 1000])
+def test_any_number_of_further_arguments_is_packed(count: int) -> None:
+    rest = tuple(f"r{n}" for n in range(count))
+    assert words(ECHO.pack(KEY, ("a", 1, *rest)))[4:] == [b"a", b"1", *(word.encode() for word in rest)]
+
+
+def test_arguments_may_be_text_bytes_and_integers() -> None:
+    assert words(ECHO.pack(KEY, ("é\r\n", -(2**60), b"\0\xff\r\n")))[4:] == [
+        "é\r\n".encode(), str(-(2**60)).encode(), b"\0\xff\r\n",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("script", "args"), [(BUMP, ()), (BUMP, ("a", "b")), (ECHO, ()), (ECHO, ("a",))])
+def test_a_wrong_number_of_arguments_is_refused_at_once(script: Script[object], args: tuple[str, ...]) -> None:
+    with pytest.raises(TypeError, match=rf"script {script.name} takes .* not {len(args)}"):
+        script.pack(KEY, args)
+
+
+@pytest.mark.parametrize("argument", [None, True, 1.5j, ["a"], {}])
+def test_an_argument_of_another_type_is_refused_at_once(argument: object) -> None:
+    with pytest.raises(TypeError):
+        BUMP.pack(KEY, (argument,))  # type: ignore[arg-type]
+
+
+def test_a_call_with_its_source_is_an_eval() -> None:
+    assert words(ECHO.pack_with_source(KEY, ("a", 1, "x"))) == [
+        b"EVAL", ECHO.text.encode(), b"1", b"fc:{default}:", b"a", b"1", b"x",
+    ]  # fmt: skip
+
+
+def test_scripts_are_known_by_what_they_do() -> None:
+    again = Script(FIXTURES, "bump")
+    assert again.sha1 == BUMP.sha1 != REFUSE.sha1
+    assert again in Script.registered()
+
+
+def test_a_script_that_nobody_holds_is_not_loaded_any_more() -> None:
+    name = repr(Script(FIXTURES, "uncompilable"))
+    assert name not in map(repr, Script.registered())
+
+
+def test_line_numbers_in_errors_are_those_of_the_files() -> None:
+    lines = BUMP.text.splitlines()
+    at = next(n for n, line in enumerate(lines, start=1) if "INCRBY" in line)
+    assert BUMP.explain(f"ERR user_script:{at}: bad") == "script bump: ERR include/counter.lua:5: bad"
+    assert BUMP.explain("ERR user_script: 99999: bad") == "script bump: ERR user_script: 99999: bad"
+
+
+def test_a_reply_type_decodes_what_the_script_packed() -> None:
+    class Reply(msgspec.Struct, array_like=True):
+        text: str
+        number: int
+        rest: list[str]
+
+    script = Script(FIXTURES, "echo", Reply)
+    assert script.decode is not None
+    assert script.decode(msgspec.msgpack.encode(["a", 1, []])) == Reply("a", 1, [])
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "told"),
+    [
+        ("no.such.package", "x", "not an importable package"),
+        ("no_such_package", "x", "not an importable package"),
+        ("tests.support.wait", "x", "not an importable package"),
+        (FIXTURES, "no_such_script", "no such script"),
+    ],
+)
+def test_a_script_that_is_not_there_is_told(package: str, name: str, told: str) -> None:
+    with pytest.raises(ScriptError, match=told):
+        Script(package, name)

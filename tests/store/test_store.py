@@ -1,0 +1,263 @@
+"""The store against real servers: concurrency, script outcomes, and the script cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.store import Script, ScriptError, ScriptFailure, ServerError, Store, keys
+from tests.store.calls import BLOB, BUMP, ECHO, FIXTURES, REFUSE
+from tests.store.conftest import MakeStore
+from tests.support.servers import Kind
+from tests.support.wait import wait_until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+
+
+async def test_many_callers_each_get_their_own_replies(store: Store, project: str) -> None:
+    async def caller(number: int) -> None:
+        for turn in range(50):
+            text = f"{number}-{turn}"
+            assert await store.run(ECHO, project, text, turn, "a", "b") == (text, turn, ["a", "b"])
+
+    await asyncio.gather(*(caller(number) for number in range(64)))
+    assert store.in_flight == 0
+
+
+async def test_callers_that_leave_do_not_shift_the_others(store: Store, project: str) -> None:
+    calls = [asyncio.ensure_future(store.run(ECHO, project, str(n), n)) for n in range(300)]
+    await asyncio.sleep(0)
+    for call in calls[::3]:
+        call.cancel()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for n, result in enumerate(results):
+        if n % 3:
+            assert result == (str(n), n, [])
+        else:
+            assert isinstance(result, asyncio.CancelledError)
+    assert await store.run(ECHO, project, "after", 1) == ("after", 1, [])
+
+
+async def test_an_error_in_the_middle_is_its_callers_alone(store: Store, project: str) -> None:
+    calls = [
+        store.run(REFUSE, project, "returned") if n % 7 == 3 else store.run(ECHO, project, str(n), n)
+        for n in range(100)
+    ]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for n, result in enumerate(results):
+        if n % 7 == 3:
+            assert isinstance(result, ScriptFailure)
+        else:
+            assert result == (str(n), n, [])
+
+
+async def test_large_replies_and_arguments_keep_their_place(store: Store, project: str) -> None:
+    size = 3_000_000
+    blob, echoed, small, last = await asyncio.gather(
+        store.run(BLOB, project, size),
+        store.command("ECHO", b"y" * size),
+        store.run(ECHO, project, "small", 1),
+        store.run(BLOB, project, 1),
+    )
+    assert blob == b"x" * size
+    assert echoed == b"y" * size
+    assert small == ("small", 1, [])
+    assert last == b"x"
+
+
+async def test_text_comes_back_as_it_went(store: Store, project: str) -> None:
+    text = 'é \0 \r\n "$5\r\n" 🜁'
+    assert await store.run(ECHO, project, text, -(2**53) + 1, "", text) == (text, -(2**53) + 1, ["", text])
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "detail"),
+    [("returned", "CONFLICT", "it moved on"), ("bare", "GONE", ""), ("raised", "GONE", "for good")],
+)
+async def test_a_declared_refusal_has_its_code(how: str, code: str, detail: str, store: Store, project: str) -> None:
+    with pytest.raises(ScriptFailure) as raised:
+        await store.run(REFUSE, project, how)
+    assert (raised.value.code, raised.value.detail) == (code, detail)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("undeclared", ["refuse", "SURPRISE is not in its header"]),
+        ("wrong type", ["refuse", "WRONGTYPE"]),
+        ("fail", ["refuse", "refuse.lua:19", "missing"]),
+    ],
+)
+async def test_a_defect_of_a_script_is_told_with_its_place(
+    how: str, words: list[str], store: Store, project: str
+) -> None:
+    with pytest.raises(ServerError) as raised:
+        await store.run(REFUSE, project, how)
+    for word in words:
+        assert word in str(raised.value)
+
+
+async def test_a_bad_project_name_is_the_callers_mistake(store: Store) -> None:
+    with pytest.raises(ToolFailure, match="project") as raised:
+        await store.run(BUMP, "no such project", "a")
+    assert raised.value.code == "VALIDATION_ERROR"
+
+
+async def test_a_script_stays_in_its_scope(store: Store) -> None:
+    with pytest.raises(ValueError, match="scope"):
+        await store.run(BUMP, keys.FLEET, "a")
+
+
+async def test_scripts_are_loaded_when_the_store_is_opened(store: Store) -> None:
+    assert store.scripts_loaded
+    assert await store.command("SCRIPT", "EXISTS", *(script.sha1 for script in (ECHO, BUMP, REFUSE))) == [1, 1, 1]
+
+
+async def test_a_flushed_script_cache_is_not_noticed_under_load(store: Store, project: str) -> None:
+    answered = 0
+    done = False
+
+    async def caller() -> None:
+        nonlocal answered
+        for _ in range(60):
+            await store.run(BUMP, project, "count")
+            answered += 1
+
+    async def flush() -> int:
+        flushes = 0
+        while not done:
+            await store.command("SCRIPT", "FLUSH")
+            flushes += 1
+        return flushes
+
+    flusher = asyncio.ensure_future(flush())
+    await asyncio.gather(*(caller() for _ in range(32)))
+    done = True
+    assert await flusher > 5
+    assert answered == 32 * 60
+    assert await store.run(BUMP, project, "count") == answered + 1
+
+
+async def test_a_cache_that_is_flushed_between_load_and_call_is_not_noticed(store: Store, project: str) -> None:
+    """The call is sent with its source then: its place right behind the flush makes this certain."""
+    await store.command("SCRIPT", "FLUSH")
+    send = store._link.submit
+
+    def submit(command: bytes) -> asyncio.Future[object]:
+        future = send(command)
+        if command.startswith(b"*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD"):
+            send(b"*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n")
+        return future
+
+    store._link.submit = submit
+    assert await store.run(BUMP, project, "count") == 1
+    assert await store.run(BUMP, project, "count") == 2
+
+
+@pytest.fixture
+def uncompilable() -> Iterator[Script[object]]:
+    script = Script(FIXTURES, "uncompilable")
+    yield script
+    Script._all.discard(script)  # tracebacks may hold it beyond the test
+
+
+async def test_a_script_that_does_not_compile_stops_the_opening(
+    redis_url: str, store_kind: Kind, make_store: MakeStore, uncompilable: Script[object]
+) -> None:
+    store = make_store(redis_url, protocol=store_kind.protocol)
+    with pytest.raises(ScriptError, match=r"uncompilable: .*include/broken.lua:2"):
+        await store.open()
+    assert not store.connected
+
+
+async def test_a_script_that_does_not_compile_is_told_at_a_call_too(
+    store: Store, project: str, uncompilable: Script[object]
+) -> None:
+    with pytest.raises(ScriptError, match=r"uncompilable: .*include/broken.lua:2"):
+        await store.run(uncompilable, project)
+
+
+async def test_each_call_is_observed_with_its_outcome(store: Store, project: str) -> None:
+    seen: list[tuple[str, float, str]] = []
+    store.observe = lambda name, seconds, outcome: seen.append((name, seconds, outcome))
+    await store.run(BUMP, project, "a")
+    for how in ("returned", "bare", "wrong type"):
+        with pytest.raises((ScriptFailure, ServerError)):
+            await store.run(REFUSE, project, how)
+    call = asyncio.ensure_future(store.run(BUMP, project, "a"))
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call])
+    assert [(name, outcome) for name, _, outcome in seen] == [
+        ("bump", "ok"), ("refuse", "conflict"), ("refuse", "refused"), ("refuse", "defect"), ("bump", "cancelled"),
+    ]  # fmt: skip
+    assert all(0 < seconds < 5 for _, seconds, _ in seen)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("subscribe", "c"), ("BLPOP", "k", 0), ("XREAD", "block", 0, "STREAMS", "s", "$"), (b"multi",),
+        ("XREADGROUP", "GROUP", "g", "c", b"BLOCK", 5, "STREAMS", "s", ">"), ("SELECT", 1), ("HELLO", 2),
+    ],
+)  # fmt: skip
+async def test_commands_that_do_not_suit_a_shared_connection_are_refused(
+    words: tuple[str | bytes | int, ...], store: Store
+) -> None:
+    with pytest.raises(ValueError, match=r"Store\.client"):
+        await store.command(*words)
+    assert await store.ping() < 5
+
+
+async def test_plain_commands_answer_or_raise(store: Store, project: str) -> None:
+    assert await store.command("ECHO", "a") == b"a"
+    with pytest.raises(ServerError, match="unknown command") as raised:
+        await store.command("NOSUCHCOMMAND")
+    assert raised.value.code == "ERR"
+
+
+async def test_messages_that_the_server_pushes_disturb_nobody(store: Store, project: str) -> None:
+    await store.command("CLIENT", "TRACKING", "ON", "BCAST", "NOLOOP")
+    calls = []
+    for n in range(50):
+        calls.append(store.run(ECHO, project, str(n), n))
+        await store.client.set(keys.FAMILIES["project"]["q"].key(project, str(n)), "x", px=60000)
+    assert await asyncio.gather(*calls) == [(str(n), n, []) for n in range(50)]
+    await store.command("CLIENT", "TRACKING", "OFF")
+
+
+async def test_a_lost_connection_is_replaced_and_the_next_call_succeeds(store: Store, project: str) -> None:
+    for turn in range(2, 5):
+        identity = await store.command("CLIENT", "ID")
+        await store.client.client_kill_filter(_id=identity)
+        await wait_until(lambda turn=turn: store._link.connects == turn, what="another connection")
+        assert await store.run(BUMP, project, "a") == turn - 1
+    await wait_until(lambda: store.scripts_loaded, what="the scripts")
+
+
+async def test_the_redis_client_reads_what_scripts_wrote(store: Store, project: str) -> None:
+    await store.run(BUMP, project, "a")
+    assert await store.client.get(keys.FAMILIES["project"]["q"].key(project, "a")) == b"1"
+    assert store.client is store.client
+
+
+async def test_the_server_is_known_by_its_own_name(store: Store, store_kind: Kind) -> None:
+    name, version = store.server
+    assert name == {"valkey": "Valkey", "redis7": "Redis"}[store_kind.server]
+    assert int(version.split(".")[0]) >= 7
+
+
+async def test_after_closing_calls_fail_as_unavailable(redis_url: str, store_kind: Kind, make_store: MakeStore) -> None:
+    store = make_store(redis_url, protocol=store_kind.protocol)
+    await store.open()
+    await store.client.ping()
+    await store.close()
+    await store.close()
+    with pytest.raises(ToolFailure, match="closed") as raised:
+        await store.run(BUMP, "default", "a")
+    assert raised.value.code == "store_unavailable"
+    assert not store.connected
+    assert not store.scripts_loaded
