@@ -1,6 +1,6 @@
 --[[
 purpose:   Of some items those that are blocked, by their role or by an unsatisfied dependency, and by what.
-guarantee: Ends when about a thousand edges were read; the caller goes on from there. Items that are gone
+guarantee: Ends when about 200 edges were read; the caller goes on from there. Items that are gone
            or have another role by now are left out.
 args:      cursor role details ancestors ids
            cursor = where the first item's edges go on, '0' from their beginning; details and
@@ -12,12 +12,12 @@ errors:    none
 -- @include pages
 -- @include ancestors
 
-local BUDGET = 500
+local BUDGET, PAGE = 200, 200
 local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, BUDGET
 while finished < #list and left > 0 do
   local it, blockers, seen = load(list[finished + 1]), {}, 0
   if it and it.role == tonumber(role) and (it.role == BLOCKED or it.nb) then
-    cursor, seen = blocker_page(it.id, cursor, blockers)
+    cursor, seen = blocker_page(it.id, cursor, PAGE, blockers)
     reply[#reply + 1] = {
       it.id, title(it), it.role, tonumber(it.p), tonumber(it.c) or false,
       details == '1' and (text(it, 's') or '') or false, details == '1' and it.g or false,
@@ -26,7 +26,7 @@ while finished < #list and left > 0 do
   else
     cursor = '0'
   end
-  left = left - 1 - seen
+  left = left - seen
   if cursor == '0' then finished = finished + 1 end
 end
 return cmsgpack.pack({finished, cursor, reply})

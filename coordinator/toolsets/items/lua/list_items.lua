@@ -1,6 +1,6 @@
 --[[
 purpose:   Items of one role for a list, with their notes and ancestors where asked for.
-guarantee: Ends when about a thousand notes were read; the caller goes on from there. Items that are gone
+guarantee: Ends when about 500 notes were read; the caller goes on from there. Items that are gone
            or have another role by now are left out.
 args:      role config ancestors ids
            config = schema version, '' to leave notes out; ancestors = 1 or 0; ids = packed list
@@ -10,7 +10,7 @@ errors:    none
 -- @include notes
 -- @include ancestors
 
-local BUDGET = 1000
+local BUDGET = 500
 local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, BUDGET
 while finished < #list and left > 0 do
   finished = finished + 1

@@ -1,25 +1,47 @@
 --[[
-purpose:   The dependency edges of several items.
-guarantee: At most about a thousand edges a run, whatever the items have.
-args:      cursor ids
-           cursor = where the first item's edges go on, '0' from their beginning; ids = packed list
-reply:     {items finished, cursor in the next one, list of {id, {field, value, field, value ...}}}; items
-           that do not exist are finished and not listed, one with many edges is listed page by page
+purpose:   The dependency edges of several items and, while the budget lasts, of items that blocking edges
+           lead to from there.
+guarantee: Ends when about 500 edges or 100 items were read, whatever the items have.
+args:      cursor follow ids known
+           cursor = where the first item's edges go on, '0' from their beginning; follow = 1 or 0;
+           ids = packed list; known = packed list of items not to be followed to
+reply:     {items of `ids` finished, cursor in the next one, list of {id, {field, value, field, value ...}}};
+           items that do not exist are finished and not listed, one of `ids` with many edges is listed
+           page by page, one that was followed to only where one page holds its edges
 errors:    none
 --]]
 -- @include pages
 
-local BUDGET = 500
-local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, BUDGET
-while finished < #list and left > 0 do
-  local id, flat = list[finished + 1], {}
+local EDGES, ITEMS, PAGE = 500, 100, 200
+local list, reply, at, left = cmsgpack.unpack(ids), {}, 1, EDGES
+local given, seen = #list, {}
+if follow == '1' then
+  for _, id in ipairs(list) do seen[id] = true end
+  for _, id in ipairs(cmsgpack.unpack(known)) do seen[id] = true end
+end
+
+local function follow_edges(flat)
+  for n = 1, #flat, 2 do
+    local code, other = string.sub(flat[n], 1, 1), string.sub(flat[n], 2)
+    if code ~= 'R' and code ~= 'r' and not seen[other] then
+      seen[other] = true
+      list[#list + 1] = other
+    end
+  end
+end
+
+while at <= #list and at <= ITEMS and left > 0 do
+  local id, flat = list[at], {}
+  if at > given then cursor = '0' end
   if redis.call('EXISTS', K_ITEM .. id) == 1 then
-    cursor, flat = edge_page(id, cursor)
-    reply[#reply + 1] = {id, flat}
+    cursor, flat = edge_page(id, cursor, PAGE)
+    if at <= given or cursor == '0' then reply[#reply + 1] = {id, flat} end
+    if follow == '1' then follow_edges(flat) end
   else
     cursor = '0'
   end
-  left = left - 1 - #flat / 2
-  if cursor == '0' then finished = finished + 1 end
+  left = left - #flat / 2
+  if cursor == '0' or at > given then at = at + 1 end
 end
-return cmsgpack.pack({finished, cursor, reply})
+local finished = math.min(at - 1, given)
+return cmsgpack.pack({finished, finished < given and cursor or '0', reply})

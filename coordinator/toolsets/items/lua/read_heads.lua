@@ -6,10 +6,10 @@ args:      ids
 reply:     list of {id, title, role, priority}
 errors:    none
 --]]
--- @include item
+-- @include pages
 local reply = {}
 for _, id in ipairs(cmsgpack.unpack(ids)) do
-  local it = load(id)
-  if it then reply[#reply + 1] = {id, title(it), it.role, tonumber(it.p)} end
+  local it = head(id)
+  if it then reply[#reply + 1] = {id, unpack(it)} end
 end
 return cmsgpack.pack(reply)

@@ -15,9 +15,9 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.reads import Head
 
-MAX_ITEMS = 10_000
+MAX_ITEMS = 5_000
 """Items that one graph may hold: each costs 40 bytes of the answer and a hundredth of a script run."""
-MAX_EDGES = 100_000
+MAX_EDGES = 50_000
 
 _TYPES = {"b": "BLOCKS", "i": "IS_BLOCKED_BY", "r": "RELATES_TO"}
 
@@ -111,75 +111,87 @@ class Graph(NamedTuple):
 class Walk:
     """Breadth-first over blocking edges in both directions, from one item.
 
-    The caller reads edges: as long as ``wanted`` names items it hands what it found about them to
-    ``add``. What is read piece by piece may change meanwhile; the result is then a mixture of
-    both states, but always complete and free of repetitions.
+    The caller reads edges: as long as ``wanted`` names items it hands what it found to ``add``. It may
+    read ahead, about items that were not asked for yet. What is read piece by piece may change
+    meanwhile; the result is then a mixture of states, but always complete and free of repetitions.
     """
 
     def __init__(self, start: str, max_items: int = MAX_ITEMS, max_edges: int = MAX_EDGES) -> None:
-        self._found: dict[str, None] = {start: None}
+        self._found: dict[str, str] = {start: start}
+        """Every item of the graph, and the one that led to it."""
         self._waiting = deque([start])
-        self._blocks: dict[str, set[str]] = {}
+        self._read: dict[str, list[Edge]] = {}
+        self._blocks: dict[str, dict[str, None]] = {}
         self._most = max_items
-        self.edges_left = max_edges
         self._truncated = False
+        self.edges_left = max_edges
 
     def wanted(self, most: int) -> list[str]:
         """Up to ``most`` items whose edges are to be read next; none at the end."""
-        if self.edges_left <= 0 and self._waiting:
+        wanted: list[str] = []
+        while self._waiting and len(wanted) < most:
+            item = self._waiting.popleft()
+            if item in self._read:
+                self._follow(item, self._read.pop(item))
+            else:
+                wanted.append(item)
+        if self.edges_left <= 0 and wanted:
             self._truncated = True
             return []
-        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        return wanted
 
-    def add(self, wanted: Iterable[str], edges: dict[str, list[Edge]], complete: bool) -> None:
-        """Takes the edges of the items asked for; an item without an entry does not exist any more.
+    def before(self, wanted: Iterable[str]) -> list[str]:
+        """The items that led to those: reading ahead need not go back there."""
+        return list({self._found[item] for item in wanted})
+
+    def add(self, wanted: Iterable[str], edges: Mapping[str, list[Edge]], complete: bool) -> None:
+        """Takes what was read about the items asked for, and about others.
 
         Args:
-            wanted: what ``wanted`` returned.
+            wanted: what ``wanted`` returned; one without edges does not exist any more.
             edges: by item.
-            complete: False where there are more than ``edges_left`` edges.
+            complete: False where reading ended early, after ``edges_left`` edges.
         """
         self._truncated |= not complete
+        self.edges_left -= sum(map(len, edges.values()))
+        self._read.update(edges)
         for item in wanted:
-            held = edges.get(item)
-            if held is None:
-                if complete:
-                    del self._found[item]
-                continue
-            self.edges_left -= len(held)
-            for edge in held:
-                if not edge.relates:
-                    self._follow(item, edge)
+            held = self._read.pop(item, None)
+            if held is not None:
+                self._follow(item, held)
+            elif complete:
+                del self._found[item]
 
-    def _follow(self, item: str, edge: Edge) -> None:
-        if edge.other not in self._found:
-            if len(self._found) >= self._most:
-                self._truncated = True
-                return
-            self._found[edge.other] = None
-            self._waiting.append(edge.other)
-        blocker, blocked = (item, edge.other) if edge.direction == "outgoing" else (edge.other, item)
-        self._blocks.setdefault(blocker, set()).add(blocked)
+    def _follow(self, item: str, held: Iterable[Edge]) -> None:
+        for edge in held:
+            if edge.relates:
+                continue
+            if edge.other not in self._found:
+                if len(self._found) >= self._most:
+                    self._truncated = True
+                    continue
+                self._found[edge.other] = item
+                self._waiting.append(edge.other)
+            blocker, blocked = (item, edge.other) if edge.direction == "outgoing" else (edge.other, item)
+            self._blocks.setdefault(blocker, {})[blocked] = None
 
     def graph(self) -> Graph:
-        """What was found, in topological order; items found earlier come first where either may."""
-        place = {item: n for n, item in enumerate(self._found)}
-        after = {item: sorted(self._blocks.get(item, set()) & place.keys(), key=place.__getitem__) for item in place}
-        open_blockers = dict.fromkeys(place, 0)
-        for blocked in after.values():
-            for item in blocked:
-                open_blockers[item] += 1
-        free = deque(item for item, count in open_blockers.items() if count == 0)
-        chain: list[str] = []
-        level = dict.fromkeys(place, 0)
-        while free:
-            item = free.popleft()
-            chain.append(item)
-            for blocked_item in after[item]:
-                level[blocked_item] = max(level[blocked_item], level[item] + 1)
-                open_blockers[blocked_item] -= 1
-                if open_blockers[blocked_item] == 0:
-                    free.append(blocked_item)
+        """What was found: every item after all that block it, those that nothing blocks in the order found."""
+        level = dict.fromkeys(self._found, 0)
+        open_blockers = dict.fromkeys(self._found, 0)
+        for item in self._found:
+            for blocked in self._blocks.get(item, ()):
+                if blocked in open_blockers:
+                    open_blockers[blocked] += 1
+        chain = [item for item, count in open_blockers.items() if count == 0]
+        for item in chain:  # grows meanwhile
+            above = level[item] + 1
+            for blocked in self._blocks.get(item, ()):
+                if blocked in open_blockers:
+                    level[blocked] = max(level[blocked], above)
+                    open_blockers[blocked] -= 1
+                    if open_blockers[blocked] == 0:
+                        chain.append(blocked)
         # A circle cannot be stored; it can only appear where edges moved between two reads.
-        chain += [item for item in place if open_blockers[item] > 0]
-        return Graph(chain, max((level[item] for item in chain), default=0), self._truncated)
+        chain += [item for item, count in open_blockers.items() if count > 0]
+        return Graph(chain, max(level.values(), default=0), self._truncated)

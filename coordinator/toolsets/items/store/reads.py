@@ -18,6 +18,7 @@ from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
 
 READ_SLICE = 100
 """Items that one run is asked for."""
+HEAD_SLICE = 200
 STREAM_SLICE = 200
 MAX_ROWS = 10_000
 """Rows of the transition stream that one call looks at; those of deleted items are among them."""
@@ -137,16 +138,20 @@ _TRANSITIONS = Script(PACKAGE, "recent_transitions", tuple[str, list[Row]])
 class ReadStore(RoomStore):
     """Reads of any project."""
 
-    async def edges(self, project: str, items: Sequence[str], most: int) -> tuple[dict[str, list[Edge]], bool]:
+    async def edges(
+        self, project: str, items: Sequence[str], most: int, known: Sequence[str] | None = None
+    ) -> tuple[dict[str, list[Edge]], bool]:
         """The edges of items, and whether those are all; items that do not exist have no entry.
 
-        Ends early once ``most`` edges have been read.
+        Ends early once ``most`` edges have been read. With ``known``, a run that has room left goes on
+        to items that blocking edges lead to, other than the known ones, and they have entries too.
         """
         found: dict[str, dict[tuple[str, str], Edge]] = {}
+        follow, packed = int(known is not None), pack(known or ())
         position, cursor, left = 0, START, most
         while position < len(items) and left > 0:
             part = pack(items[position : position + READ_SLICE])
-            finished, cursor, entries = await self._read(_EDGES, project, cursor, part)
+            finished, cursor, entries = await self._read(_EDGES, project, cursor, follow, part, packed)
             position += finished
             for item, flat in entries:
                 held = found.setdefault(item, {})
@@ -159,8 +164,8 @@ class ReadStore(RoomStore):
         """What is shown of items that an answer refers to, by id; without those that do not exist."""
         ids = list(dict.fromkeys(items))
         found: dict[str, Head] = {}
-        for start in range(0, len(ids), READ_SLICE):
-            heads = await self._read(_HEADS, project, pack(ids[start : start + READ_SLICE]))
+        for start in range(0, len(ids), HEAD_SLICE):
+            heads = await self._read(_HEADS, project, pack(ids[start : start + HEAD_SLICE]))
             found.update((head.id, head) for head in heads)
         return found
 

@@ -27,7 +27,7 @@ from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, Head, Re
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import Call, Tool
 
-MAX_LISTED_EDGES = 10_000
+MAX_LISTED_EDGES = 5_000
 BLOCKED_PER_ROLE = 500
 
 _DEPENDENCIES = (
@@ -75,7 +75,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
     async def graph_of(project: str, item: str) -> DependencyGraph:
         walk = graph.Walk(item)
         while wanted := walk.wanted(READ_SLICE):
-            walk.add(wanted, *await reads.edges(project, wanted, walk.edges_left))
+            walk.add(wanted, *await reads.edges(project, wanted, walk.edges_left, walk.before(wanted)))
         chain, depth, truncated = walk.graph()
         return DependencyGraph(
             chain=[dashed(item) for item in chain], depth=depth, truncated=True if truncated else UNSET
