@@ -16,6 +16,7 @@ import structlog
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import Lifeline
+from coordinator.cli.news import News
 from coordinator.settings import Settings
 
 Role = Literal["frontend", "worker"]
@@ -30,6 +31,10 @@ class Brief(msgspec.Struct, frozen=True):
     """Process id of the supervisor."""
     status: int
     """Descriptor that reports are written to."""
+    control: int
+    """Descriptor that news of the settings are read from."""
+    news: News | None
+    """What came of the last reload, if it was refused."""
     metrics_dir: str
     settings: Settings
     """With the port in use, and in ``redis_url`` the store in use."""
@@ -38,7 +43,7 @@ class Brief(msgspec.Struct, frozen=True):
 def main() -> int:
     """Does what stdin says, and returns the exit code."""
     brief = msgspec.json.decode(sys.stdin.buffer.read(), type=Brief)
-    lifeline = Lifeline(brief.parent, brief.status)
+    lifeline = Lifeline(brief.parent, brief.status, brief.control, brief.news)
     # Imported after the lifeline is tied: what a role needs takes a second to load.
     from coordinator.cli import roles
 

@@ -19,6 +19,7 @@ from coordinator.cli.backoff import Backoff
 from coordinator.cli.child import Brief, Role
 from coordinator.cli.exits import Exit
 from coordinator.cli.lifeline import Report
+from coordinator.cli.news import News
 from coordinator.settings import Settings
 
 _ROLE_NAMES: dict[Role, str] = {"frontend": "front-end", "worker": "worker"}
@@ -62,8 +63,8 @@ class Child:
         self._on_report = on_report
         self._backoff = Backoff()
         self._process: subprocess.Popen[bytes] | None = None
-        self._status = -1
-        self._said = b""
+        self._status = self._control = -1
+        self._said = self._unsent = b""
         self._ready_at = 0.0
 
     @property
@@ -71,14 +72,21 @@ class Child:
         """The process id, None while nothing runs."""
         return self._process.pid if self._process is not None else None
 
-    def start(self) -> None:
-        """Starts a process. To be called in the main thread: the kernel takes the thread for the parent."""
+    def start(self, news: News | None = None) -> None:
+        """Starts a process. To be called in the main thread: the kernel takes the thread for the parent.
+
+        Args:
+            news: what came of the last reload, if it was refused.
+        """
         read, write = os.pipe()
+        their_control, control = os.pipe()
         brief = Brief(
             role=self.spec.role,
             slot=self.spec.slot,
             parent=os.getpid(),
             status=write,
+            control=their_control,
+            news=news,
             metrics_dir=str(self.spec.metrics_dir),
             settings=self.spec.settings(),
         )
@@ -91,13 +99,16 @@ class Child:
                 stdin=told,
                 # Only the supervisor speaks on stdout.
                 stdout=2,
-                pass_fds=(write,),
+                pass_fds=(write, their_control),
                 env=_environment(),
                 start_new_session=True,  # Ctrl-C is for the supervisor, which ends its children in order
             )
         os.close(write)
+        os.close(their_control)
         os.set_blocking(read, False)
+        os.set_blocking(control, False)
         self._status, self._said = read, b""
+        self._control, self._unsent = control, b""
         self.state, self.code, self.reason = "starting", Exit.FAILED, ""
         asyncio.get_running_loop().add_reader(read, self._listen)
 
@@ -130,6 +141,24 @@ class Child:
         if self._process is not None:
             self._process.send_signal(number)
 
+    def tell(self, news: News) -> None:
+        """Passes on news of the settings to the process, if there is one."""
+        if self._control >= 0:
+            self._unsent += msgspec.json.encode(news) + b"\n"
+            asyncio.get_running_loop().add_writer(self._control, self._send)
+            self._send()
+
+    def _send(self) -> None:
+        """Writes what the pipe takes; the rest when there is room."""
+        try:
+            self._unsent = self._unsent[os.write(self._control, self._unsent) :]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            self._unsent = b""
+        if not self._unsent:
+            asyncio.get_running_loop().remove_writer(self._control)
+
     def _listen(self) -> None:
         """Reads what the process reports."""
         if self._status < 0:
@@ -154,8 +183,10 @@ class Child:
     def _hang_up(self) -> None:
         if self._status >= 0:
             asyncio.get_running_loop().remove_reader(self._status)
+            asyncio.get_running_loop().remove_writer(self._control)
             os.close(self._status)
-            self._status = -1
+            os.close(self._control)
+            self._status = self._control = -1
 
 
 def _environment() -> dict[str, str]:

@@ -17,6 +17,7 @@ import uvloop
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import ORPHAN_SECONDS
+from coordinator.cli.reload import InForce
 from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store
@@ -52,15 +53,24 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
     store = await open_store(settings.redis_url, settings.redis_timeout_ms)
     try:
         toolsets = load_toolsets(Services(settings, store, trust_self_reported))
+        in_force = InForce(settings, toolsets.values(), recorder, guardian.news)
         store.observe = recorder.script
         recorder.start_frontend(
             (tool.name for toolset in toolsets.values() for tool in toolset.tools),
             (script.name for script in Script.registered()),
         )
         try:
-            app = create_app(settings, store, toolsets, recorder, render_metrics=Exposition(metrics_dir).text)
+            app = create_app(
+                settings,
+                store,
+                toolsets,
+                recorder,
+                render_metrics=Exposition(metrics_dir).text,
+                config=in_force.report,
+            )
         except SurfaceError as error:
             raise CommandFailed(str(error), Exit.USAGE) from None
+        guardian.on_news(in_force.take)
         sock = listening(settings.host, settings.port)
         server = _Server(app, settings.drain_seconds)
         probe = asyncio.create_task(_watch(server, app, recorder), name="loop-probe")

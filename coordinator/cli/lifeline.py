@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import msgspec
 
 from coordinator.cli.exits import Exit
+from coordinator.cli.news import News
 
 ORPHAN_SECONDS = 2.0
 """How long an orphan lets requests in flight finish."""
@@ -40,11 +43,15 @@ class Lifeline:
     Args:
         parent: process id of the supervisor.
         descriptor: where reports are written; the supervisor reads the other end.
+        control: where the supervisor writes news of the settings.
+        news: those that this child starts with.
     """
 
-    def __init__(self, parent: int, descriptor: int) -> None:
+    def __init__(self, parent: int, descriptor: int, control: int, news: News | None) -> None:
         self._parent = parent
         self._descriptor = descriptor
+        self._control = control
+        self.news = news
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         # The supervisor may have ended before the kernel knew what we want.
@@ -60,6 +67,28 @@ class Lifeline:
     def ready(self) -> None:
         """Tells the supervisor that this child does its work."""
         self._write(Report(ready=True))
+
+    def on_news(self, take: Callable[[News], None]) -> None:
+        """Has ``take`` called in the running event loop whenever the supervisor has read the settings again."""
+        os.set_blocking(self._control, False)
+        heard = b""
+
+        def listen() -> None:
+            nonlocal heard
+            try:
+                while said := os.read(self._control, 65536):
+                    heard += said
+                # The supervisor is gone.
+                asyncio.get_running_loop().remove_reader(self._control)
+            except BlockingIOError:
+                pass
+            *lines, heard = heard.split(b"\n")
+            for line in lines:
+                take(msgspec.json.decode(line, type=News))
+
+        asyncio.get_running_loop().add_reader(self._control, listen)
+        # What was said while this child started counts from its first request on.
+        listen()
 
     def failed(self, code: int, reason: str) -> None:
         """Tells the supervisor why this child ends."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Literal, Protocol
@@ -12,6 +13,7 @@ import msgspec
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.news import News
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs
 from coordinator.settings import Settings, config_version
 
@@ -23,8 +25,15 @@ class Guardian(Protocol):
     def orphaned(self) -> bool:
         """Whether nobody waits for this process any more, so it should end fast."""
 
+    @property
+    def news(self) -> News | None:
+        """What came of the last reload before this process started, if it was refused."""
+
     def ready(self) -> None:
         """The process does its work."""
+
+    def on_news(self, take: Callable[[News], None]) -> None:
+        """Has ``take`` called in the running event loop whenever the settings are read again."""
 
 
 def run(
@@ -38,6 +47,8 @@ def run(
     Raises:
         CommandFailed: it cannot start; the sentence says why.
     """
+    # A terminal that closes must not end it, nor a signal that is for the supervisor.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
     recorder = open_recorder(metrics_dir, slot, settings)
     try:

@@ -10,16 +10,14 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from coordinator.cli.child import Role
 from coordinator.cli.children import Spec
-from coordinator.cli.roles import open_recorder
+from coordinator.cli.news import News
+from coordinator.cli.reload import Rereader
+from coordinator.cli.roles import open_recorder, settings_digest
 from coordinator.cli.supervisor import Supervisor
-from coordinator.metrics import clear_free_slots, logs, slot_is_free
-from coordinator.settings import Settings
-
-_log = structlog.get_logger(__name__)
+from coordinator.metrics import clear_free_slots, logs, recorder, slot_is_free
+from coordinator.settings import LoadedSettings, Settings, config_version, taken_over
 
 
 def metrics_dir(settings: Settings) -> Path:
@@ -41,12 +39,20 @@ def free_slots(directory: Path, prefix: str, count: int) -> list[str]:
 
 
 class Announcer:
-    """Says on stdout that what a command started is ready; the guardian of a process that runs alone."""
+    """Says on stdout that what a command started is ready; the guardian of a process that runs alone.
+
+    Args:
+        line: what it says.
+        loaded: what a process that takes news reads again on SIGHUP.
+    """
 
     orphaned = False
+    news = None
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, loaded: LoadedSettings | None = None) -> None:
         self._line = line
+        self._loaded = loaded
+        self._reading: asyncio.Task[None] | None = None
 
     def ready(self) -> None:
         """Prints the line."""
@@ -54,9 +60,45 @@ class Announcer:
         with contextlib.suppress(BrokenPipeError):
             print(self._line, flush=True)
 
+    def on_news(self, take: Callable[[News], None]) -> None:
+        """Reads the settings again on every SIGHUP, while the event loop goes on answering requests."""
+        if self._loaded is None:
+            return
+        reader = Rereader(self._loaded)
+        asked = asyncio.Event()
 
-def keep_up(role: Role, prefix: str, count: int, settings: Settings, directory: Path, announcer: Announcer) -> None:
+        async def read() -> None:
+            while await asked.wait():
+                asked.clear()
+                take(await asyncio.to_thread(reader.read))
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+        self._reading = asyncio.create_task(read(), name="settings")
+
+
+def spread_news(news: News, running: Settings, supervisor: Supervisor | None) -> Settings:
+    """Passes on news to the processes of a supervisor; returns what it runs with from now on."""
+    if news.settings is not None:
+        running = taken_over(running, news.settings)
+        recorder().config(settings_digest(running), config_version(running))
+    if supervisor is not None:
+        supervisor.tell(news)
+    return running
+
+
+def keep_up(
+    role: Role,
+    prefix: str,
+    count: int,
+    settings: Settings,
+    loaded: LoadedSettings,
+    directory: Path,
+    announcer: Announcer,
+) -> None:
     """Keeps ``count`` processes of one role up until SIGTERM or SIGINT, then drains them.
+
+    Args:
+        settings: as they run with, derived from ``loaded``, which SIGHUP reads again.
 
     Raises:
         CommandFailed: they cannot start.
@@ -64,7 +106,8 @@ def keep_up(role: Role, prefix: str, count: int, settings: Settings, directory: 
     clear_free_slots(directory)
     slot = free_slots(directory, "serve", 1)[0]
     logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
-    recorder = open_recorder(directory, slot, settings)
+    own = open_recorder(directory, slot, settings)
+    reader = Rereader(loaded)
     specs = [Spec(role, child, lambda: settings, directory) for child in free_slots(directory, prefix, count)]
     supervisor: Supervisor | None = None
 
@@ -82,20 +125,27 @@ def keep_up(role: Role, prefix: str, count: int, settings: Settings, directory: 
         if supervisor is not None:
             supervisor.hurry()
 
+    def reload() -> None:
+        nonlocal settings
+        settings = spread_news(reader.read(), settings, supervisor)
+
     try:
-        run_until_told(main, hurry)
+        run_until_told(main, hurry, reload)
     finally:
-        recorder.close()
+        own.close()
 
 
 def run_until_told(
-    main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], again: Callable[[], None] = lambda: None
+    main: Callable[[asyncio.Event], Coroutine[Any, Any, None]],
+    again: Callable[[], None],
+    reload: Callable[[], None],
 ) -> None:
     """Runs a supervisor's main coroutine in an event loop of its own.
 
     Args:
         main: gets an event that SIGTERM and SIGINT set.
         again: called when one of them comes a second time.
+        reload: called on SIGHUP.
     """
 
     async def run() -> None:
@@ -109,8 +159,8 @@ def run_until_told(
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, told)
-        # A terminal that closes must not end the fleet; settings are read at the start only.
-        loop.add_signal_handler(signal.SIGHUP, _log.info, "SIGHUP ignored")
+        # Also when a terminal closes, which must not end the fleet.
+        loop.add_signal_handler(signal.SIGHUP, reload)
         await main(stop)
 
     asyncio.run(run())

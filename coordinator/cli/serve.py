@@ -22,9 +22,9 @@ def serve(loaded: LoadedSettings) -> int:
     directory = metrics_dir(settings)
     with reserve(settings.host, settings.port) as held:
         settings = msgspec.structs.replace(settings, port=held.getsockname()[1])
-        ready = Announcer(f"fleet front-ends ready at {base_url(settings.host, settings.port)}")
+        ready = Announcer(f"fleet front-ends ready at {base_url(settings.host, settings.port)}", loaded)
         if settings.frontends > 1:
-            keep_up("frontend", "fe", settings.frontends, settings, directory, ready)
+            keep_up("frontend", "fe", settings.frontends, settings, loaded, directory, ready)
         else:
             run("frontend", free_slots(directory, "fe", 1)[0], settings, directory, ready)
     return Exit.OK

@@ -18,6 +18,7 @@ import structlog
 
 from coordinator.cli.children import Child, Spec
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.news import News
 from coordinator.metrics import forget_gauges, recorder
 
 _log = structlog.get_logger(__name__)
@@ -52,6 +53,7 @@ class Supervisor:
         self._on_change = on_change
         self._all_ready = asyncio.Event()
         self._failed: CommandFailed | None = None
+        self._refused: News | None = None
         self._stopping = False
         self._ended = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -107,6 +109,13 @@ class Supervisor:
         """Has every process finish and start again, because its settings have changed."""
         self._signal(signal.SIGTERM)
 
+    def tell(self, news: News) -> None:
+        """Passes on news of the settings to every front-end; those that start later begin with them."""
+        self._refused = news if news.settings is None else None
+        for child in self._children:
+            if child.spec.role == "frontend":
+                child.tell(news)
+
     def reap(self) -> None:
         """Looks which processes have ended."""
         for child in self._children:
@@ -115,7 +124,7 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         self._restarts.pop(child, None)
-        child.start()
+        child.start(self._refused)
         self._changed()
 
     def _reported(self, child: Child) -> None:

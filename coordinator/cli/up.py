@@ -17,8 +17,9 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.keeper import StoreKeeper
+from coordinator.cli.reload import Rereader
 from coordinator.cli.roles import open_recorder
-from coordinator.cli.running import Announcer, free_slots, metrics_dir, run_until_told
+from coordinator.cli.running import Announcer, free_slots, metrics_dir, run_until_told, spread_news
 from coordinator.cli.sockets import base_url, reserve
 from coordinator.cli.stores import given_url, open_store
 from coordinator.cli.supervisor import Supervisor
@@ -41,8 +42,8 @@ def up(loaded: LoadedSettings) -> int:
     logs.configure(settings.log_level, settings.log_format, context={"slot": SUPERVISOR_SLOT})
     file = FleetFile(Path(settings.data_dir))
     try:
-        fleet = _Up(settings, file)
-        run_until_told(fleet.run, fleet.hurry)
+        fleet = _Up(loaded, file)
+        run_until_told(fleet.run, fleet.hurry, fleet.reload)
     finally:
         file.close()
     return Exit.OK
@@ -51,8 +52,9 @@ def up(loaded: LoadedSettings) -> int:
 class _Up:
     """One run of ``fleet up``."""
 
-    def __init__(self, settings: Settings, file: FleetFile) -> None:
-        self._settings = settings
+    def __init__(self, loaded: LoadedSettings, file: FleetFile) -> None:
+        self._settings = settings = loaded.settings
+        self._reader = Rereader(loaded)
         self._file = file
         self._metrics_dir = metrics_dir(settings)
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -87,6 +89,10 @@ class _Up:
             # An embedded store that is still loading its data ends with us.
             os._exit(Exit.FAILED)
         self._supervisor.hurry()
+
+    def reload(self) -> None:
+        """Reads the settings again and has all front-ends go by them."""
+        self._settings = spread_news(self._reader.read(), self._settings, self._supervisor)
 
     async def _wait_for_leftovers(self) -> None:
         """Gives the processes of a supervisor that was killed the time to end."""

@@ -1,0 +1,90 @@
+"""Reading the settings again while a command runs.
+
+Whoever was started by a person reads, checks the file whole, and passes on the outcome: a
+supervisor to its front-ends (over a pipe each, so that all get the very same settings and
+none has to read the file), a front-end that runs alone to itself. A wrong file changes
+nothing, but is told in the log and in /readyz.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from coordinator.cli.news import News
+from coordinator.cli.roles import settings_digest
+from coordinator.metrics import Recorder
+from coordinator.settings import LoadedSettings, Settings, SettingsError, config_version, needing_restart, taken_over
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.tool import Toolset
+
+_log = structlog.get_logger(__name__)
+
+
+class Rereader:
+    """Reads again what a command was started with, from the same flags, environment and file."""
+
+    def __init__(self, loaded: LoadedSettings) -> None:
+        self._loaded = loaded
+
+    def read(self) -> News:
+        """What the settings are now; takes a tenth of a second."""
+        try:
+            fresh = self._loaded.reread().settings
+        except SettingsError as error:
+            _log.error("settings not reloaded, the old ones stay in force", problem=str(error))
+            return News(_now(), None, str(error))
+        restart = needing_restart(self._loaded.settings, fresh)
+        _log.info("settings reloaded", version=config_version(fresh))
+        if restart:
+            _log.warning("changed settings take effect at the next start", settings=restart)
+        return News(_now(), fresh, "", restart)
+
+
+class InForce:
+    """What a front-end goes by, from one moment to the next.
+
+    Args:
+        settings: those of the start.
+        last: what came of the last reload before this process started, if it was refused.
+    """
+
+    def __init__(
+        self, settings: Settings, toolsets: Iterable[Toolset], recorder: Recorder, last: News | None = None
+    ) -> None:
+        self._settings = settings
+        self._toolsets = tuple(toolsets)
+        self._recorder = recorder
+        self._since = _now()
+        self._restart: tuple[str, ...] = ()
+        self._refused = last
+
+    def take(self, news: News) -> None:
+        """Goes by the new settings from here on: every call that begins later, no call in part."""
+        if news.settings is None:
+            self._refused = news
+            self._recorder.reload("refused")
+            return
+        self._settings = taken_over(self._settings, news.settings)
+        for toolset in self._toolsets:
+            toolset.configure(self._settings)
+        self._since, self._restart, self._refused = news.at, news.restart, None
+        self._recorder.config(settings_digest(self._settings), config_version(self._settings))
+        self._recorder.reload("ok")
+
+    def report(self) -> dict[str, Any]:
+        """What /readyz says."""
+        found: dict[str, Any] = {"version": config_version(self._settings), "since": self._since}
+        if self._restart:
+            found["needRestart"] = self._restart
+        if self._refused is not None:
+            found["refused"] = {"at": self._refused.at, "reason": self._refused.problem}
+        return found
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
