@@ -123,8 +123,13 @@ class StepWorker(SimpleWorker):
         if self.should_run_maintenance_tasks:
             self.run_maintenance_tasks()
         if is_suspended(self.connection, self):
+            if self.get_state() != WorkerStatus.SUSPENDED:
+                _log.info("worker suspended", worker=self.name)
+                self.set_state(WorkerStatus.SUSPENDED)
             self._stopping.wait(POLL_SECONDS)
             return
+        if self.get_state() != WorkerStatus.IDLE:
+            self.set_state(WorkerStatus.IDLE)
         try:
             taken = self.queue_class.dequeue_any(
                 self.queues,

@@ -22,19 +22,15 @@ def reserve(host: str, port: int) -> socket.socket:
     Raises:
         CommandFailed: the port is taken, or the address is not ours.
     """
-    with _socket(host, port) as probe:
-        # Connections of an earlier fleet may linger for a minute; only a listener is in the way.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        port = _bind(probe, host, port)
-    held = _socket(host, port)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    # Connections of an earlier fleet may linger for a minute; only a listener is in the way.
+    with _bound(host, port, socket.SO_REUSEADDR) as probe:
+        port = probe.getsockname()[1]
     try:
-        _bind(held, host, port)
+        # Without SO_REUSEADDR, so that another probe is refused also while no front-end listens.
+        return _bound(host, port, socket.SO_REUSEPORT)
     except CommandFailed:
         # What lingers is of a server without SO_REUSEPORT.
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _bind(held, host, port)
-    return held
+        return _bound(host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -43,10 +39,7 @@ def listening(host: str, port: int) -> socket.socket:
     Raises:
         CommandFailed: as ``reserve``.
     """
-    sock = _socket(host, port)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    _bind(sock, host, port)
+    sock = _bound(host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
     sock.setblocking(False)
     return sock
 
@@ -57,18 +50,17 @@ def base_url(host: str, port: int) -> str:
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
-def _socket(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int, *options: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise CommandFailed(f"the host {host!r} cannot be resolved: {error.strerror}", Exit.USAGE) from None
-    return socket.socket(*found[0][:3])
-
-
-def _bind(sock: socket.socket, host: str, port: int) -> int:
-    """Binds, and returns the port."""
+    family, kind, protocol, _, address = found[0]
+    sock = socket.socket(family, kind, protocol)
     try:
-        sock.bind((host, port))
+        for option in options:
+            sock.setsockopt(socket.SOL_SOCKET, option, 1)
+        sock.bind(address)
     except OSError as error:
         sock.close()
         if error.errno == errno.EADDRINUSE:
@@ -80,5 +72,4 @@ def _bind(sock: socket.socket, host: str, port: int) -> int:
         if error.errno == errno.EACCES:
             raise CommandFailed(f"port {port} on {host} needs privileges: choose one above 1023", Exit.USAGE) from None
         raise CommandFailed(f"cannot listen on {host}: {error.strerror}", Exit.USAGE) from None
-    bound: int = sock.getsockname()[1]
-    return bound
+    return sock

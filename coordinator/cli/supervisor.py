@@ -9,6 +9,7 @@ backoff and in its own slot.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,8 @@ _log = structlog.get_logger(__name__)
 START_SECONDS = 60.0
 """A process that is not ready after this long is taken for hung."""
 START_ATTEMPTS = 3
+_KILL_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
 _FINAL = frozenset(code for code in Exit if code not in (Exit.OK, Exit.FAILED))
 """Exit codes that another attempt would not change."""
 
@@ -97,13 +100,15 @@ class Supervisor:
         if not await self._gone(self._drain_seconds):
             left = ", ".join(str(child.spec) for child in self._children if child.pid is not None)
             _log.warning("killing what did not end in time", processes=left, seconds=self._drain_seconds)
+            self._hurry.clear()
             self._signal(signal.SIGKILL)
-            await self._gone(None)
+            await self._gone(_KILL_SECONDS)
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
 
     def hurry(self) -> None:
         """Ends a drain's patience."""
         self._hurry.set()
+        self._ended.set()
 
     def renew(self) -> None:
         """Has every process finish and start again, because its settings have changed."""
@@ -159,22 +164,18 @@ class Supervisor:
         for child in self._children:
             child.signal(number)
 
-    async def _gone(self, seconds: float | None) -> bool:
+    async def _gone(self, seconds: float) -> bool:
         """Waits until no process is left; False if time or patience ended first."""
-        hurried = asyncio.create_task(self._hurry.wait())
-        deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
-        try:
-            while any(child.pid is not None for child in self._children):
-                self._ended.clear()
-                ended = asyncio.create_task(self._ended.wait())
-                left = None if deadline is None else deadline - asyncio.get_running_loop().time()
-                waiting = {ended} if seconds is None else {ended, hurried}
-                await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                if not ended.done():
-                    ended.cancel()
-                    return False
-        finally:
-            hurried.cancel()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while any(child.pid is not None for child in self._children):
+            if self._hurry.is_set() or loop.time() >= deadline:
+                return False
+            self._ended.clear()
+            # Woken by what ends; the rest is for the case that nobody wakes us.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), min(deadline - loop.time(), _LOOK_SECONDS))
+            self.reap()
         return True
 
 

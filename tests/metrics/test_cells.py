@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.metrics import (
     Exposition,
@@ -27,54 +25,56 @@ from coordinator.metrics import (
 )
 from coordinator.metrics.catalogue import CATALOGUE, REQUESTS, Label, Metric
 from coordinator.metrics.families import Family
+from tests.support.fleets import environment, samples
 
-_SPAWN = multiprocessing.get_context("spawn")
+_WORK = """
+import signal, sys
+from pathlib import Path
+from coordinator.metrics import Recorder, SharedCells
+directory, slot, calls = sys.argv[1:]
+recorder = Recorder(SharedCells(Path(directory), slot), slot)
+recorder.inflight(1)
+for _ in range(int(calls)):
+    recorder.request("claim_item", "ok", "fast", 0.002)
+print("counted", flush=True)
+signal.pause()
+"""
+"""Counts calls in a slot, says so, and waits to be killed."""
 
-
-def samples(text: bytes) -> dict[str, float]:
-    """``name{label=value,...}`` -> value, read by the library's own parser."""
-    found = {}
-    for family in text_string_to_metric_families(text.decode()):
-        for sample in family.samples:
-            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
-            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
-    return found
-
-
-def _work(directory: str, slot: str, calls: int, report: str) -> None:
-    """Counts calls, writing down each one that was counted, then waits to be killed."""
-    recorder = Recorder(SharedCells(Path(directory), slot), slot)
-    recorder.inflight(1)
-    for _ in range(calls):
-        recorder.request("claim_item", "ok", "fast", 0.002)
-    Path(report).write_text("done")
-    signal.pause()
-
-
-Start = Callable[[dict[str, int]], list[multiprocessing.process.BaseProcess]]
+Start = Callable[[dict[str, int]], list[subprocess.Popen[str]]]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts processes, ``{slot: calls}``, and returns them once they have counted their calls."""
-    running: list[multiprocessing.process.BaseProcess] = []
+    running: list[subprocess.Popen[str]] = []
 
-    def begin(calls: dict[str, int]) -> list[multiprocessing.process.BaseProcess]:
-        reports = []
-        for slot, count in calls.items():
-            report = tmp_path / f"report-{len(running)}"
-            os.mkfifo(report)
-            reports.append(report)
-            running.append(_SPAWN.Process(target=_work, args=(str(tmp_path / "m"), slot, count, str(report))))
-            running[-1].start()
-        for report in reports:
-            assert report.read_text() == "done"
-        return running[-len(calls) :]
+    def begin(calls: dict[str, int]) -> list[subprocess.Popen[str]]:
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", _WORK, str(tmp_path / "m"), slot, str(count)],
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment(),
+            )
+            for slot, count in calls.items()
+        ]
+        running.extend(started)
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "counted\n"
+        return started
 
     yield begin
     for process in running:
-        process.kill()
-        process.join(10)
+        kill(process)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
 
 
 def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path: Path, start: Start) -> None:
@@ -85,8 +85,7 @@ def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path
         total = round_number * sum(500 + slot for slot in range(4))
         assert samples(exposition.text())["coordinator_requests_total{outcome=ok,tool=claim_item}"] == total
         for process in processes:
-            process.kill()
-            process.join(10)
+            kill(process)
         seen = samples(exposition.text())
         assert seen["coordinator_requests_total{outcome=ok,tool=claim_item}"] == total
         assert seen["coordinator_request_duration_seconds_count{tool=claim_item,transport=fast}"] == total
@@ -98,8 +97,7 @@ def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path
 def test_gauges_of_a_dead_process_are_not_counted(tmp_path: Path, start: Start) -> None:
     directory = tmp_path / "m"
     first, _ = start({"fe-0": 1, "fe-1": 1})
-    first.kill()
-    first.join(10)
+    kill(first)
     forget_gauges(directory, "fe-0")
     seen = samples(Exposition(directory).text())
     assert "coordinator_inflight{slot=fe-0}" not in seen

@@ -1,0 +1,95 @@
+"""``fleet serve`` and ``fleet worker``: the processes of a deployment that brings its own store."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from coordinator.cli.exits import Exit
+from coordinator.store.address import parse
+from tests.support.fleets import Http, RunningCommand, fleet_command, once, scrape
+from tests.support.wait import process_alive, wait_until_sync
+
+Start = Callable[..., RunningCommand]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a command on the data directory ``tmp_path/data`` and returns it when it is ready."""
+    running: list[RunningCommand] = []
+
+    def begin(*arguments: str, **env: str) -> RunningCommand:
+        output = tmp_path / f"output-{len(running)}"
+        running.append(RunningCommand(output, *arguments, "--data-dir", str(tmp_path / "data"), **env))
+        running[-1].wait_ready()
+        return running[-1]
+
+    yield begin
+    for command in running:
+        command.clean_up()
+
+
+def port_of(command: RunningCommand) -> int:
+    return int(command.stdout.split("ready at ")[1].split()[0].rsplit(":", 1)[1])
+
+
+def test_one_front_end_is_one_process(start: Start, redis_url: str) -> None:
+    command = start("serve", "--port", "0", "--frontends", "1", FLEET_REDIS_URL=redis_url)
+    port = port_of(command)
+    with Http(port) as client:
+        assert client.call("get_next_item") is not None
+    assert once(port, "/readyz")[0] == 200
+    assert scrape(port)["coordinator_requests_total{outcome=ok,tool=get_next_item}"] == 1
+    assert command.end() == 0
+    assert command.logged("front-end stopped", slot="fe-0")
+
+
+def test_several_front_ends_under_a_supervisor_and_a_worker_beside_them(start: Start, redis_url: str) -> None:
+    """Different commands on one host count together, in slots of their own."""
+    serve = start("serve", "--port", "0", FLEET_REDIS_URL=redis_url)
+    worker = start("worker", FLEET_REDIS_URL=redis_url)
+    assert worker.stdout == "fleet worker w-0 ready\n"
+    port = port_of(serve)
+    wanted = {f"coordinator_process_cpu_seconds_total{{slot={slot}}}" for slot in ("fe-0", "fe-1", "w-0")}
+    wait_until_sync(lambda: wanted <= scrape(port).keys(), 10, "all slots in the metrics")
+    assert worker.end(signal.SIGINT) == 0
+    assert serve.end() == 0
+
+
+def test_the_password_may_come_apart_from_the_url(start: Start, redis_url: str) -> None:
+    address = parse(redis_url)
+    bare = redis_url.replace(f":{urlsplit(redis_url).password}@", "")
+    command = start(
+        "serve", "--port", "0", "--frontends", "1", "--redis-url", bare, FLEET_REDIS_PASSWORD=address.password
+    )
+    assert once(port_of(command), "/readyz")[0] == 200
+    shown = Path(f"/proc/{command.process.pid}/cmdline").read_bytes()
+    assert address.password.encode() not in shown
+    assert unquote(address.password) not in command.stderr
+
+
+def test_front_ends_end_with_their_supervisor(start: Start, redis_url: str) -> None:
+    command = start("serve", "--port", "0", FLEET_REDIS_URL=redis_url)
+    children = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
+    assert len(children) == 2
+    # One that hangs gets no signal handled; it must not stay for ever either.
+    os.kill(int(children[0]), signal.SIGSTOP)
+    command.end(signal.SIGKILL)
+    wait_until_sync(lambda: not process_alive(int(children[1])), 10, "the living front-end to end")
+    os.kill(int(children[0]), signal.SIGCONT)
+    wait_until_sync(lambda: not process_alive(int(children[0])), 10, "the stopped front-end to end once it can")
+
+
+def test_without_any_store_it_says_what_to_do(tmp_path: Path) -> None:
+    for command in ("serve", "worker"):
+        done = fleet_command(command, "--data-dir", str(tmp_path))
+        assert done.returncode == Exit.STORE_UNREACHABLE
+        assert done.stderr == (
+            "fleet: no Redis to work with: give --redis-url (or FLEET_REDIS_URL), or start `fleet up` on the data "
+            f"directory {tmp_path}\n"
+        )

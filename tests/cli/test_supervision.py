@@ -1,0 +1,138 @@
+"""The parts of supervision that need no process: delays, ports, the state file, store failures."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.cli.backoff import Backoff
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.fleetfile import Fleet, FleetFile, read_fleet
+from coordinator.cli.sockets import base_url, listening, reserve
+from coordinator.cli.stores import given_url, open_store
+from coordinator.settings import Settings
+from coordinator.store.address import parse as parse_address
+
+
+@given(st.lists(st.floats(0, 100), max_size=2000), st.floats(0, 1))
+def test_delays_stay_within_bounds_and_start_over_after_stable_time(lives: list[float], jitter: float) -> None:
+    backoff = Backoff(first=0.1, most=10.0, stable=1.0, jitter=lambda: jitter)
+    failures = 0
+    for ready_seconds in lives:
+        failures = 0 if ready_seconds >= 1.0 else failures
+        delay = backoff.delay(ready_seconds)
+        assert 0.05 <= delay <= 10.0
+        longest = min(0.1 * 2.0 ** min(failures, 30), 10.0)
+        assert longest / 2 <= delay <= longest
+        failures += 1
+
+
+def test_a_reserved_port_is_shared_by_front_ends_and_refused_to_others() -> None:
+    with reserve("127.0.0.1", 0) as held:
+        port = held.getsockname()[1]
+        with listening("127.0.0.1", port) as first, listening("127.0.0.1", port) as second:
+            first.listen()
+            second.listen()
+            with pytest.raises(CommandFailed, match=f"port {port} on 127.0.0.1 is in use") as caught:
+                reserve("127.0.0.1", port)
+            assert caught.value.code == Exit.PORT_BUSY
+        # Also while no front-end listens: they may all be about to start again.
+        with pytest.raises(CommandFailed, match="in use"):
+            reserve("127.0.0.1", port)
+    reserve("127.0.0.1", port).close()
+
+
+def test_a_port_with_lingering_connections_is_free() -> None:
+    """As after a restart: the connections that the last server closed linger for a minute."""
+    with socket.socket() as server, socket.socket() as client:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        client.connect(("127.0.0.1", port))
+        accepted, _ = server.accept()
+        accepted.close()
+        assert client.recv(1) == b""
+    with reserve("127.0.0.1", port), listening("127.0.0.1", port) as frontend:
+        frontend.listen()
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("0.0.0.0", "http://127.0.0.1:80"),
+        ("::", "http://[::1]:80"),
+        ("fleet.internal", "http://fleet.internal:80"),
+    ],
+)
+def test_base_urls_can_be_reached_from_this_machine(host: str, url: str) -> None:
+    assert base_url(host, 80) == url
+
+
+def test_a_host_that_cannot_be_resolved() -> None:
+    with pytest.raises(CommandFailed, match=r"'no\.such\.invalid' cannot be resolved") as caught:
+        reserve("no.such.invalid", 80)
+    assert caught.value.code == Exit.USAGE
+
+
+def test_the_state_file_is_believed_only_while_its_owner_lives(tmp_path: Path) -> None:
+    fleet = Fleet(1, "1.0", "http://127.0.0.1:1", True, "2026-01-01T00:00:00Z", "/m", "embedded", 2, ())
+    assert read_fleet(tmp_path) is None
+    owner = FleetFile(tmp_path)
+    owner.write(fleet)
+    assert read_fleet(tmp_path) == fleet
+    with pytest.raises(CommandFailed, match=r"in use by a running fleet \(process 1, http://127\.0\.0\.1:1\)"):
+        FleetFile(tmp_path)
+    owner._lock.close()  # as when its owner is killed
+    assert read_fleet(tmp_path) is None
+    successor = FleetFile(tmp_path)
+    assert successor.previous == fleet
+    successor.close()
+    assert not (tmp_path / "fleet.json").exists()
+
+
+def test_a_state_file_of_another_version_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "fleet.json").write_text('{"pid": "not a number"}')
+    owner = FleetFile(tmp_path)
+    assert owner.previous is None
+    owner.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "password", "expected"),
+    [
+        ("", "p", ""),
+        ("redis://h:1/0", "", "redis://h:1/0"),
+        ("redis://h:1/0", "a/b@c", "redis://:a%2Fb%40c@h:1/0"),
+        ("redis://user@h:1", "p", "redis://user:p@h:1"),
+        ("redis://:own@h", "p", "redis://:own@h"),
+        ("unix:///run/x.sock?db=1", "p", "unix://:p@/run/x.sock?db=1"),
+    ],
+)
+def test_the_password_from_the_environment_goes_into_the_url(url: str, password: str, expected: str) -> None:
+    assert given_url(Settings(redis_url=url), {"FLEET_REDIS_PASSWORD": password}) == expected
+
+
+@pytest.mark.anyio
+async def test_a_store_that_nobody_runs_is_waited_for_and_then_given_up() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        with pytest.raises(CommandFailed) as caught:
+            await open_store(f"redis://:hidden@127.0.0.1:{port}", 200, patience=0.2)
+    assert caught.value.code == Exit.STORE_UNREACHABLE
+    assert str(port) in str(caught.value)
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_wrong_credentials_are_told_apart(redis_url: str) -> None:
+    bare = redis_url.replace(f":{parse_address(redis_url).password}@", ":wrong@")
+    with pytest.raises(CommandFailed) as caught:
+        await open_store(bare, 1000, patience=0.2)
+    assert caught.value.code == Exit.STORE_UNREACHABLE

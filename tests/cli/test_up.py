@@ -1,0 +1,241 @@
+"""``fleet up`` with real processes: load spreads, what dies comes back, nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli.exits import Exit
+from tests.support.fleets import Http, RunningFleet, call_body, call_head, fleet_command, once, scrape
+from tests.support.wait import wait_until_sync
+
+pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes through /proc")
+
+Start = Callable[..., RunningFleet]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a fleet with a port of its own and returns it when it is ready."""
+    running: list[RunningFleet] = []
+
+    def begin(*arguments: str, data_dir: Path | None = None, **env: str) -> RunningFleet:
+        running.append(RunningFleet(data_dir or tmp_path / "fleet", "--port", "0", *arguments, **env))
+        running[-1].wait_ready()
+        return running[-1]
+
+    yield begin
+    for fleet in running:
+        fleet.clean_up()
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    """One fleet for all tests that leave it as they found it: two front-ends and a worker, ready."""
+    fleet = RunningFleet(tmp_path_factory.mktemp("shared") / "fleet", "--port", "0", "--workers", "1")
+    fleet.wait_ready()
+    yield fleet
+    fleet.clean_up()
+
+
+def patiently(port: int, tool: str, **arguments: Any) -> Any:
+    """A call as clients make it: tried again while a process or the store is away."""
+
+    def attempt() -> Any:
+        with contextlib.suppress(OSError, AssertionError), Http(port) as client:
+            return client.call(tool, **arguments)
+
+    return wait_until_sync(attempt, 20, f"{tool} to be answered")
+
+
+def make_item(fleet: RunningFleet, title: str) -> str:
+    with Http(fleet.port) as client:
+        made = client.call("manage_items", operation="create", items=[{"title": title}])
+        item: str = made["items"][0]["id"]
+        return item
+
+
+def title_of(fleet: RunningFleet, item: str) -> str:
+    title: str = patiently(fleet.port, "query_items", operation="get", id=item)["title"]
+    return title
+
+
+def test_the_state_file_says_what_runs(fleet: RunningFleet) -> None:
+    state = fleet.state
+    assert fleet.stdout == (
+        f"fleet ready at {state.base_url} (2 front-ends, 1 workers, store: embedded, in {fleet.data_dir})\n"
+    )
+    assert state.pid == fleet.process.pid
+    assert state.ready
+    assert [(one.slot, one.role, one.ready) for one in state.processes] == [
+        ("fe-0", "frontend", True),
+        ("fe-1", "frontend", True),
+        ("w-0", "worker", True),
+    ]
+    assert once(fleet.port, "/healthz")[0] == once(fleet.port, "/readyz")[0] == 200
+
+
+def test_nobody_who_lists_processes_or_reads_logs_sees_the_password(fleet: RunningFleet) -> None:
+    password = (fleet.data_dir / "redis.password").read_text().strip()
+    for pid in [*fleet.pids, fleet.process.pid]:
+        assert password.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert password not in fleet.stderr
+    assert password not in (fleet.data_dir / "fleet.json").read_text()
+    assert all({"timestamp", "level", "slot", "event"} <= line.keys() for line in fleet.logs)
+
+
+def test_load_spreads_over_the_front_ends(fleet: RunningFleet) -> None:
+    slots = [f"coordinator_slot_requests_total{{slot=fe-{number}}}" for number in (0, 1)]
+    before = scrape(fleet.port)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Http(fleet.port)) for _ in range(32)]
+        for _ in range(3):
+            for client in clients:
+                client.call("get_next_item")
+
+        def connections() -> float:
+            found = scrape(fleet.port)
+            return sum(found.get(f"coordinator_connections{{slot=fe-{number}}}", 0) for number in (0, 1))
+
+        wait_until_sync(lambda: connections() >= 32, 5, "both front-ends to tell their connections")
+    after = scrape(fleet.port)
+    shares = [after[slot] - before.get(slot, 0) for slot in slots]
+    assert sum(shares) == 96
+    # The kernel hashes addresses: fewer than 4 of 32 connections on one side is one in 80,000 runs.
+    assert min(shares) >= 12, shares
+
+
+def test_a_killed_front_end_comes_back_and_counters_stay_right(fleet: RunningFleet) -> None:
+    counter = "coordinator_requests_total{outcome=ok,tool=get_next_item}"
+    restarts = "coordinator_process_restarts_total{cause=signal,role=frontend}"
+    before = scrape(fleet.port)
+    with Http(fleet.port) as client:
+        for _ in range(20):
+            client.call("get_next_item")
+    for slot in ("fe-0", "fe-1"):
+        killed = fleet.pid(slot)
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
+
+        def back(slot: str = slot, killed: int = killed) -> bool:
+            with contextlib.suppress(OSError):
+                assert scrape(fleet.port)[counter] == before[counter] + 20
+            return any(one.slot == slot and one.ready and one.pid != killed for one in fleet.state.processes)
+
+        wait_until_sync(back, 30, f"{slot} to be back")
+    for _ in range(10):
+        with Http(fleet.port) as client:
+            client.call("get_next_item")
+    after = scrape(fleet.port)
+    assert after[counter] == before[counter] + 30
+    assert after[restarts] == before[restarts] + 2
+    assert after["coordinator_processes{role=frontend}"] == 2
+    assert len(list((fleet.data_dir / "run" / "metrics").glob("counter_fe-*.db"))) == 2
+
+
+def test_a_killed_store_comes_back_with_its_data(fleet: RunningFleet) -> None:
+    restarts = "coordinator_process_restarts_total{cause=signal,role=store}"
+    count = scrape(fleet.port)[restarts]
+    item = make_item(fleet, "survives the store")
+    others = [one.pid for one in fleet.state.processes]
+    before = fleet.state.store_pid
+    assert before is not None
+    os.kill(before, signal.SIGKILL)
+    wait_until_sync(lambda: fleet.state.store_pid not in (None, before), 20, "another store process")
+    assert title_of(fleet, item) == "survives the store"
+    for _ in range(10):
+        patiently(fleet.port, "get_next_item")
+    assert scrape(fleet.port)[restarts] == count + 1
+    assert [one.pid for one in fleet.state.processes] == others, "processes need no restart when the store had one"
+
+
+def test_a_second_fleet_on_the_same_directory_or_port_is_refused(fleet: RunningFleet, tmp_path: Path) -> None:
+    same_directory = fleet_command("up", "--data-dir", str(fleet.data_dir), "--port", "0")
+    assert same_directory.returncode == Exit.DATA_DIR
+    assert same_directory.stderr == (
+        f"fleet: the data directory {fleet.data_dir} is in use by a running fleet (process {fleet.process.pid}, "
+        f"{fleet.state.base_url}): stop that one, or choose another directory (--data-dir or FLEET_DATA_DIR)\n"
+    )
+    same_port = fleet_command("up", "--data-dir", str(tmp_path / "other"), "--port", str(fleet.port))
+    assert same_port.returncode == Exit.PORT_BUSY
+    assert once(fleet.port, "/readyz")[0] == 200
+
+
+def test_nothing_outlives_a_killed_supervisor_and_the_next_fleet_finds_the_data(start: Start) -> None:
+    fleet = start("--workers", "2")
+    item = make_item(fleet, "survives the supervisor")
+    pids = fleet.pids
+    assert len(pids) == 5
+    fleet.end(signal.SIGKILL)
+    # At once, while the old processes may still be ending.
+    again = start("--workers", "0", "--frontends", "1", data_dir=fleet.data_dir)
+    assert fleet.all_gone(pids)
+    assert title_of(again, item) == "survives the supervisor"
+
+
+def test_a_request_in_flight_is_answered_during_the_drain(start: Start) -> None:
+    fleet = start("--workers", "1", "--frontends", "1")
+    port, pids = fleet.port, fleet.pids
+    body = call_body("get_next_item", {})
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+        client.sendall(call_head(len(body)) + body[:10])
+        inflight = "coordinator_inflight{slot=fe-0}"
+        wait_until_sync(lambda: scrape(port).get(inflight, 0) >= 1, 5, "the request to have begun")
+        fleet.process.send_signal(signal.SIGTERM)
+        seen: set[int] = set()
+
+        def closed() -> bool:
+            try:
+                seen.add(once(port, "/readyz")[0])
+            except OSError:
+                return True
+            return False
+
+        wait_until_sync(closed, 10, "the port to be closed")
+        assert 503 in seen, "it was never unready before it stopped listening"
+        assert fleet.process.poll() is None
+        client.sendall(body[10:])
+        answer = b""
+        while data := client.recv(65536):
+            answer += data
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b'"result"' in answer
+    assert fleet.process.wait(20) == Exit.OK
+    assert fleet.all_gone(pids)
+    assert not fleet.logged("killing what did not end in time")
+    assert not (fleet.data_dir / "fleet.json").exists()
+    assert not list((fleet.data_dir / "run" / "metrics").iterdir())
+
+
+def test_what_does_not_end_in_time_is_killed(start: Start) -> None:
+    fleet = start("--workers", "0", "--frontends", "1", "--drain-seconds", "3")
+    pids, frontend = fleet.pids, fleet.pid("fe-0")
+    assert frontend is not None
+    os.kill(frontend, signal.SIGSTOP)
+    assert fleet.end() == Exit.OK
+    assert fleet.all_gone(pids)
+    assert fleet.logged("killing what did not end in time", processes="front-end fe-0")
+
+
+def test_a_store_that_moves_takes_the_processes_with_it(start: Start, tmp_path: Path) -> None:
+    """Where the path is too long for a socket the store listens on a port, another one after each start."""
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    fleet = start("--workers", "0", "--frontends", "1", data_dir=deep / "fleet")
+    item = make_item(fleet, "moves house")
+    before = fleet.state
+    assert before.store_pid is not None
+    os.kill(before.store_pid, signal.SIGKILL)
+    wait_until_sync(
+        lambda: fleet.state.processes[0].ready and fleet.state.processes[0].pid != before.processes[0].pid,
+        30,
+        "another front-end",
+    )
+    assert title_of(fleet, item) == "moves house"

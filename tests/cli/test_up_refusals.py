@@ -1,0 +1,119 @@
+"""What stops ``fleet up`` at the start: one clear sentence, an exit code, and nothing left running."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from coordinator.cli import up
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.fleetfile import Fleet, FleetFile, Process
+from coordinator.metrics import SharedCells
+from coordinator.settings import load_settings
+from tests.support.fake_redis import GREETING, FakeRedis, Peer, bulk
+from tests.support.fleets import environment, fleet_command
+
+
+@pytest.fixture
+def busy_port() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def refused(done: subprocess.CompletedProcess[str], code: Exit) -> str:
+    """The sentence, without what is the same for all."""
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("fleet: ")
+    return last.removeprefix("fleet: ")
+
+
+def test_a_busy_port(busy_port: int, tmp_path: Path) -> None:
+    done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--port", str(busy_port))
+    assert refused(done, Exit.PORT_BUSY) == (
+        f"port {busy_port} on 127.0.0.1 is in use by another program: stop it, or choose another port "
+        "(--port or FLEET_PORT)"
+    )
+
+
+def test_an_address_of_another_machine(tmp_path: Path) -> None:
+    done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--host", "192.0.2.1")
+    assert "cannot listen on 192.0.2.1" in refused(done, Exit.USAGE)
+
+
+def test_a_data_directory_that_cannot_be(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("a file where the directory should be")
+    done = fleet_command("up", "--data-dir", str(blocked / "fleet"), "--port", "0")
+    sentence = refused(done, Exit.DATA_DIR)
+    assert sentence.startswith(f"the data directory {blocked / 'fleet'} cannot be used: Not a directory")
+    assert "--data-dir or FLEET_DATA_DIR" in sentence
+
+
+def test_a_toolset_that_does_not_exist_stops_the_start_with_the_front_ends_reason(tmp_path: Path) -> None:
+    done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--port", "0", "--toolsets", "nonsense")
+    assert "nonsense" in refused(done, Exit.USAGE)
+
+
+def test_an_embedded_server_that_is_too_old(tmp_path: Path) -> None:
+    old = tmp_path / "redis-server"
+    old.write_text(f"#!{sys.executable}\nprint('Redis server v=5.0.14 sha=0:0 malloc=x bits=64 build=0')\n")
+    old.chmod(0o755)
+    done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--port", "0", FLEET_REDIS_SERVER=str(old))
+    assert "Redis 5.0.14, too old: 6.2 or newer is needed" in refused(done, Exit.STORE_TOO_OLD)
+
+
+@pytest.mark.anyio
+async def test_a_given_redis_that_is_too_old(tmp_path: Path) -> None:
+    async def talk(peer: Peer) -> None:
+        while True:
+            answers = {**GREETING, b"INFO": bulk(b"# Server\r\nredis_version:6.0.16\r\n")}
+            peer.send(answers[(await peer.command())[0]])
+
+    server = FakeRedis(talk)
+    await server.start()
+    try:
+        done = await anyio.run_process(
+            [
+                *(sys.executable, "-m", "coordinator", "up"),
+                *("--data-dir", str(tmp_path / "d"), "--port", "0"),
+                *("--redis-url", f"redis://:hidden@127.0.0.1:{server.port}"),
+            ],
+            env=environment(),
+            check=False,
+        )
+    finally:
+        await server.end()
+    text = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    sentence = refused(text, Exit.STORE_TOO_OLD)
+    assert "Redis 6.0.16: Redis 6.2 or newer, or any Valkey, is needed" in sentence
+    assert "hidden" not in text.stderr
+
+
+def test_processes_of_an_earlier_fleet_that_do_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "metrics"
+    earlier = SharedCells(directory, "fe-0")
+    first = FleetFile(tmp_path)
+    process = Process("fe-0", "frontend", os.getpid(), True)
+    first.write(Fleet(1, "0", "http://x", True, "", str(directory), "embedded", None, (process,)))
+    first._lock.close()  # as when its supervisor is killed
+    monkeypatch.setattr(up, "LEFTOVER_SECONDS", 0.1)
+    file = FleetFile(tmp_path)
+    fleet = up._Up(load_settings({"data_dir": str(tmp_path)}, {}), file)
+    with pytest.raises(CommandFailed, match=rf"earlier fleet still run: fe-0 \(process {os.getpid()}\)") as caught:
+        anyio.run(fleet._wait_for_leftovers)
+    assert caught.value.code == Exit.DATA_DIR
+    earlier.close()
+    anyio.run(fleet._wait_for_leftovers)
+    file.close()

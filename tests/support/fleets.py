@@ -1,0 +1,208 @@
+"""Real ``fleet`` commands as tests start them, and the little HTTP that tests speak to them."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator.cli.fleetfile import Fleet, read_fleet
+from tests.support.wait import process_alive, wait_until_sync
+
+ROOT = Path(__file__).parent.parent.parent
+START_SECONDS = 60.0
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
+_ids = itertools.count(1)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The test's own environment without settings of the machine it runs on."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEET_")}
+    return {**kept, "PYTHONPATH": str(ROOT), **more}
+
+
+def fleet_command(*arguments: str, timeout: float = START_SECONDS, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs a ``fleet`` command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "coordinator", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment(**env),
+        check=False,
+    )
+
+
+class RunningCommand:
+    """A ``fleet`` command that stays.
+
+    Args:
+        directory: where its output goes.
+    """
+
+    def __init__(self, directory: Path, *arguments: str, **env: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._out, self._err = directory / "stdout", directory / "stderr"
+        with open(self._out, "wb") as out, open(self._err, "wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "coordinator", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=environment(**env),
+            )
+
+    @property
+    def stdout(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def stderr(self) -> str:
+        return self._err.read_text()
+
+    @property
+    def logs(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.stderr.splitlines() if line.endswith("}")]
+
+    def logged(self, event: str, **more: object) -> bool:
+        """Whether such a line was written."""
+        return any(more.items() <= line.items() for line in self.logs if line["event"] == event)
+
+    def wait_ready(self) -> str:
+        """The line that says so."""
+
+        def line() -> str | None:
+            assert self.process.poll() is None, f"ended with {self.process.returncode}:\n{self.stderr}"
+            return next((line for line in self.stdout.splitlines() if "ready" in line), None)
+
+        return wait_until_sync(line, START_SECONDS, "the ready line") or ""
+
+    def end(self, number: int = signal.SIGTERM, timeout: float = 40.0) -> int:
+        """Sends a signal and returns the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout)
+
+    def clean_up(self) -> None:
+        """Leaves nothing behind, however the test went."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(40)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class RunningFleet(RunningCommand):
+    """``fleet up`` on a data directory of its own."""
+
+    def __init__(self, data_dir: Path, *arguments: str, **env: str) -> None:
+        self.data_dir = data_dir
+        super().__init__(
+            data_dir.with_name(data_dir.name + "-output"), "up", "--data-dir", str(data_dir), *arguments, **env
+        )
+
+    @property
+    def state(self) -> Fleet:
+        fleet = read_fleet(self.data_dir)
+        assert fleet is not None, self.stderr
+        return fleet
+
+    @property
+    def port(self) -> int:
+        return int(self.state.base_url.rsplit(":", 1)[1])
+
+    @property
+    def pids(self) -> list[int]:
+        """Of all its processes, the store's included, the supervisor's not."""
+        state = self.state
+        return [one.pid for one in state.processes if one.pid] + ([state.store_pid] if state.store_pid else [])
+
+    def pid(self, slot: str) -> int | None:
+        return next(one.pid for one in self.state.processes if one.slot == slot)
+
+    def all_gone(self, pids: list[int]) -> bool:
+        return not any(process_alive(pid) for pid in pids)
+
+
+class Http:
+    """One keep-alive connection to a fleet."""
+
+    def __init__(self, port: int, timeout: float = 10.0) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        self.connection.request("GET", path)
+        response = self.connection.getresponse()
+        return response.status, response.read()
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        """The structured result of a tool call."""
+        self.connection.request("POST", "/mcp/items", call_body(tool, arguments), _HEADERS)
+        response = self.connection.getresponse()
+        answer = msgspec.json.decode(response.read())
+        assert response.status == 200, answer
+        assert not answer["result"].get("isError"), answer
+        return answer["result"]["structuredContent"]
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def call_body(tool: str, arguments: dict[str, Any]) -> bytes:
+    """The body of a tool call."""
+    message = {
+        "jsonrpc": "2.0",
+        "id": next(_ids),
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments},
+    }
+    return msgspec.json.encode(message)
+
+
+def call_head(length: int) -> bytes:
+    """The head of the request that carries it."""
+    lines = [f"{name}: {value}" for name, value in {"host": "127.0.0.1", **_HEADERS}.items()]
+    return "\r\n".join(["POST /mcp/items HTTP/1.1", *lines, f"content-length: {length}", "", ""]).encode()
+
+
+def once(port: int, path: str) -> tuple[int, bytes]:
+    """A request on a connection of its own."""
+    with Http(port) as client:
+        return client.get(path)
+
+
+def scrape(port: int) -> dict[str, float]:
+    """``name{label=value,...}`` -> value."""
+    status, text = once(port, "/metrics")
+    assert status == 200
+    return samples(text)
+
+
+def samples(text: bytes) -> dict[str, float]:
+    """What an exposition says, read by prometheus-client's own parser."""
+    found = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found

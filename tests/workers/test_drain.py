@@ -1,0 +1,59 @@
+"""A stopping worker finishes the step in hand and takes no other; a killed one leaves no lasting trace."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from redis import Redis
+
+from coordinator.store.embedded import EmbeddedServer
+from tests.support.fleets import environment
+from tests.support.wait import wait_until_sync
+from tests.workers.conftest import Start
+from workers.queues import STEP_QUEUE, step_queue
+from workers.worker import WORKER_TTL_SECONDS
+
+# isort: split
+from rq import Worker
+from rq.job import JobStatus
+
+SCRIPT = Path(__file__).parent / "slow_step.py"
+
+
+def test_sigterm_lets_the_step_in_hand_finish(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> None:
+    queue = step_queue(connection)
+    running, release = tmp_path / "running", tmp_path / "release"
+    slow = queue.enqueue("slow", result_ttl=60)
+    second = queue.enqueue("slow", result_ttl=60)
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), server.url, str(running), str(release)], env=environment(), stderr=subprocess.PIPE
+    )
+    try:
+        wait_until_sync(running.exists, 20, "the step to run")
+        process.terminate()
+        process.terminate()
+        assert slow.get_status() == JobStatus.STARTED
+        release.touch()
+        _, said = process.communicate(timeout=20)
+        assert process.returncode == 0, said
+    finally:
+        process.kill()
+        process.communicate()
+    assert slow.get_status() == JobStatus.FINISHED
+    assert slow.return_value() == "done"
+    assert second.get_status() == JobStatus.QUEUED
+    assert queue.job_ids == [second.id]
+
+
+def test_a_killed_worker_vanishes_and_its_successor_is_not_taken_for_it(start: Start, connection: Redis) -> None:
+    first = start()
+    first.process.kill()
+    first.process.wait()
+    second = start()
+    known = {worker.pid: worker for worker in Worker.all(connection=connection)}
+    assert known.keys() == {first.process.pid, second.process.pid}
+    dead = known[first.process.pid]
+    assert dead.queue_names() == [STEP_QUEUE]
+    assert 0 < connection.ttl(dead.key) <= WORKER_TTL_SECONDS + 60
