@@ -79,7 +79,7 @@ def _app() -> App:
     )
     for name, (target, text) in COMMANDS.items():
         app.command(target, name=name, help=_paragraphs(text))
-    config = App(name="config", help="Show settings and where they come from.")
+    config = App(name="config", help="Show settings and where they come from; check a config file.")
     config.command(
         "coordinator.cli.config:show",
         name="show",
@@ -95,6 +95,18 @@ def _app() -> App:
         "coordinator.cli.config:example",
         name="example",
         help="Print a config file that states every setting with its default, unit and limits.",
+    )
+    config.command(
+        "coordinator.cli.check:check",
+        name="check",
+        help=_paragraphs(
+            """Say what is wrong with a config file, or else what it means.
+
+            All problems are told together, each with its line, and the exit code is 2. A sound file is
+            explained: which notes each schema needs in each phase, traits, status labels, and what in it is
+            ignored. A running fleet takes over a changed file on SIGHUP to its supervisor.
+            """
+        ),
     )
     app.command(config)
     return app

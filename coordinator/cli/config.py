@@ -78,5 +78,6 @@ def _print_table(rows: list[tuple[Field, Any, str]]) -> None:
     table = Table("Setting", "Value", "Unit", "From", box=None, pad_edge=False, header_style="bold")
     for field, value, source in rows:
         style = "dim" if source == "default" else ""
-        table.add_row(Text(field.name), Text(_text(value)), Text(field.unit), Text(source, style=style))
+        text = ", ".join(value) if isinstance(value, dict) else _text(value)
+        table.add_row(Text(field.name), Text(text), Text(field.unit), Text(source, style=style))
     Console().print(table)

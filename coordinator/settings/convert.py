@@ -91,16 +91,16 @@ def convert(value: Any, annotation: Any, path: Path, report: Report) -> Any:
 
 def _struct(value: Any, cls: type[Struct], path: Path, report: Report) -> Any:
     """A struct that is one value of a bigger setting, such as an entry of a mapping."""
-    if not isinstance(value, dict):
-        report(path, f"{_name(path)} must be a mapping, not {shown(value)}")
-        return BAD
     known = {field.encode_name: field for field in msgspec.structs.fields(cls)}
+    if not isinstance(value, dict):
+        report(path, f"{_name(path)} must be a mapping, not {shown(value)}; its keys: {', '.join(known)}")
+        return BAD
     values: dict[str, Any] = {}
     for key, entry in value.items():
         if key in known:
             values[known[key].name] = convert(entry, known[key].type, (*path, key), report)
         else:
-            report((*path, key), unknown("key", _name((*path, key)), (_name((*path, one)) for one in known)))
+            report((*path, key), unknown("key", str(key), known, _name(path) + "."))
             values[str(key)] = BAD
     for field in known.values():
         if field.name not in values and default_of(field) is msgspec.NODEFAULT:
@@ -123,8 +123,7 @@ def _check_key(key: Any, annotation: Any, path: Path, report: Report) -> None:
     except msgspec.ValidationError:
         here = (*path, key)
         if typing.get_origin(bare(annotation)) is typing.Literal:
-            names = (_name((*path, one)) for one in typing.get_args(bare(annotation)))
-            report(here, unknown("key", _name(here), names))
+            report(here, unknown("key", str(key), typing.get_args(bare(annotation)), _name(path) + "."))
         else:
             report(here, f"a name in {_name(path)} must be {allowed(annotation)}, not {shown(key)}")
 
@@ -132,7 +131,7 @@ def _check_key(key: Any, annotation: Any, path: Path, report: Report) -> None:
 def _unknown_setting(path: Path, known: Iterable[str]) -> str:
     if path[-1] in RENAMED and len(path) == 1:
         return f"unknown setting {path[-1]!r}; it is now called {RENAMED[str(path[-1])]!r}"
-    return unknown("setting", _name(path), (_name((*path[:-1], one)) for one in known))
+    return unknown("setting", str(path[-1]), known, "".join(f"{one}." for one in path[:-1]))
 
 
 def got(annotation: Any, value: object) -> str:

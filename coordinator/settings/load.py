@@ -148,10 +148,15 @@ def _from_file(cls: type[Struct], path: Path, lines: Lines, problems: _Problems)
         return {}
     lines.update(found)
 
-    def report(at: convert.Path, sentence: str) -> None:
-        problems.add(f"{path}:{_line(lines, at)}: {sentence}", at[0] if at else None)
+    told: list[tuple[int, str, object]] = []
 
-    return convert.section(data, cls, (), report)
+    def report(at: convert.Path, sentence: str) -> None:
+        told.append((_line(lines, at), sentence, at[0] if at else None))
+
+    values = convert.section(data, cls, (), report)
+    for line, sentence, name in sorted(told, key=lambda one: one[0]):
+        problems.add(f"{path}:{line}: {sentence}", name)
+    return values
 
 
 def _line(lines: Lines, at: convert.Path) -> int:

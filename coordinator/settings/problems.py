@@ -35,12 +35,16 @@ class Faults(ValueError):
         super().__init__("; ".join(sentence for _, sentence in self.faults))
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """``unknown setting 'prot'; did you mean 'port'?``, else all that is known."""
+def unknown(what: str, name: str, known: Iterable[str], within: str = "") -> str:
+    """``unknown setting 'prot'; did you mean 'port'?``, else all that is known.
+
+    Args:
+        within: what the name is a part of, put before it.
+    """
     names = sorted(known)
-    close = get_close_matches(name, names, n=1, cutoff=0.7)
-    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"
-    return f"unknown {what} {name!r}; {hint}"
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    hint = f"did you mean {within + close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"
+    return f"unknown {what} {within + name!r}; {hint}"
 
 
 def shown(value: Any) -> str:

@@ -64,7 +64,16 @@ class NoteSettings(_Section, frozen=True, kw_only=True):
     skill: str | None = None
 
 
-Notes = Annotated[tuple[NoteSettings, ...], Meta(max_length=_MOST_NOTES)]
+Notes = Annotated[
+    tuple[NoteSettings, ...],
+    Meta(
+        max_length=_MOST_NOTES,
+        extra={
+            "allowed": f"a list of at most {_MOST_NOTES} notes, each with key, role and, if need be, required, "
+            "description, guidance and skill"
+        },
+    ),
+]
 
 
 class SchemaSettings(_Section, frozen=True, kw_only=True):

@@ -16,7 +16,8 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAME
 MAX_TITLE = 500
 MAX_SUMMARY = 2000
 MAX_TYPE = 200
-_TAG = re.compile(r"[a-z0-9][a-z0-9-]*")
+TAG = re.compile(r"[a-z0-9][a-z0-9-]*")
+"""What one tag looks like."""
 
 Stored = list[str | int | bool]
 """A new item as ``include/create.lua`` takes it."""
@@ -51,7 +52,7 @@ def tags(value: Any) -> str:
     if text is None or not text.strip():
         return ""
     for tag in text.split(","):
-        if tag.strip() and not _TAG.fullmatch(tag.strip()):
+        if tag.strip() and not TAG.fullmatch(tag.strip()):
             raise invalid("tags", f"'{tag.strip()[:64]}' must be lower-case letters, digits and '-'")
     return cast("str", text)
 

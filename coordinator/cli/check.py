@@ -1,0 +1,162 @@
+"""``fleet config check``: what is wrong with a config file, or else what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.exits import Exit
+from coordinator.settings import LoadedSettings, Settings, config_version, load_settings, redacted
+from coordinator.settings.fields import fields_of
+from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
+from coordinator.toolsets.items.rules.schema import NoteSpec, Schema, SchemaConfig
+from coordinator.toolsets.items.rules.specs import TAG
+
+PHASES = ("queue", "work", "review")
+TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen", "cascade")
+_LIFECYCLES = {
+    "auto": "ends when the last of its children has ended",
+    "manual": "ends only when it is told to, also if all its children have ended",
+    "permanent": "never ends by itself: a container that stays",
+    "auto-reopen": "ends when the last of its children has ended, and reopens when it gets a new one",
+}
+
+
+def check(
+    file: Annotated[Path, Parameter(help="The config file to look at.", metavar="FILE")],
+) -> int:
+    """Explains the file alone: what flags and environment would change is left out.
+
+    Raises:
+        SettingsError: with all that is wrong with the file.
+    """
+    loaded = load_settings({}, {}, file)
+    print("\n".join(explained(loaded)))
+    return Exit.OK
+
+
+def explained(loaded: LoadedSettings) -> Iterator[str]:
+    """What a sound file means, line by line."""
+    settings = loaded.settings
+    config = schema_config(settings)
+    yield f"{loaded.config} is sound. Version of what a reload can change: {config_version(settings)}"
+    yield from _part("Settings", _plain(loaded))
+    yield from _part("Schemas", _schemas(settings, config))
+    yield from _part("Traits", _traits(config))
+    yield from _part("Status labels", _labels(settings))
+    yield from _part("Actors", _actors(config))
+    yield from _part("Notices", _notices(loaded, config))
+
+
+def _part(title: str, lines: Iterator[str]) -> Iterator[str]:
+    found = list(lines)
+    if found:
+        yield ""
+        yield title
+        yield from (f"  {line}" if line else "" for line in found)
+
+
+def _plain(loaded: LoadedSettings) -> Iterator[str]:
+    for field in fields_of(Settings):
+        source = loaded.sources[field.name]
+        if field.example or source == "default":
+            continue
+        value: object = loaded.settings
+        for name in field.path:
+            value = getattr(value, name)
+        text = msgspec.json.encode(value).decode()
+        yield f"{field.name} = {redacted(text)}  (line {source.rpartition(':')[2]})"
+
+
+def _schemas(settings: Settings, config: SchemaConfig) -> Iterator[str]:
+    if not config.schemas:
+        yield "none: items need no notes, and start takes them from work to terminal"
+        return
+    section = "note_schemas" if settings.work_item_schemas is None else "work_item_schemas"
+    last = f"else {config.default!r}" if config.default else "else it has none and needs no notes"
+    yield f"({section}) An item has the schema that its type names, else the first that one of its tags names, {last}."
+    for name, schema in config.schemas.items():
+        yield ""
+        mark = ", the default" if name == config.default else ""
+        yield f"{name}{mark}: lifecycle {schema.lifecycle}, {_LIFECYCLES[schema.lifecycle]}"
+        needed = list(_needed(schema, config))
+        for phase in PHASES:
+            here = [_note(note, trait) for note, trait in needed if note.role == phase]
+            if here or phase != "review":
+                yield f"  {phase:<7} {', '.join(here) or 'no notes'}"
+        if all(note.role != "review" for note, _ in needed):
+            yield "  (no review: start takes its items from work to terminal)"
+
+
+def _needed(schema: Schema, config: SchemaConfig) -> Iterator[tuple[NoteSpec, str]]:
+    """The notes that all items of a schema can have, each with the trait that it comes from, if any."""
+    seen = set()
+    sources = [(schema.notes, ""), *((config.traits[trait], trait) for trait in schema.default_traits)]
+    for notes, trait in sources:
+        for note in notes:
+            if note.key not in seen:
+                seen.add(note.key)
+                yield note, trait
+
+
+def _note(note: NoteSpec, trait: str = "") -> str:
+    facts = ["required"] if note.required else []
+    if trait:
+        facts.append(f"by trait {trait}")
+    return f"{note.key} ({', '.join(facts)})" if facts else note.key
+
+
+def _traits(config: SchemaConfig) -> Iterator[str]:
+    for name, notes in config.traits.items():
+        users = [schema for schema, stated in config.schemas.items() if name in stated.default_traits]
+        default = f"all items of {', '.join(users)}" if users else "no schema has it by default"
+        listed = "; ".join(f"{note.role}: {_note(note)}" for note in notes) or "no notes"
+        yield f"{name}: {listed} ({default}; any item with a schema can name it)"
+
+
+def _labels(settings: Settings) -> Iterator[str]:
+    stated = labels(settings)
+    if settings.status_labels is None:
+        yield "(built-in)"
+    for trigger in TRIGGERS:
+        if trigger in stated:
+            yield f"{trigger:<9} {stated[trigger]}{' (always)' if trigger == 'cancel' else ''}"
+    without = [trigger for trigger in TRIGGERS if trigger not in stated]
+    if without:
+        yield f"none for {', '.join(without)}; block and hold then keep the present one, others clear it"
+
+
+def _actors(config: SchemaConfig) -> Iterator[str]:
+    if config.require_actor:
+        yield "required: advance_item and manage_notes upsert are refused if any element has no actor"
+    else:
+        yield "optional: transitions and notes say who made them where the caller tells"
+
+
+def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
+    settings = loaded.settings
+    if settings.work_item_schemas is not None and settings.note_schemas is not None:
+        line = loaded.lines[("note_schemas",)]
+        yield f"note_schemas (line {line}) is ignored as a whole, because work_item_schemas is there"
+    if settings.default is None and config.default == DEFAULT_NAME:
+        yield f"the schema {DEFAULT_NAME!r} is the default by its name; the setting 'default' could name another"
+    if config.traits and not config.schemas:
+        yield "traits have no effect: they add to schemas, and there are none"
+    for name, schema in config.schemas.items():
+        if not TAG.fullmatch(name):
+            yield f"only a type can select the schema {name!r}: tags have lower-case letters, digits and '-'"
+        own = {note.key for note in schema.notes}
+        for trait in schema.default_traits:
+            for note in config.traits[trait]:
+                if note.key in own:
+                    yield f"the note {note.key!r} of the trait {trait!r} does not count in {name!r}, which has its own"
+            own.update(note.key for note in config.traits[trait])
+    for trait, notes in config.traits.items():
+        if not notes:
+            yield f"the trait {trait!r} has no notes, so it does nothing"
+        elif config.schemas and all(trait not in schema.default_traits for schema in config.schemas.values()):
+            yield f"no schema has the trait {trait!r} by default; it counts for items that name it"
