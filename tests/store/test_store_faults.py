@@ -1,0 +1,199 @@
+"""The store while its server is killed, stopped, demoted, full, or guarded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from coordinator.errors import ToolFailure
+from coordinator.store import Store, StoreUnreachable
+from coordinator.store.address import parse
+from coordinator.store.embedded import EmbeddedServer
+from tests.store.calls import BUMP, ECHO
+from tests.store.conftest import MakeStore
+from tests.support.servers import Kind, binary_for
+from tests.support.wait import wait_until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture
+def server(tmp_path: Path, store_kind: Kind) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(tmp_path, binary=binary_for(store_kind.server)) as server:
+        yield server
+
+
+@pytest.fixture
+async def fragile(server: EmbeddedServer, store_kind: Kind, make_store: MakeStore) -> Store:
+    """A store on a server of the test's own."""
+    store: Store = make_store(server.url, timeout_ms=500, protocol=store_kind.protocol)
+    await store.open()
+    return store
+
+
+def kill(server: EmbeddedServer, how: signal.Signals) -> None:
+    assert server.pid is not None
+    os.kill(server.pid, how)
+
+
+async def test_a_killed_server_loses_nothing_that_was_answered(fragile: Store, server: EmbeddedServer) -> None:
+    answered = [0] * 32
+    unknown = [0] * 32
+    codes: set[str] = set()
+    done = False
+
+    async def caller(number: int) -> None:
+        while not done:
+            try:
+                count = await fragile.run(BUMP, "p", str(number))
+            except ToolFailure as failure:
+                codes.add(failure.code)
+                unknown[number] += "nothing was sent" not in failure.message
+                await asyncio.sleep(0.01)
+            else:
+                answered[number] += 1
+                assert answered[number] <= count <= answered[number] + unknown[number]
+
+    async def traffic() -> None:
+        before = sum(answered)
+        await wait_until(lambda: sum(answered) > before + 500, what="traffic")
+
+    callers = [asyncio.ensure_future(caller(number)) for number in range(32)]
+    for _ in range(2):
+        await traffic()
+        kill(server, signal.SIGKILL)
+        await wait_until(lambda: not fragile.connected, what="the loss")
+        await asyncio.to_thread(server.start)
+    await traffic()
+    await wait_until(lambda: fragile.scripts_loaded, what="the scripts")
+    done = True
+    await asyncio.gather(*callers)
+    assert codes == {"store_unavailable"}
+    assert sum(unknown) > 0
+    for number in range(32):
+        count = await fragile.run(BUMP, "p", str(number)) - 1
+        assert answered[number] <= count <= answered[number] + unknown[number]
+
+
+async def test_a_server_that_stops_answering_costs_a_caller_no_more_than_the_deadline(
+    server: EmbeddedServer, store_kind: Kind, make_store: MakeStore
+) -> None:
+    store: Store = make_store(server.url, timeout_ms=150, protocol=store_kind.protocol)
+    await store.open()
+    waits: list[float] = []
+
+    async def call() -> None:
+        started = time.monotonic()
+        with pytest.raises(ToolFailure) as raised:
+            await store.run(BUMP, "p", "a")
+        assert raised.value.code == "store_unavailable"
+        waits.append(time.monotonic() - started)
+
+    kill(server, signal.SIGSTOP)
+    await asyncio.gather(*(call() for _ in range(100)))
+    assert min(waits) >= 0.15
+    waits.clear()
+    for _ in range(20):
+        await call()
+    assert max(waits) < 0.1, "while the server is known to be away, calls fail at once"
+    assert store.in_flight == 0
+    kill(server, signal.SIGCONT)
+    await wait_until(lambda: store.connected, what="the recovery")
+    assert await store.run(ECHO, "p", "a", 1) == ("a", 1, [])
+
+
+async def test_a_demoted_server_is_left_until_it_is_the_primary_again(fragile: Store, server: EmbeddedServer) -> None:
+    assert await fragile.run(BUMP, "p", "a") == 1
+    with redis.Redis(**parse(server.url).client_options()) as admin:
+        admin.replicaof("127.0.0.1", 1)
+        with pytest.raises(ToolFailure, match="no longer the primary") as raised:
+            await fragile.run(BUMP, "p", "a")
+        assert raised.value.code == "store_unavailable"
+        await wait_until(lambda: _refusal(fragile), what="the refusal of a replica")
+        admin.replicaof("NO", "ONE")
+    await wait_until(lambda: fragile.connected, what="the recovery")
+    assert await fragile.run(BUMP, "p", "a") == 2
+
+
+async def _refusal(store: Store) -> bool:
+    with pytest.raises(ToolFailure) as raised:
+        await store.run(BUMP, "p", "a")
+    return "is a replica" in raised.value.message
+
+
+async def test_a_full_server_takes_no_writes_and_still_reads(fragile: Store) -> None:
+    await fragile.command("CONFIG", "SET", "maxmemory", 1)
+    with pytest.raises(ToolFailure) as raised:
+        await fragile.run(BUMP, "p", "a")
+    assert raised.value.code == "store_full"
+    assert raised.value.retry_after_ms
+    with pytest.raises(ToolFailure) as raised:
+        await fragile.command("SET", "fc:{p}:q:x", 1)
+    assert raised.value.code == "store_full"
+    assert await fragile.run(ECHO, "p", "a", 1) == ("a", 1, [])
+    await fragile.command("CONFIG", "SET", "maxmemory", 0)
+    assert await fragile.run(BUMP, "p", "a") == 1
+
+
+async def test_a_wrong_password_is_told_and_not_shown(
+    server: EmbeddedServer, store_kind: Kind, make_store: MakeStore
+) -> None:
+    url = f"unix://:tops3cret@{parse(server.url).path}"
+    with pytest.raises(StoreUnreachable, match="WRONGPASS") as raised:
+        await make_store(url, protocol=store_kind.protocol).open()
+    assert "tops3cret" not in str(raised.value)
+    with pytest.raises(StoreUnreachable, match="NOAUTH"):
+        await make_store(f"unix://{parse(server.url).path}", protocol=store_kind.protocol).open()
+
+
+async def test_a_password_that_is_changed_fails_calls_until_it_is_changed_back(
+    fragile: Store, server: EmbeddedServer
+) -> None:
+    address = parse(server.url)
+    with redis.Redis(**address.client_options()) as admin:
+        admin.config_set("requirepass", "another")
+        admin.client_kill_filter(_type="normal", skipme=True)
+        await wait_until(lambda: _refused_for(fragile, "WRONGPASS"), what="the refusal")
+        admin.config_set("requirepass", address.password)
+    await wait_until(lambda: fragile.connected, what="the recovery")
+    assert await fragile.run(BUMP, "p", "a") == 1
+
+
+async def _refused_for(store: Store, why: str) -> bool:
+    try:
+        await store.ping()
+    except ToolFailure as failure:
+        return why in failure.message
+    return False
+
+
+async def test_tcp_another_database_and_a_user_of_its_own(
+    tmp_path: Path, store_kind: Kind, make_store: MakeStore
+) -> None:
+    directory = tmp_path / ("long" * 30)
+    with EmbeddedServer(directory, binary=binary_for(store_kind.server)) as server:
+        address = parse(server.url)
+        assert address.host == "127.0.0.1"
+        with redis.Redis(**address.client_options()) as admin:
+            admin.acl_setuser("fleet", enabled=True, passwords=["+p@ss:word"], commands=["+@all"], keys=["fc:*"])
+        url = f"redis://fleet:p%40ss%3Aword@127.0.0.1:{address.port}/3"
+        store: Store = make_store(url, protocol=store_kind.protocol)
+        await store.open()
+        counts = await asyncio.gather(*(store.run(BUMP, "p", "a") for _ in range(200)))
+        assert counts == list(range(1, 201))
+        with redis.Redis(**address.client_options() | {"db": 3}) as admin:
+            assert admin.get("fc:{p}:q:a") == b"200"
+        await store.close()

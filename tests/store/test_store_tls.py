@@ -1,0 +1,103 @@
+"""The store over TLS, against a server that was built with it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import ipaddress
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from coordinator.store import AddressError, Store, StoreUnreachable
+from tests.store.calls import BUMP
+from tests.store.conftest import MakeStore
+from tests.support.servers import binary_for
+from tests.support.wait import wait_until_sync
+
+pytestmark = pytest.mark.anyio
+
+
+def certificate(directory: Path) -> None:
+    """A self-signed certificate for 127.0.0.1 and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "store")])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (directory / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (directory / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, *form))
+
+
+@pytest.fixture(scope="module")
+def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+    """The port and the directory of the certificates of a server that speaks TLS only."""
+    binary = binary_for("redis7")
+    directory = tmp_path_factory.mktemp("tls")
+    certificate(directory)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = {
+        "port": 0, "tls-port": port, "bind": "127.0.0.1", "save": "", "dir": directory, "tls-auth-clients": "optional",
+        "tls-cert-file": directory / "cert.pem", "tls-key-file": directory / "key.pem",
+        "tls-ca-cert-file": directory / "cert.pem", "logfile": directory / "log",
+    }  # fmt: skip
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    process = subprocess.Popen([binary.path, *words], stdout=subprocess.DEVNULL)
+    try:
+        wait_until_sync(lambda: process.poll() is not None or _listens(port), what="the TLS server")
+        if process.poll() is not None:
+            pytest.skip(f"{binary.path} was built without TLS")
+        yield port, directory
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["ssl_ca_certs={0}/cert.pem", "ssl_cert_reqs=none",
+     "ssl_ca_certs={0}/cert.pem&ssl_certfile={0}/cert.pem&ssl_keyfile={0}/key.pem"],
+    ids=["verified", "unverified", "client-certificate"],
+)  # fmt: skip
+async def test_calls_go_over_tls(options: str, tls_server: tuple[int, Path], make_store: MakeStore) -> None:
+    port, directory = tls_server
+    store: Store = make_store(f"rediss://127.0.0.1:{port}?{options.format(directory)}", timeout_ms=5000)
+    await store.open()
+    counts: list[Any] = await asyncio.gather(*(store.run(BUMP, "p", options) for _ in range(200)))
+    assert counts == list(range(counts[0], counts[0] + 200))
+    assert await store.client.ping()
+
+
+async def test_a_server_that_nobody_vouches_for_is_refused(tls_server: tuple[int, Path], make_store: MakeStore) -> None:
+    with pytest.raises(StoreUnreachable, match="certificate verify failed"):
+        await make_store(f"rediss://127.0.0.1:{tls_server[0]}").open()
+
+
+async def test_a_certificate_that_is_not_there_is_told(tls_server: tuple[int, Path], make_store: MakeStore) -> None:
+    with pytest.raises(AddressError, match="certificates"):
+        await make_store(f"rediss://127.0.0.1:{tls_server[0]}?ssl_ca_certs=/no/such/file").open()
