@@ -52,7 +52,14 @@ def configure(
     out = stream if stream is not None else sys.stderr
     if form == "auto":
         form = "console" if out.isatty() else "json"
+    always = dict(context or {})
+
+    # Not a context variable: threads that libraries start have none of ours.
+    def add_always(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        return {**always, **event}
+
     shared: list[Processor] = [
+        add_always,
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -86,8 +93,6 @@ def configure(
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(**(context or {}))
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
 

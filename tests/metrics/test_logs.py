@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -48,6 +49,15 @@ def test_json_lines_carry_context_and_request_id() -> None:
         "level": "info",
         "logger": "coordinator.x",
     }
+
+
+def test_threads_of_libraries_log_the_context_too() -> None:
+    out = io.StringIO()
+    logs.configure("info", "json", stream=out, context={"slot": "w-1"})
+    thread = threading.Thread(target=lambda: logging.getLogger("library").warning("from a thread"))
+    thread.start()
+    thread.join()
+    assert lines(out)[0]["slot"] == "w-1"
 
 
 def test_what_libraries_log_takes_the_same_way() -> None:
