@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from mcp.server.streamable_http import check_accept_headers
+from mcp.shared.inbound import x_mcp_header_map
 from mcp_types.methods import validate_client_request
 from msgspec import UNSET
 from pydantic import ValidationError
@@ -251,7 +252,8 @@ class FastPath:
         modern: dict[bytes | None, _Entry] = {}
         legacy: dict[str, _Entry] = {}
         for name, tool in surface.tools.items():
-            if not tool.fast:
+            # Arguments that are mirrored into headers have to be compared with them, which the SDK does.
+            if not tool.fast or x_mcp_header_map(surface.input_schemas[name]):
                 continue
             depth = nesting(surface.input_schemas[name])
             # The envelope has three levels of its own: message, params, arguments.

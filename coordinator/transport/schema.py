@@ -266,7 +266,9 @@ def _resolved(root: dict[str, Any], node: dict[str, Any] | None) -> dict[str, An
 
 def allowed(schema: dict[str, Any], node: dict[str, Any]) -> str:
     """What a value of this schema may be, in a few words: ``an integer from 1 to 20``."""
-    words = [_words(option) for option in _options(schema, node)]
+    node = _resolved(schema, node) or {}
+    # Values that are listed beside alternatives say more than the alternatives do.
+    words = [_words(option) for option in ([node] if "enum" in node else _options(schema, node))]
     return " or ".join(dict.fromkeys(word for word in words if word)) or "any value"
 
 
@@ -276,7 +278,9 @@ def _words(node: dict[str, Any]) -> str:
     kind = node.get("type")
     if kind in ("integer", "number"):
         noun = "an integer" if kind == "integer" else "a number"
-        return noun + _range(node, "minimum", "maximum", "")
+        above = f" above {node['exclusiveMinimum']}" if "exclusiveMinimum" in node else ""
+        below = f" below {node['exclusiveMaximum']}" if "exclusiveMaximum" in node else ""
+        return noun + _range(node, "minimum", "maximum", "") + above + below
     if kind == "string":
         noun = {"uuid": "a UUID", "date-time": "an ISO-8601 timestamp"}.get(node.get("format", ""), "a string")
         pattern = f" matching {node['pattern']}" if "pattern" in node else ""

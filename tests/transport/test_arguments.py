@@ -1,0 +1,81 @@
+"""Arguments that were refused: the sentence names the field and what is allowed there."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from msgspec import Meta, Struct
+
+from coordinator.errors import ToolFailure
+from coordinator.transport.arguments import decoded, explained
+from coordinator.transport.schema import input_schema
+from tests.transport.rig import Add, Echo, Part, Rig, Tree
+
+TOOLS = {tool.name: tool for tool in Rig().toolset().tools}
+
+
+def decode(tool: str, arguments: dict[str, Any]) -> Any:
+    return decoded(TOOLS[tool], input_schema(TOOLS[tool].arguments), arguments)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("add", {}, "left: is required; allowed: an integer from -1000 to 1000"),
+        ("add", {"left": "x"}, "left: expected `int`, got `str`; allowed: an integer from -1000 to 1000"),
+        ("add", {"left": 1001}, "left: expected `int` <= 1000; allowed: an integer from -1000 to 1000"),
+        ("add", {"left": None}, "left: expected `int`, got `null`; allowed: an integer from -1000 to 1000"),
+        ("add", {"left": 1, "rigth": 2}, "rigth: no such field; allowed here: left, right"),
+        ("nothing", {"x": 1}, "x: no such field; allowed here: none"),
+        ("echo", {"text": 5}, "text: expected `str`, got `int`; allowed: a string"),
+        ("echo", {"text": "", "mode": "shy"},
+         "mode: invalid enum value 'shy'; allowed: one of \"loud\", \"odd\", \"plain\""),
+        ("echo", {"text": "", "note": 1}, "note: expected `str | null`, got `int`; allowed: a string or null"),
+        ("echo", {"text": "", "flag": 3}, "flag: expected `bool`, got `int`; allowed: true or false"),
+        ("echo", {"text": "", "parts": {}},
+         "parts: expected `array`, got `object`; allowed: an array of at most 20 elements"),
+        ("echo", {"text": "", "parts": [{"name": "a"}, {}]},
+         "parts[1].name: is required; allowed: a string of 1 to 40 characters"),
+        ("echo", {"text": "", "parts": [{"name": "a", "weight": -1}]},
+         "parts[0].weight: expected `float` > 0.0; allowed: a number above 0"),
+        ("tree", {"name": "a", "children": [{"name": "b", "children": [{"name": 1}]}]},
+         "children[0].children[0].name: expected `str`, got `int`; allowed: a string"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_place(tool: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ToolFailure) as raised:
+        decode(tool, arguments)
+    assert raised.value.code == "VALIDATION_ERROR"
+    assert raised.value.message == message
+
+
+def test_quoted_numbers_and_booleans_are_understood() -> None:
+    assert decode("add", {"left": "5", "right": "-2"}) == Add(left=5, right=-2)
+    given = {"text": "5", "flag": "true", "note": "null", "parts": [{"name": "7", "weight": "0.5"}]}
+    assert decode("echo", given) == Echo(text="5", flag=True, note="null", parts=[Part(name="7", weight=0.5)])
+
+
+def test_text_stays_text_where_it_is_allowed() -> None:
+    assert decode("tree", {"name": "1", "data": "2"}) == Tree(name="1", data="2")
+
+
+class Listed(Struct, forbid_unknown_fields=True):
+    role: Annotated[str | None, Meta(extra_json_schema={"enum": ["queue", "work", None]})] = None
+
+
+def test_values_that_are_listed_beside_the_type_are_named() -> None:
+    failure = explained("Expected `str | null`, got `int` - at `$.role`", input_schema(Listed))
+    assert failure.message == 'role: expected `str | null`, got `int`; allowed: one of "queue", "work", null'
+
+
+def test_unknown_words_are_passed_on() -> None:
+    assert explained("something else", {}).message == "arguments: something else; allowed: any value"
+
+
+def test_deep_arguments_are_refused_and_not_a_crash() -> None:
+    given: dict[str, Any] = {"name": "x"}
+    for _ in range(5000):
+        given = {"name": "x", "children": [given]}
+    with pytest.raises(ToolFailure, match="nested too deeply"):
+        decode("tree", given)
