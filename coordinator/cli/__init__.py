@@ -54,6 +54,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         embedded Redis if no fleet runs. Stdout carries nothing but the protocol; logs go to stderr.
         """,
     ),
+    "tools": (
+        "coordinator.cli.tools:tools",
+        """Print what the tools of a toolset take and answer, on one page.
+
+        `fleet tools items` is the reference of the work items' tools: a table of arguments, an example call
+        and the shape of the answer for each, made from the contracts that the tools are served with.
+        """,
+    ),
     "demo": (
         "coordinator.cli.demo:demo",
         """Let many MCP clients drain a real tree of work, and prove that nothing went wrong.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinator.settings import Settings
+from coordinator.toolsets.items.contract.examples import EXAMPLES
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.dependencies import DependencyStore
@@ -50,4 +51,5 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         ),
         drain=parking.close,
         configure=configure,
+        examples=EXAMPLES,
     )

@@ -1,0 +1,216 @@
+"""``fleet tools``: the tools of a toolset on one page, from their contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.settings.problems import unknown
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Services, Tool, Toolset
+from coordinator.transport.schema import describe, input_schema, output_schema
+
+Json = dict[str, Any]
+_CELLS = ("Argument", "Type", "Required", "Default", "Allowed", "What it means")
+
+
+def tools(
+    toolset: Annotated[str, Parameter(help="Which toolset; without it, their names.")] = "",
+    *,
+    format: Annotated[
+        Literal["markdown", "json"],
+        Parameter(help="'json' has the full schemas of arguments and results, as tools/list gives them."),
+    ] = "markdown",
+) -> int:
+    """Prints the page.
+
+    Raises:
+        CommandFailed: there is no such toolset.
+    """
+    # Describing needs no store: this one is never opened.
+    known = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
+    if not toolset:
+        for name, found in known.items():
+            print(f"{name}: {found.title}, {len(found.tools)} tools")
+    elif toolset not in known:
+        raise CommandFailed(unknown("toolset", toolset, known), Exit.USAGE)
+    elif format == "json":
+        print(msgspec.json.format(msgspec.json.encode(as_json(known[toolset])), indent=2).decode())
+    else:
+        print("\n".join(as_markdown(known[toolset])))
+    return Exit.OK
+
+
+def as_json(toolset: Toolset) -> Json:
+    """All that can be said about a toolset; ``example`` of a tool are arguments of one call."""
+    return {
+        "name": toolset.name,
+        "title": toolset.title,
+        "instructions": toolset.instructions,
+        "tools": [{**describe(tool), "example": toolset.examples.get(tool.name)} for tool in toolset.tools],
+    }
+
+
+def as_markdown(toolset: Toolset) -> Iterator[str]:
+    """The page, line by line."""
+    yield f"# {toolset.title}: the toolset `{toolset.name}`"
+    yield ""
+    yield toolset.instructions
+    yield ""
+    yield "| Tool | | What it does |"
+    yield "| --- | --- | --- |"
+    for tool in toolset.tools:
+        yield f"| [{tool.name}](#{tool.name}) | {_behaviour(tool)} | {_first_sentence(tool.description)} |"
+    yield ""
+    yield (
+        "In answers below, `?` marks what can be absent. A call that fails as a whole answers with `isError` and "
+        '`{"error": {"kind", "code", "message", "retryAfterMs?", "contendedItemId?"}}`; kind is transient (retry), '
+        "permanent (do not) or shedding (come back after retryAfterMs)."
+    )
+    for tool in toolset.tools:
+        yield from _tool(tool, toolset.examples.get(tool.name))
+
+
+def _tool(tool: Tool, example: Any) -> Iterator[str]:
+    yield ""
+    yield f"## {tool.name}"
+    yield ""
+    yield tool.description
+    yield ""
+    schema = input_schema(tool.arguments)
+    rows = [list(_CELLS), ["---"] * len(_CELLS), *_arguments(schema, schema, "", ())]
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    if example is not None:
+        yield from _block("Call", example)
+    for position, result in enumerate(tool.result):
+        node = output_schema((result,))
+        node["properties"].pop("error", None)
+        title = "Answer" if position == 0 else "or"
+        yield from _block(title, _shape(node, {**node, "required": _required(node)}, ()))
+
+
+def _block(title: str, value: Any) -> Iterator[str]:
+    yield ""
+    yield f"{title}:"
+    yield ""
+    yield "```json"
+    yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    yield "```"
+
+
+def _behaviour(tool: Tool) -> str:
+    return "reads" if tool.read_only else "writes, deletes" if tool.destructive else "writes"
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].rstrip(".") + "."
+
+
+def _arguments(root: Json, node: Json, prefix: str, above: tuple[str, ...]) -> Iterator[list[str]]:
+    """A row for each argument, members of objects and elements of arrays included."""
+    for name, member in node.get("properties", {}).items():
+        required = name in node.get("required", ())
+        yield [
+            f"`{prefix}{name}`",
+            _type(root, member),
+            "yes" if required else "",
+            _default(member),
+            _allowed(root, member),
+            _cell(member.get("description", "")),
+        ]
+        for inner, mark in _inner(root, member):
+            reference = inner.get("$ref", "")
+            if reference not in above:
+                yield from _arguments(root, _resolved(root, inner), f"{prefix}{name}{mark}.", (*above, reference))
+
+
+def _inner(root: Json, node: Json) -> Iterator[tuple[Json, str]]:
+    """The objects within a node, each with how a path goes on to its members."""
+    for option in node.get("anyOf", [node]):
+        found = _resolved(root, option)
+        if "items" in found:
+            yield from ((inner, "[]" + mark) for inner, mark in _inner(root, found["items"]))
+        elif "properties" in found:
+            yield option, ""
+
+
+def _resolved(root: Json, node: Json) -> Json:
+    while "$ref" in node:
+        node = root["$defs"][node["$ref"].rpartition("/")[2]]
+    return node
+
+
+def _type(root: Json, node: Json) -> str:
+    words = []
+    for option in node.get("anyOf", [node]):
+        found = _resolved(root, option)
+        if found.get("type") == "array":
+            words.append(f"array of {_type(root, found['items'])}" if found.get("items") else "array")
+        else:
+            words.append(str(found.get("type", "any")))
+    return " or ".join(dict.fromkeys(words))
+
+
+def _default(node: Json) -> str:
+    if node.get("default") in (None, "", []):
+        return ""
+    return f"`{msgspec.json.encode(node['default']).decode()}`"
+
+
+def _allowed(root: Json, node: Json) -> str:
+    facts: dict[str, None] = {}
+    for found in (node, *(_resolved(root, option) for option in node.get("anyOf", ()))):
+        if "enum" in found:
+            facts[", ".join(f"`{value}`" for value in found["enum"] if value is not None)] = None
+        for low, high, unit in (
+            ("minimum", "maximum", ""),
+            ("minLength", "maxLength", " characters"),
+            ("minItems", "maxItems", " elements"),
+        ):
+            if low in found or high in found:
+                facts[_range(found.get(low), found.get(high)) + unit] = None
+    return "; ".join(facts)
+
+
+def _range(low: Any, high: Any) -> str:
+    if low is None:
+        return f"up to {high}"
+    return f"{low} or more" if high is None else f"{low} to {high}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _required(node: Json) -> list[str]:
+    """What the root of an answer always has (its schema leaves room for a failure)."""
+    return [name for option in node.get("anyOf", ()) for name in option["required"] if name != "error"]
+
+
+def _shape(root: Json, node: Json, above: tuple[str, ...]) -> Any:
+    """What a value looks like: names as they are, and types in place of values."""
+    options = [option for option in node.get("anyOf", ()) if "type" in option or "$ref" in option]
+    if options:
+        words = [_shape(root, option, above) for option in options]
+        structured = [word for word in words if not isinstance(word, str)]
+        return structured[0] if structured else " or ".join(words)
+    if "$ref" in node:
+        return _shape(root, _resolved(root, node), (*above, node["$ref"])) if node["$ref"] not in above else "..."
+    if "properties" in node:
+        required = node.get("required", ())
+        return {
+            name if name in required else f"{name}?": _shape(root, member, above)
+            for name, member in node["properties"].items()
+        }
+    if node.get("type") == "array":
+        return [_shape(root, node["items"], above)] if node.get("items") else []
+    if isinstance(node.get("additionalProperties"), dict):
+        return {"...": _shape(root, node["additionalProperties"], above)}
+    return str(node.get("type", "any"))
