@@ -3,7 +3,7 @@ purpose:   Deletes edges by dependency id, by pair, or all of one item.
 guarantee: Both ends of an edge go together and the blocked item's readiness with it.
 args:      request fingerprint keep_ms events_max mode first second codes
            mode = id | pair | all; first, second = ids (second '' unless pair); codes = any of BIR
-reply:     number of edges deleted
+reply:     {number of edges deleted, first, second}
 errors:    REQUEST_ID_REUSED
 --]]
 -- @include clock
@@ -39,4 +39,4 @@ else
   end
 end
 serve(server_time(), events_max)
-return remember(request, fingerprint, 'D', cmsgpack.pack(deleted), keep_ms)
+return remember(request, fingerprint, 'D', cmsgpack.pack({deleted, first, second}), keep_ms)

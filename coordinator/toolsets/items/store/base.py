@@ -9,8 +9,8 @@ import msgspec
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.store import Script, ScriptFailure, Store
-from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.store import Script, ScriptFailure, Store, keys
+from coordinator.toolsets.items.rules.idempotency import NONE, Request
 from coordinator.toolsets.items.rules.ids import Match, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
 
@@ -93,12 +93,21 @@ class RoomStore:
 
         return [one(inner) for inner in ids]
 
-    async def resolve_one(self, project: str, inner: str) -> str:
+    async def resolve_one(self, project: str, inner: str, request: Request = NONE) -> str:
         """The full id for one id or prefix.
+
+        A call that is repeated gets ``?not_found`` in place of a failure: its script answers
+        from the record, whatever became of the item since.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR with the candidates.
         """
         if len(inner) == 32:
             return inner
-        return pick(inner, (await self._store.run(_RESOLVE, project, pack([inner])))[0])
+        matches = (await self._store.run(_RESOLVE, project, pack([inner])))[0]
+        if len(matches) != 1 and request.key and await self._recorded(project, request):
+            return "?not_found"
+        return pick(inner, matches)
+
+    async def _recorded(self, project: str, request: Request) -> bool:
+        return bool(await self._store.command("EXISTS", keys.request.key(project, request.key)))

@@ -20,8 +20,17 @@ class Linked(msgspec.Struct, array_like=True):
     """Dependency id, from, to."""
 
 
+class Unlinked(msgspec.Struct, array_like=True):
+    """Reply of ``delete_dependencies.lua``."""
+
+    deleted: int
+    first: str
+    second: str
+    """The ids that the first of equal calls was made with."""
+
+
 _LINK = Script(PACKAGE, "create_dependencies", Linked)
-_UNLINK = Script(PACKAGE, "delete_dependencies", int)
+_UNLINK = Script(PACKAGE, "delete_dependencies", Unlinked)
 
 
 class DependencyStore(RoomStore):
@@ -33,6 +42,6 @@ class DependencyStore(RoomStore):
 
     async def unlink(
         self, project: str, request: Request, mode: str, first: str, second: str = "", codes: str = "BIR"
-    ) -> int:
-        """Deletes edges by mode ``id``, ``pair`` or ``all``; returns how many."""
+    ) -> Unlinked:
+        """Deletes edges by mode ``id``, ``pair`` or ``all``."""
         return await self._change(_UNLINK, project, request, mode, first, second, codes)

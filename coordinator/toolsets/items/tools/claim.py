@@ -136,7 +136,7 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
         place = "claims[0].selector."
         parent = ""
         if selector.parent_id:
-            parent = await work.resolve_one(call.project, parse(selector.parent_id, f"{place}parentId"))
+            parent = await work.resolve_one(call.project, parse(selector.parent_id, f"{place}parentId"), record)
         wanted = selection.selector(selector, parent, place=place)
         ttl_ms = args.claims[0].ttl_seconds * 1000
 

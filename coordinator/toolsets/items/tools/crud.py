@@ -65,7 +65,9 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
     async def create(call: Call, args: ManageItems) -> CreateItemsResult:
         specs = batch(args.items, "items", MAX_ITEMS)
         record = await record_for(args)
-        shared = await items.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
+        shared = ""
+        if args.parent_id:
+            shared = await items.resolve_one(call.project, parse(args.parent_id, "parentId"), record)
         parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs])
         schemas = items.schemas.current
         failures: dict[int, str] = {}

@@ -62,7 +62,7 @@ def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
     async def delete(call: Call, args: ManageDependencies) -> DeleteDependenciesResult:
         record = await keyed(services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
         if args.id is not None:
-            deleted = await edges.unlink(call.project, record, "id", parse_uuid(args.id, "id"))
+            deleted = (await edges.unlink(call.project, record, "id", parse_uuid(args.id, "id"))).deleted
             return DeleteDependenciesResult(
                 id=args.id, deleted=deleted, message=UNSET if deleted else "no such dependency"
             )
@@ -70,19 +70,17 @@ def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
             given = args.from_item_id or args.to_item_id
             if given is None:
                 raise invalid("fromItemId", "deleteAll needs fromItemId or toItemId")
-            item = await edges.resolve_one(call.project, parse(given, "fromItemId"))
-            return DeleteDependenciesResult(
-                item_id=dashed(item), deleted=await edges.unlink(call.project, record, "all", item)
-            )
+            item = await edges.resolve_one(call.project, parse(given, "fromItemId"), record)
+            end = await edges.unlink(call.project, record, "all", item)
+            return DeleteDependenciesResult(item_id=dashed(end.first), deleted=end.deleted)
         if args.from_item_id is None or args.to_item_id is None:
             raise invalid("id", "delete needs id, or fromItemId and toItemId, or deleteAll with one of these")
-        source = await edges.resolve_one(call.project, parse(args.from_item_id, "fromItemId"))
-        target = await edges.resolve_one(call.project, parse(args.to_item_id, "toItemId"))
+        source = await edges.resolve_one(call.project, parse(args.from_item_id, "fromItemId"), record)
+        target = await edges.resolve_one(call.project, parse(args.to_item_id, "toItemId"), record)
         codes = rules.edge_type(args.type, "type")[0] if args.type else "BIR"
+        end = await edges.unlink(call.project, record, "pair", source, target, codes)
         return DeleteDependenciesResult(
-            from_item_id=dashed(source),
-            to_item_id=dashed(target),
-            deleted=await edges.unlink(call.project, record, "pair", source, target, codes),
+            from_item_id=dashed(end.first), to_item_id=dashed(end.second), deleted=end.deleted
         )
 
     async def manage_dependencies(

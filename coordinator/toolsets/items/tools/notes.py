@@ -119,7 +119,9 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
         )
         given = batch(args.ids, "ids", MAX_NOTES) if args.ids else []
         ids = [parse_uuid(text, f"ids[{number}]") for number, text in enumerate(given)]
-        item = await notes.resolve_one(call.project, parse(args.item_id, "itemId")) if args.item_id else ""
+        item = ""
+        if args.item_id:
+            item = await notes.resolve_one(call.project, parse(args.item_id, "itemId"), record)
         deleted, unknown = await notes.delete(call.project, record, ids, item, args.key or "")
         failures = [Failure(id=given[position], error="no such note") for position in unknown]
         return DeleteNotesResult(deleted=deleted, failed=len(failures), failures=failures or UNSET)
