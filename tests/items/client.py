@@ -68,11 +68,21 @@ class Client:
 
     async def refusal(self, tool: str, **arguments: Any) -> ToolFailure:
         """The failure of a call that must fail as a whole."""
+        result = await self.attempt(tool, **arguments)
+        assert isinstance(result, ToolFailure), f"{tool} was not refused but answered {result}"
+        return result
+
+    async def attempt_answer(self, tool: str, **arguments: Any) -> bytes | ToolFailure:
+        """The encoded result of a call, or its failure."""
         try:
-            result = await self(tool, **arguments)
+            return await self.answer(tool, **arguments)
         except ToolFailure as failure:
             return failure
-        raise AssertionError(f"{tool} was not refused but answered {result}")
+
+    async def attempt(self, tool: str, **arguments: Any) -> Json | ToolFailure:
+        """The result of a call, or its failure."""
+        result = await self.attempt_answer(tool, **arguments)
+        return result if isinstance(result, ToolFailure) else json.loads(result)
 
     # --- items
 

@@ -1,13 +1,27 @@
-"""A client of the items toolset for each test, and further ones on connections of their own."""
+"""A client of the items toolset for each test, and one of another project on the same connection."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+import redis
 
 from coordinator.store import Store
+from coordinator.store.address import parse
 from tests.items.client import Client
+from tests.support import leaks
 
 
 @pytest.fixture
 def tools(store: Store, project: str) -> Client:
     return Client(store, project)
+
+
+@pytest.fixture
+def elsewhere(store: Store, project: str, redis_url: str) -> Iterator[Client]:
+    """A client of another project of the test's own."""
+    other = Client(store, f"{project}-2")
+    yield other
+    with redis.Redis(**parse(redis_url).client_options()) as client:
+        leaks.delete_keys(client, other.project)

@@ -132,7 +132,8 @@ async def test_what_is_within_bounds_is_kept_as_given(tools: Client, field: str,
 @pytest.mark.parametrize("field", ["description", "statusLabel", "tags", "metadata", "type", "properties"])
 @pytest.mark.parametrize("blank", [None, ""])
 async def test_a_blank_text_is_absent(tools: Client, field: str, blank: str | None) -> None:
-    item = await tools.add(**{field: blank})
+    fields: dict[str, Any] = {field: blank}
+    item = await tools.add(**fields)
     assert field not in await tools.get(item)
 
 
@@ -197,7 +198,7 @@ async def test_ancestors_are_listed_from_the_root(tools: Client) -> None:
     ],
 )
 async def test_traits_are_kept_in_the_properties(
-    tools: Client, shared: str | None, own: str | None, properties: str | None, kept: dict[str, Any]
+    tools: Client, shared: Any, own: Any, properties: Any, kept: dict[str, Any]
 ) -> None:
     result = await tools.create({"title": "t", "traits": own, "properties": properties}, traits=shared)
     assert json.loads((await tools.get(result["items"][0]["id"]))["properties"]) == kept

@@ -292,7 +292,7 @@ async def test_each_transition_is_recorded(tools: Client) -> None:
     item = await tools.add(parentId=parent, statusLabel="new")
     await tools.advance(item, "start", "agent", summary="why")
     inner = {name: value.replace("-", "") for name, value in (("parent", parent), ("item", item))}
-    rows = await tools.store.client.xrange(keys.transitions.key(tools.project))
+    rows: Any = await tools.store.client.xrange(keys.transitions.key(tools.project))
     first, second = ({name.decode(): value.decode() for name, value in row.items()} for _, row in rows)
     assert (first["i"], first["f"], first["t"], first["g"], first["s"]) == (inner["item"], "0", "1", "start", "why")
     assert (first["fl"], first["tl"]) == ("new", "in-progress")

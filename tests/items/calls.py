@@ -1,0 +1,140 @@
+"""Every mutating call of the toolset, each prepared so that it has effects and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from coordinator.store import keys
+from tests.items.client import Client, Json, actor, fresh_id
+
+Prepared = tuple[str, Json]
+"""A tool and its arguments, without actor and request id."""
+Prepare = Callable[[Client], Awaitable[Prepared]]
+
+
+async def create(tools: Client) -> Prepared:
+    parent = await tools.add("parent")
+    items = [{"title": "a"}, {"title": ""}, {"title": "b", "parentId": parent}]
+    return "manage_items", {"operation": "create", "items": items, "parentId": parent}
+
+
+async def create_below_prefix(tools: Client) -> Prepared:
+    parent = await tools.add("parent")
+    return "manage_items", {"operation": "create", "items": [{"title": "a"}], "parentId": parent[:8]}
+
+
+async def update(tools: Client) -> Prepared:
+    item = await tools.add()
+    items = [{"id": item[:8], "title": "x"}, {"id": fresh_id(), "title": "y"}, {"id": item, "role": "work"}]
+    return "manage_items", {"operation": "update", "items": items}
+
+
+async def delete(tools: Client) -> Prepared:
+    chain = await tools.chain(1)
+    ids = [chain[0][:8], fresh_id(), (await tools.add())[:8]]
+    return "manage_items", {"operation": "delete", "ids": ids, "recursive": True}
+
+
+async def link(tools: Client) -> Prepared:
+    a, b = await tools.add_many(2)
+    return "manage_dependencies", {"operation": "create", "dependencies": [{"fromItemId": a[:8], "toItemId": b}]}
+
+
+async def failing_link(tools: Client) -> Prepared:
+    a, b = await tools.add_many(2)
+    return "manage_dependencies", {"operation": "create", "pattern": "linear", "itemIds": [a, b, a]}
+
+
+async def unlink_by_id(tools: Client) -> Prepared:
+    a, b = await tools.add_many(2)
+    return "manage_dependencies", {"operation": "delete", "id": await tools.link(a, b)}
+
+
+async def unlink_by_pair(tools: Client) -> Prepared:
+    a, b = await tools.add_many(2)
+    await tools.link(a, b)
+    return "manage_dependencies", {"operation": "delete", "fromItemId": a[:8], "toItemId": b[:8]}
+
+
+async def unlink_all(tools: Client) -> Prepared:
+    a, b, c = await tools.add_many(3)
+    await tools.link(a, b)
+    await tools.link(b, c)
+    return "manage_dependencies", {"operation": "delete", "fromItemId": b[:8], "deleteAll": True}
+
+
+async def advance(tools: Client) -> Prepared:
+    parent = await tools.add()
+    item, waits = await tools.add_many(2, parentId=parent)
+    await tools.link(item, waits)
+    steps = [(item[:8], "start"), (waits, "start"), (item, "complete"), (item, "resume"), ("0000", "start")]
+    who = actor("agent", parent="boss")
+    return "advance_item", {
+        "transitions": [{"itemId": each, "trigger": trigger, "actor": who} for each, trigger in steps]
+    }
+
+
+async def claim(tools: Client) -> Prepared:
+    held, mine, free = await tools.add_many(3)
+    await tools.claim("rival", held)
+    await tools.claim("agent", mine)
+    wanted = [{"itemId": item} for item in (held, free[:8], fresh_id())]
+    return "claim_item", {"claims": wanted, "releases": [{"itemId": mine}, {"itemId": free}]}
+
+
+CALLS = [
+    create,
+    create_below_prefix,
+    update,
+    delete,
+    link,
+    failing_link,
+    unlink_by_id,
+    unlink_by_pair,
+    unlink_all,
+    advance,
+    claim,
+]
+every_call = pytest.mark.parametrize("prepare", CALLS, ids=lambda call: call.__name__)
+
+
+def keyed(prepared: Prepared, request_id: str, agent: str = "agent") -> Json:
+    """The arguments with an actor and a request id."""
+    tool, arguments = prepared
+    who = {} if tool == "advance_item" else {"actor": actor(agent)}
+    return {**arguments, **who, "requestId": request_id}
+
+
+async def contents(tools: Client) -> dict[str, Any]:
+    """All of a project's keys but those of requests."""
+    client = tools.store.client
+    prefix = keys.project_prefix(tools.project)
+    found = {}
+    async for key in client.scan_iter(match=prefix + b"*"):
+        if not key.startswith(prefix + b"q:"):
+            found[key] = await client.dump(key)
+    return found
+
+
+async def all_gone(tools: Client) -> None:
+    """Deletes every item, so that nothing can be answered from the present state."""
+    prefix = keys.item.key(tools.project, "")
+    ids = [key.removeprefix(prefix).decode() async for key in tools.store.client.scan_iter(match=prefix + b"*")]
+    if ids:
+        await tools.delete(*ids, recursive=True)
+
+
+async def events(tools: Client) -> int:
+    """How many changes the project has seen."""
+    return int(await tools.store.command("XLEN", keys.events.key(tools.project)))
+
+
+async def events_of_one(elsewhere: Client, prepare: Prepare) -> int:
+    """How many changes one such call makes, found out in another project."""
+    tool, arguments = await prepare(elsewhere)
+    before = await events(elsewhere)
+    await elsewhere(tool, **keyed((tool, arguments), fresh_id()))
+    return await events(elsewhere) - before

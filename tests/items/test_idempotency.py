@@ -1,0 +1,140 @@
+"""requestId: one effect and one answer, for every mutating call (seed 004, Idempotency)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator.settings import Settings
+from coordinator.store import keys
+from coordinator.toolsets.items.audit import audit
+from tests.items.calls import (
+    Prepare,
+    all_gone,
+    claim,
+    contents,
+    create,
+    events,
+    events_of_one,
+    every_call,
+    keyed,
+)
+from tests.items.client import Client, actor, fresh_id
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.every_store
+@every_call
+async def test_a_repeated_call_gets_the_first_answer_to_the_letter(tools: Client, prepare: Prepare) -> None:
+    prepared = await prepare(tools)
+    arguments = keyed(prepared, fresh_id())
+    first = await tools.answer(prepared[0], **arguments)
+    before = await contents(tools)
+    assert await tools.answer(prepared[0], **arguments) == first
+    assert await contents(tools) == before
+    await all_gone(tools)
+    assert await tools.answer(prepared[0], **arguments) == first
+
+
+@every_call
+async def test_a_hundred_equal_calls_at_once_have_one_effect(
+    tools: Client, elsewhere: Client, prepare: Prepare
+) -> None:
+    prepared = await prepare(tools)
+    arguments = keyed(prepared, fresh_id())
+    before = await events(tools)
+    answers = await asyncio.gather(*(tools.answer(prepared[0], **arguments) for _ in range(100)))
+    assert len(set(answers)) == 1
+    assert await events(tools) - before == await events_of_one(elsewhere, prepare)
+    assert not (await audit(tools.store, tools.project)).differences
+
+
+@every_call
+async def test_other_arguments_under_the_same_id_are_refused(tools: Client, prepare: Prepare) -> None:
+    prepared = await prepare(tools)
+    request_id = fresh_id()
+    await tools(prepared[0], **keyed(prepared, request_id))
+    other = await prepare(tools)
+    before = await contents(tools)
+    failure = await tools.refusal(other[0], **keyed(other, request_id))
+    assert (failure.code, failure.kind) == ("request_id_reused", "permanent")
+    assert failure.message.startswith("requestId: ")
+    assert await contents(tools) == before
+
+
+async def test_another_tool_under_the_same_id_is_refused(tools: Client) -> None:
+    request_id = fresh_id()
+    await tools("claim_item", **keyed(await claim(tools), request_id))
+    failure = await tools.refusal("manage_items", **keyed(await create(tools), request_id))
+    assert failure.code == "request_id_reused"
+
+
+async def test_each_agent_and_each_project_has_its_own_ids(tools: Client, elsewhere: Client) -> None:
+    arguments = {"operation": "create", "items": [{"title": "t"}], "requestId": fresh_id()}
+    answers = {
+        await tools.answer("manage_items", **arguments, actor=actor("one")),
+        await tools.answer("manage_items", **arguments, actor=actor("two")),
+        await elsewhere.answer("manage_items", **arguments, actor=actor("one")),
+    }
+    assert len(answers) == 3
+
+
+@every_call
+async def test_without_actor_or_usable_id_a_call_runs_each_time(tools: Client, prepare: Prepare) -> None:
+    tool, arguments = await prepare(tools)
+    if tool == "claim_item":
+        failure = await tools.refusal(tool, **arguments, actor=actor("agent"), requestId="not-a-uuid")
+        assert failure.code == "VALIDATION_ERROR"
+        return
+    calls = [
+        {**arguments, "actor": actor("agent"), "requestId": "not-a-uuid"},
+        {**arguments, "actor": actor("agent"), "requestId": ""},
+        {**arguments, "actor": actor("agent")},
+        {**arguments, "requestId": fresh_id()},
+    ]
+    if tool == "advance_item":
+        transitions = [{**each, "actor": None} for each in arguments["transitions"]]
+        calls = [{**arguments, "requestId": "not-a-uuid"}, {"transitions": transitions, "requestId": fresh_id()}]
+    for call in calls:
+        await tools.attempt(tool, **call)
+        await tools.attempt(tool, **call)
+    assert not [key async for key in tools.store.client.scan_iter(match=keys.request.key(tools.project, "*"))]
+
+
+async def test_ids_are_read_in_any_case(tools: Client) -> None:
+    request_id = fresh_id()
+    prepared = await create(tools)
+    first = await tools.answer(prepared[0], **keyed(prepared, request_id))
+    assert await tools.answer(prepared[0], **keyed(prepared, request_id.upper())) == first
+
+
+async def test_a_renewed_proof_is_the_same_call(tools: Client) -> None:
+    tool, arguments = await claim(tools)
+    call = {**arguments, "requestId": fresh_id()}
+    first = await tools.answer(tool, **call, actor=actor("agent", proof="token 1"))
+    assert await tools.answer(tool, **call, actor=actor("agent", proof="token 2")) == first
+
+
+async def test_records_live_as_long_as_configured(tools: Client) -> None:
+    for settings in (Settings(), Settings(idempotency_seconds=60)):
+        client = Client(tools.store, tools.project, settings)
+        await client.claim("agent", await client.add())
+        (key,) = [key async for key in tools.store.client.scan_iter(match=keys.request.key(tools.project, "*"))]
+        left = await tools.store.client.pttl(key)
+        assert 0 <= settings.idempotency_seconds * 1000 - left < 10_000
+        assert await tools.store.client.strlen(key) < 250
+        await tools.store.client.delete(key)
+
+
+async def test_a_call_that_failed_whole_may_be_repeated_under_its_id(
+    tools: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = {"operation": "create", "items": [{"title": "t"}], "parentId": "abcdef"}
+    call = {**arguments, "actor": actor("agent"), "requestId": fresh_id()}
+    assert (await tools.refusal("manage_items", **call)).code == "RESOURCE_NOT_FOUND"
+    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_id", lambda: "abcdef" + "0" * 26)
+    await tools.add()
+    monkeypatch.undo()
+    assert (await tools("manage_items", **call))["created"] == 1

@@ -1,0 +1,90 @@
+"""Answers that are lost between store and caller: the same call again, through another process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.store import Script, Store
+from coordinator.toolsets.items.audit import audit
+from tests.items.calls import Prepare, contents, events, events_of_one, every_call, keyed
+from tests.items.client import Client, Json, actor, fresh_id
+
+pytestmark = pytest.mark.anyio
+
+
+class LosesAnswers(Store):
+    """A store whose connection breaks after the n-th script of a call has run."""
+
+    def __init__(self, url: str, lose: int) -> None:
+        super().__init__(url, timeout_ms=5000)
+        self.lose = lose
+
+    async def run(self, script: Script[Any], project: str, *args: str | bytes | int) -> Any:
+        reply = await super().run(script, project, *args)
+        self.lose -= 1
+        if self.lose == 0:
+            raise ToolFailure("store_unavailable", "the answer was lost")
+        return reply
+
+
+LosingClient = Callable[[int], Awaitable[Client]]
+
+
+@pytest.fixture
+async def losing(redis_url: str, project: str) -> AsyncIterator[LosingClient]:
+    """Makes a client that loses the answer of the n-th script."""
+    stores: list[Store] = []
+
+    async def make(lose: int) -> Client:
+        stores.append(LosesAnswers(redis_url, lose))
+        await stores[-1].open()
+        return Client(stores[-1], project)
+
+    yield make
+    for store in stores:
+        await store.close()
+
+
+@pytest.mark.parametrize("lose", [1, 2, 3])
+@every_call
+async def test_a_repeated_call_has_one_effect_and_one_answer(
+    tools: Client, elsewhere: Client, losing: LosingClient, prepare: Prepare, lose: int
+) -> None:
+    """Whichever of the call's scripts was the last one to run; a call of fewer scripts just succeeds."""
+    prepared = await prepare(tools)
+    tool, arguments = prepared[0], keyed(prepared, fresh_id())
+    before = await events(tools)
+    first = await (await losing(lose)).attempt_answer(tool, **arguments)
+    answer = await tools.answer(tool, **arguments)
+    if isinstance(first, ToolFailure):
+        assert first.code == "store_unavailable"
+    else:
+        assert answer == first
+    after = await contents(tools)
+    assert await events(tools) - before == await events_of_one(elsewhere, prepare)
+    assert await tools.answer(tool, **arguments) == answer
+    assert await contents(tools) == after
+    assert not (await audit(tools.store, tools.project)).differences
+
+
+@pytest.mark.parametrize("lose", [1, 2, 3])
+@pytest.mark.parametrize("operation", ["create", "update", "delete"])
+async def test_a_call_in_slices_goes_on_where_another_process_was_lost(
+    tools: Client, losing: LosingClient, operation: str, lose: int
+) -> None:
+    ids = await tools.add_many(120)
+    parts: dict[str, Json] = {
+        "create": {"items": [{"title": str(n)} for n in range(120)]},
+        "update": {"items": [{"id": item, "title": "new"} for item in ids]},
+        "delete": {"ids": [item[:8] for item in ids]},
+    }
+    arguments = {"operation": operation, **parts[operation], "actor": actor("agent"), "requestId": fresh_id()}
+    assert "lost" in (await (await losing(lose)).refusal("manage_items", **arguments)).message
+    answer = await tools("manage_items", **arguments)
+    assert (answer[f"{operation}d"], answer["failed"]) == (120, 0)
+    report = await audit(tools.store, tools.project)
+    assert (report.items, report.differences) == ({"create": 240, "update": 120, "delete": 0}[operation], [])
