@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -49,12 +49,12 @@ def tools(
 
 
 def as_json(toolset: Toolset) -> Json:
-    """All that can be said about a toolset; ``example`` of a tool are arguments of one call."""
+    """All that can be said about a toolset; ``examples`` of a tool are arguments of calls."""
     return {
         "name": toolset.name,
         "title": toolset.title,
         "instructions": toolset.instructions,
-        "tools": [{**describe(tool), "example": toolset.examples.get(tool.name)} for tool in toolset.tools],
+        "tools": [{**describe(tool), "examples": toolset.examples.get(tool.name, ())} for tool in toolset.tools],
     }
 
 
@@ -75,10 +75,10 @@ def as_markdown(toolset: Toolset) -> Iterator[str]:
         "permanent (do not) or shedding (come back after retryAfterMs)."
     )
     for tool in toolset.tools:
-        yield from _tool(tool, toolset.examples.get(tool.name))
+        yield from _tool(tool, toolset.examples.get(tool.name, ()))
 
 
-def _tool(tool: Tool, example: Any) -> Iterator[str]:
+def _tool(tool: Tool, examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     yield f"## {tool.name}"
     yield ""
@@ -87,22 +87,24 @@ def _tool(tool: Tool, example: Any) -> Iterator[str]:
     schema = input_schema(tool.arguments)
     rows = [list(_CELLS), ["---"] * len(_CELLS), *_arguments(schema, schema, "", ())]
     yield from (f"| {' | '.join(row)} |" for row in rows)
-    if example is not None:
-        yield from _block("Call", example)
-    for position, result in enumerate(tool.result):
+    yield from _blocks("Call", examples)
+    shapes = []
+    for result in tool.result:
         node = output_schema((result,))
         node["properties"].pop("error", None)
-        title = "Answer" if position == 0 else "or"
-        yield from _block(title, _shape(node, {**node, "required": _required(node)}, ()))
+        shapes.append(_shape(node, {**node, "required": _required(node)}, ()))
+    yield from _blocks("Answer", shapes)
 
 
-def _block(title: str, value: Any) -> Iterator[str]:
-    yield ""
-    yield f"{title}:"
-    yield ""
-    yield "```json"
-    yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    yield "```"
+def _blocks(title: str, values: Sequence[Any]) -> Iterator[str]:
+    """JSON texts under a title, which are one or the other."""
+    for position, value in enumerate(values):
+        yield ""
+        yield "or:" if position else f"{title}:"
+        yield ""
+        yield "```json"
+        yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        yield "```"
 
 
 def _behaviour(tool: Tool) -> str:

@@ -7,7 +7,7 @@ same object serves the fast path, the SDK server, stdio and workflow steps.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -77,5 +77,5 @@ class Toolset:
     """Ends calls that wait; the process is about to stop."""
     configure: Callable[[Settings], None] = lambda settings: None
     """Takes over settings that were read again, for every call that begins later. Does not fail."""
-    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """For people: the arguments of one call of each tool."""
+    examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """For people: by tool, the arguments of some calls."""

@@ -8,16 +8,18 @@ same resolution order); here it renders what callers are shown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
+from coordinator.toolsets.tool import Call, Handler
 
 Lifecycle = Literal["auto", "manual", "permanent", "auto-reopen"]
 _LIFECYCLE_CODES = {"auto": "A", "manual": "M", "permanent": "P", "auto-reopen": "R"}
@@ -120,10 +122,36 @@ class SchemaConfig:
 
 
 class SchemaSource:
-    """Holds the version in force; a reload replaces it at once for every later call."""
+    """Holds the version in force; a reload replaces it at once for every later call.
+
+    A call that ``steady`` has wrapped goes by one version from its beginning to its end: what
+    its scripts enforced is what its answer shows, although a reload came between.
+    """
 
     def __init__(self, config: SchemaConfig | None = None) -> None:
-        self.current = config or SchemaConfig()
+        self._latest = config or SchemaConfig()
+        self._held: ContextVar[SchemaConfig | None] = ContextVar("schemas", default=None)
+
+    @property
+    def current(self) -> SchemaConfig:
+        """The version that the present call goes by."""
+        return self._held.get() or self._latest
+
+    @current.setter
+    def current(self, config: SchemaConfig) -> None:
+        self._latest = config
+
+    def steady(self, handler: Handler) -> Handler:
+        """The handler, with one version for each of its calls."""
+
+        async def run(call: Call, arguments: Any) -> msgspec.Struct:
+            self._held.set(self._latest)
+            try:
+                return await handler(call, arguments)
+            finally:
+                self._held.set(None)
+
+        return run
 
 
 def _text(value: str | bool) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from coordinator.settings import Settings
 from coordinator.toolsets.items.contract.examples import EXAMPLES
 from coordinator.toolsets.items.rules.configured import schema_config
@@ -35,20 +37,21 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
     work = WorkStore(*shared)
     parking = Parking(services.store, work)
     read = ReadStore(*shared)
+    tools = (
+        *crud.tools(ItemStore(*shared), services),
+        *dependencies.tools(DependencyStore(*shared), services),
+        *workflow.tools(work, services),
+        *tree.tools(TreeStore(*shared), services),
+        *notes.tools(NoteStore(*shared), services),
+        *claim.tools(work, parking, services),
+        *reads.tools(read),
+        *context.tools(read),
+    )
     return Toolset(
         "items",
         "Work items",
         INSTRUCTIONS,
-        (
-            *crud.tools(ItemStore(*shared), services),
-            *dependencies.tools(DependencyStore(*shared), services),
-            *workflow.tools(work, services),
-            *tree.tools(TreeStore(*shared), services),
-            *notes.tools(NoteStore(*shared), services),
-            *claim.tools(work, parking, services),
-            *reads.tools(read),
-            *context.tools(read),
-        ),
+        tuple(dataclasses.replace(tool, handler=source.steady(tool.handler)) for tool in tools),
         drain=parking.close,
         configure=configure,
         examples=EXAMPLES,
