@@ -1,0 +1,212 @@
+"""query_dependencies: filters, counts, what an edge shows, and the graph around an item."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.items.client import Client, Json
+
+pytestmark = pytest.mark.anyio
+
+BLOCKING = ("BLOCKS", "IS_BLOCKED_BY")
+
+
+async def ends(tools: Client, item: str, **filters: str) -> set[tuple[str, str, str]]:
+    """(from, to, type) of each edge that is listed."""
+    found = (await tools("query_dependencies", itemId=item, **filters))["dependencies"]
+    return {(edge["fromItemId"], edge["toItemId"], edge["type"]) for edge in found}
+
+
+async def six_edges(tools: Client) -> tuple[str, dict[str, tuple[str, str, str]]]:
+    """An item with one edge of each type in each direction; what each means for the item."""
+    item, *others = await tools.add_many(7)
+    edges = {
+        "blocks it": (others[0], item, "BLOCKS"),
+        "it is blocked by": (item, others[1], "IS_BLOCKED_BY"),
+        "it blocks": (item, others[2], "BLOCKS"),
+        "is blocked by it": (others[3], item, "IS_BLOCKED_BY"),
+        "it relates to": (item, others[4], "RELATES_TO"),
+        "relates to it": (others[5], item, "RELATES_TO"),
+    }
+    for source, target, type_name in edges.values():
+        await tools.link(source, target, type=type_name)
+    return item, edges
+
+
+async def test_an_item_without_edges_has_an_empty_answer(tools: Client) -> None:
+    item = await tools.add()
+    counts = {"incoming": 0, "outgoing": 0, "relatesTo": 0}
+    assert await tools("query_dependencies", itemId=item) == {"dependencies": [], "counts": counts}
+    graph = {"chain": [item], "depth": 0}
+    answer = await tools("query_dependencies", itemId=item, neighborsOnly=False, includeItemInfo=True)
+    assert answer == {"dependencies": [], "counts": counts, "graph": graph}
+
+
+async def test_an_edge_shows_its_threshold_and_on_request_both_items(tools: Client) -> None:
+    source = await tools.add("t" * 90, priority="high")
+    target = await tools.add("after", priority="low")
+    edge = {"id": await tools.link(source, target), "fromItemId": source, "toItemId": target, "type": "BLOCKS"}
+    edge["effectiveUnblockRole"] = "terminal"
+    await tools.move(source, "start")
+    for item, counts in ((source, (0, 1)), (target, (1, 0))):
+        shown = {"incoming": counts[0], "outgoing": counts[1], "relatesTo": 0}
+        assert await tools("query_dependencies", itemId=item) == {"dependencies": [edge], "counts": shown}
+    items = {
+        "fromItem": {"title": "t" * 90, "role": "work", "priority": "high"},
+        "toItem": {"title": "after", "role": "queue", "priority": "low"},
+    }
+    answer = await tools("query_dependencies", itemId=target, includeItemInfo=True)
+    assert answer["dependencies"] == [edge | items]
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({}, {"effectiveUnblockRole": "terminal"}),
+        ({"unblockAt": "terminal"}, {"unblockAt": "terminal", "effectiveUnblockRole": "terminal"}),
+        ({"unblockAt": "work"}, {"unblockAt": "work", "effectiveUnblockRole": "work"}),
+        ({"unblockAt": "queue"}, {"unblockAt": "queue", "effectiveUnblockRole": "queue"}),
+        ({"type": "RELATES_TO"}, {}),
+    ],
+)
+async def test_a_threshold_is_shown_where_it_was_given_and_in_force_unless_nothing_waits(
+    tools: Client, given: Json, shown: Json
+) -> None:
+    source, target = await tools.add_many(2)
+    await tools.link(source, target, **given)
+    (edge,) = (await tools("query_dependencies", itemId=source))["dependencies"]
+    assert {field: edge[field] for field in edge if "nblock" in field} == shown
+
+
+@pytest.mark.every_store
+async def test_incoming_is_what_blocks_the_item_whichever_way_the_edge_was_written(tools: Client) -> None:
+    item, edges = await six_edges(tools)
+    incoming = {edges["blocks it"], edges["it is blocked by"], edges["relates to it"]}
+    assert await ends(tools, item, direction="incoming") == incoming
+    assert await ends(tools, item, direction="outgoing") == set(edges.values()) - incoming
+    for everything in ({}, {"direction": "all"}, {"direction": ""}, {"direction": "ALL"}):
+        assert await ends(tools, item, **everything) == set(edges.values())
+
+
+async def test_the_type_filter_takes_any_case_and_goes_with_the_direction(tools: Client) -> None:
+    item, edges = await six_edges(tools)
+    assert await ends(tools, item, type="BLOCKS") == {edges["blocks it"], edges["it blocks"]}
+    for spelling in ("RELATES_TO", "relates-to"):
+        assert await ends(tools, item, type=spelling) == {edges["it relates to"], edges["relates to it"]}
+    assert await ends(tools, item, type="is_blocked_by", direction="outgoing") == {edges["is blocked by it"]}
+
+
+async def test_counts_are_over_all_edges_whatever_is_listed(tools: Client) -> None:
+    item, _ = await six_edges(tools)
+    counts = {"incoming": 2, "outgoing": 2, "relatesTo": 2}
+    for filters in ({}, {"direction": "incoming"}, {"type": "RELATES_TO"}, {"direction": "outgoing", "type": "BLOCKS"}):
+        assert (await tools("query_dependencies", itemId=item, **filters))["counts"] == counts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"direction": "up"}, "direction: 'up' is not one of incoming, outgoing, all"),
+        ({"type": "NEEDS"}, "type: 'NEEDS' is not one of BLOCKS, IS_BLOCKED_BY, RELATES_TO"),
+        ({"depth": 1}, "depth"),
+        ({"neighborsOnly": "no"}, "neighborsOnly"),
+    ],
+)
+async def test_what_cannot_be_asked_for_is_refused(tools: Client, arguments: Json, message: str) -> None:
+    failure = await tools.refusal("query_dependencies", itemId=await tools.add(), **arguments)
+    assert failure.code == "VALIDATION_ERROR"
+    assert message in failure.message
+
+
+# --- graph
+
+
+async def graph_of(tools: Client, item: str) -> tuple[list[str], int]:
+    graph = (await tools("query_dependencies", itemId=item, neighborsOnly=False))["graph"]
+    assert set(graph) == {"chain", "depth"}
+    return graph["chain"], graph["depth"]
+
+
+@pytest.mark.parametrize("type_name", BLOCKING)
+async def test_a_chain_is_listed_blocker_first_from_wherever_it_is_asked_for(tools: Client, type_name: str) -> None:
+    ids = await tools.add_many(5)
+    for before, after in pairwise(ids):
+        ends_of_edge = (before, after) if type_name == "BLOCKS" else (after, before)
+        await tools.link(*ends_of_edge, type=type_name)
+    for item in ids:
+        assert await graph_of(tools, item) == (ids, 4)
+
+
+async def test_depth_is_the_longest_way_and_both_sides_belong_to_the_graph(tools: Client) -> None:
+    top, left, right, low, aside, apart = await tools.add_many(6)
+    for source, target in ((top, left), (top, right), (left, right), (right, low), (aside, low)):
+        await tools.link(source, target)
+    await tools.link(low, apart, type="RELATES_TO")
+    for item in (top, left, right, low, aside):
+        chain, depth = await graph_of(tools, item)
+        assert sorted(chain) == sorted([top, left, right, low, aside])
+        assert chain.index(top) < chain.index(left) < chain.index(right) < chain.index(low) > chain.index(aside)
+        assert depth == 3
+    assert await graph_of(tools, apart) == ([apart], 0)
+
+
+async def test_filters_do_not_touch_the_graph(tools: Client) -> None:
+    first, second, third = await tools.add_many(3)
+    await tools.link(first, second)
+    await tools.link(second, third)
+    answer = await tools("query_dependencies", itemId=second, neighborsOnly=False, direction="outgoing", type="BLOCKS")
+    assert [edge["toItemId"] for edge in answer["dependencies"]] == [third]
+    assert answer["graph"] == {"chain": [first, second, third], "depth": 2}
+
+
+# --- more than one run reads
+
+
+async def fan_in(tools: Client, sources: list[str], target: str) -> None:
+    """Edges from each source, in calls of the size that one call may have."""
+    for start in range(0, len(sources), 500):
+        part = sources[start : start + 500]
+        created = await tools("manage_dependencies", operation="create", pattern="fan-in", sources=part, target=target)
+        assert created["created"] == len(part)
+
+
+@pytest.mark.every_store
+async def test_an_item_with_many_edges_is_read_whole_and_each_edge_once(tools: Client) -> None:
+    sources = await tools.add_many(700)
+    hub, last = await tools.add_many(2)
+    await fan_in(tools, sources, hub)
+    await tools.link(hub, last)
+    answer = await tools("query_dependencies", itemId=hub, includeItemInfo=True, neighborsOnly=False)
+    assert sorted(edge["fromItemId"] for edge in answer["dependencies"]) == sorted([*sources, hub])
+    assert sorted(edge["fromItem"]["title"] for edge in answer["dependencies"]) == sorted(
+        ["0", *(str(number) for number in range(700))]
+    )
+    assert answer["counts"] == {"incoming": 700, "outgoing": 1, "relatesTo": 0}
+    chain, depth = answer["graph"]["chain"], answer["graph"]["depth"]
+    assert sorted(chain[:-2]) == sorted(sources)
+    assert (chain[-2:], depth) == ([hub, last], 2)
+    assert "truncated" not in answer
+    assert "truncated" not in answer["graph"]
+
+
+@pytest.mark.every_store
+async def test_a_long_chain_is_found_from_its_middle_in_few_runs(tools: Client) -> None:
+    ids = await tools.add_many(450)
+    created = await tools("manage_dependencies", operation="create", pattern="linear", itemIds=ids)
+    assert created["created"] == 449
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    assert await graph_of(tools, ids[200]) == (ids, 449)
+    assert runs.count("read_edges") <= 8
+
+
+async def test_what_one_answer_cannot_hold_is_cut_and_says_so(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = [*await tools.add_many(1000), *await tools.add_many(200)]
+    hub = await tools.add()
+    await fan_in(tools, sources, hub)
+    monkeypatch.setattr("coordinator.toolsets.items.tools.reads.MAX_LISTED_EDGES", 500)
+    answer = await tools("query_dependencies", itemId=hub)
+    assert answer["truncated"] is True
+    assert 500 <= len(answer["dependencies"]) < 1200

@@ -1,0 +1,153 @@
+"""Reads in slices: what changes between two of them, and that none of them writes."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
+from coordinator.store import Script, Store
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.items.rules.classes import best_first
+from coordinator.toolsets.items.rules.roles import ROLE_CODES
+from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.reads import Ranked, ReadStore
+from tests.items.client import Client, fresh_id
+from tests.items.moments import lapse
+
+pytestmark = pytest.mark.anyio
+
+READS = (
+    ("get_context", {}),
+    ("get_context", {"since": "1970-01-01T00:00:00Z", "includeAncestors": True}),
+    ("get_blocked_items", {"includeItemDetails": True, "includeAncestors": True}),
+)
+
+
+@pytest.fixture
+def reads(store: Store) -> ReadStore:
+    return ReadStore(store, Settings(), SchemaSource())
+
+
+def inner(item: str) -> str:
+    return item.replace("-", "")
+
+
+async def test_a_listed_item_that_changed_its_role_or_went_is_left_out(tools: Client, reads: ReadStore) -> None:
+    stays, moves, goes = await tools.add_many(3, role="work")
+    ids = [inner(item) for item in (moves, goes, stays)]
+    await tools.move(moves, "complete")
+    await tools.delete(goes)
+    for notes in (True, False):
+        listed = await reads.listed(tools.project, ROLE_CODES["work"], ids, notes, False)
+        assert [entry.id for entry in listed] == [inner(stays)]
+
+
+async def test_a_blocked_item_that_is_free_by_now_or_went_is_left_out(tools: Client, reads: ReadStore) -> None:
+    blocker, done = await tools.add_many(2)
+    stays, freed, moved, gone = await tools.add_many(4)
+    for item in (stays, moved, gone):
+        await tools.link(blocker, item)
+    await tools.link(done, freed)
+    await tools.move(done, "complete")
+    await tools.move(moved, "hold")
+    await tools.delete(gone)
+    ids = [inner(item) for item in (freed, moved, gone, stays)]
+    found, complete = await reads.blocked(tools.project, ROLE_CODES["queue"], ids, 10, False, False)
+    assert [entry.id for entry in found] == [inner(stays)]
+    assert complete
+
+
+async def test_a_search_for_blocked_items_ends_when_it_has_enough(tools: Client, reads: ReadStore) -> None:
+    items = [inner(item) for item in await tools.add_many(250, role="blocked")]
+    found, complete = await reads.blocked(tools.project, ROLE_CODES["blocked"], items, 150, False, False)
+    assert [entry.id for entry in found] == items[:150]
+    assert not complete
+    assert await reads.blocked(tools.project, ROLE_CODES["blocked"], items[:150], 150, False, False) == (found, True)
+
+
+@pytest.mark.every_store
+async def test_an_item_with_many_edges_is_listed_once_among_others(tools: Client, reads: ReadStore) -> None:
+    sources = await tools.add_many(900)
+    hub, other = await tools.add_many(2)
+    for start in (0, 450):
+        part = sources[start : start + 450]
+        await tools("manage_dependencies", operation="create", pattern="fan-in", sources=part, target=hub)
+    await tools.link(sources[0], other)
+    ids = [inner(item) for item in (sources[0], hub, other, sources[1])]
+    edges, complete = await reads.edges(tools.project, [ids[0], uuid.uuid4().hex, *ids[1:]], 10_000)
+    assert complete
+    assert {item: len(held) for item, held in edges.items()} == dict(zip(ids, (2, 900, 1, 1), strict=True))
+    assert {edge.other for edge in edges[inner(hub)]} == {inner(item) for item in sources}
+
+
+async def test_notes_beyond_one_runs_measure_are_read_in_the_next(store: Store, project: str) -> None:
+    keys = [f"note-{number}" for number in range(60)]
+    notes = [{"key": key, "role": "work", "required": True} for key in keys]
+    tools = Client(store, project, msgspec.convert({"work_item_schemas": {"default": {"notes": notes}}}, Settings))
+    items = await tools.add_many(20, role="work")
+    for item in items:
+        written = [{"itemId": item, "key": key, "role": "work", "body": "x"} for key in keys[:-1]]
+        assert (await tools("manage_notes", operation="upsert", notes=written))["upserted"] == 59
+    runs: list[str] = []
+    store.observe = lambda script, seconds, outcome: runs.append(script)
+    stalled = (await tools("get_context"))["stalledItems"]
+    assert sorted(entry["id"] for entry in stalled) == sorted(items)
+    assert all(entry["missingNotes"] == keys[-1:] for entry in stalled)
+    assert runs.count("list_items") == 3  # 59 notes an item, and a run ends after about 500
+
+
+def test_several_classes_come_in_one_order_by_rank_then_id() -> None:
+    classes = [Ranked(2, ["b", "1", "d", "9007199254740991"]), Ranked(0, []), Ranked(3, ["a", "1", "c", "2"])]
+    assert list(best_first(classes)) == ["a", "b", "c", "d"]
+    assert [ranked.cut for ranked in classes] == [False, False, True]
+
+
+async def test_a_store_that_is_full_still_answers_reads(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path, fsync="everysec")
+    store = Store(server.start(), timeout_ms=5000)
+    try:
+        await store.open()
+        tools = Client(store, "full")
+        blocker, item = await tools.add_many(2)
+        await tools.link(blocker, item)
+        await tools.move(blocker, "start")
+        await tools.claim("agent", blocker)
+        await lapse(tools, blocker)
+        asked = [
+            *READS,
+            ("get_context", {"itemId": blocker}),
+            ("get_next_status", {"itemId": item}),
+            ("query_dependencies", {"itemId": item, "neighborsOnly": False, "includeItemInfo": True}),
+        ]
+        before = [await tools.answer(tool, **arguments) for tool, arguments in asked]
+        await store.command("CONFIG", "SET", "maxmemory", 1)
+        assert (await tools.refusal("manage_items", operation="create", items=[{"title": "t"}])).code == "store_full"
+        assert [await tools.answer(tool, **arguments) for tool, arguments in asked] == before
+    finally:
+        await store.close()
+        server.stop()
+
+
+@pytest.mark.parametrize(("tool", "arguments"), READS)
+async def test_a_store_that_does_not_answer_is_reported(
+    tools: Client, monkeypatch: pytest.MonkeyPatch, tool: str, arguments: dict[str, Any]
+) -> None:
+    async def unavailable(script: Script[Any], project: str, *args: object) -> Any:
+        raise ToolFailure("store_unavailable", "the store does not answer", retry_after_ms=100)
+
+    monkeypatch.setattr(tools.store, "run", unavailable)
+    failure = await tools.refusal(tool, **arguments)
+    assert (failure.code, failure.retry_after_ms) == ("store_unavailable", 100)
+
+
+async def test_a_parent_that_went_is_told(tools: Client) -> None:
+    parent = await tools.add()
+    await tools.delete(parent)
+    for gone in (parent, fresh_id()):
+        assert (await tools.refusal("get_blocked_items", parentId=gone)).code == "RESOURCE_NOT_FOUND"
