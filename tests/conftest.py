@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store_kind" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_store"):
-        metafunc.parametrize("store_kind", KINDS, ids=str, scope="session")
+        metafunc.parametrize("store_kind", KINDS, ids=str, scope="session", indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -59,8 +59,9 @@ def servers(no_process_left: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="session")
-def store_kind() -> Kind:
-    return DEFAULT_KIND
+def store_kind(request: pytest.FixtureRequest) -> Kind:
+    kind: Kind = getattr(request, "param", DEFAULT_KIND)
+    return kind
 
 
 @pytest.fixture(scope="session")
