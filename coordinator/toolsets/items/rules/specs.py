@@ -99,17 +99,18 @@ def trait_list(text: str) -> list[str]:
 def _object(properties: str) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(properties)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
 def traits_in(properties: str) -> list[str]:
-    """The traits that a properties text itself carries; malformed JSON has none (seed 004)."""
+    """The traits that a properties text itself carries, as they are stored; malformed JSON has none (seed 004)."""
     found = (_object(properties) or {}).get("traits") if properties else None
     if isinstance(found, str):
         return trait_list(found)
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    return trait_list(",".join(names))
 
 
 def with_traits(properties: str | None, traits: list[str]) -> str | None:
