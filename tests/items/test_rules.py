@@ -1,0 +1,257 @@
+"""The pure rules: ids, texts, traits, edges, requests, times and ranks."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.items.contract.dependencies import DependencySpec, ManageDependencies
+from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.rules import edges, idempotency, ids, recount, specs
+from coordinator.toolsets.items.rules.clock import iso
+
+HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
+NAMES = st.text("abc-", min_size=1, max_size=4)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def refused(call: Any, *arguments: Any) -> str:
+    """The message of a VALIDATION_ERROR."""
+    with pytest.raises(ToolFailure) as raised:
+        call(*arguments)
+    assert raised.value.code == "VALIDATION_ERROR"
+    return raised.value.message
+
+
+# --- ids
+
+
+@given(HEX)
+def test_an_id_comes_back_from_its_dashed_form(inner: str) -> None:
+    assert ids.parse(ids.dashed(inner), "id") == ids.parse(inner.upper(), "id") == inner
+    assert ids.parse_uuid(ids.dashed(inner).upper(), "id") == inner
+
+
+@given(HEX, st.integers(0, 40))
+def test_prefixes_have_four_to_thirty_two_digits(inner: str, length: int) -> None:
+    text = (inner + inner)[:length]
+    if 4 <= length <= 32:
+        assert ids.parse(text.upper(), "id") == text
+    else:
+        assert refused(ids.parse, text, "id").startswith("id: ")
+
+
+@given(st.text(max_size=40) | st.from_regex(r"[0-9a-fA-F-]{0,40}"))
+def test_any_text_is_an_id_or_refused(text: str) -> None:
+    try:
+        inner = ids.parse(text, "id")
+    except ToolFailure as failure:
+        assert failure.code == "VALIDATION_ERROR"  # noqa: PT017 - both outcomes are right
+        return
+    assert set(inner) <= set("0123456789abcdef")
+    assert 4 <= len(inner) <= 32
+
+
+@given(st.text(max_size=40))
+def test_only_whole_uuids_name_notes_and_dependencies(text: str) -> None:
+    assume(not ids.is_uuid(text))
+    refused(ids.parse_uuid, text, "id")
+
+
+@given(st.uuids())
+def test_any_uuid_is_a_request_id(value: uuid.UUID) -> None:
+    assert all(ids.is_uuid(text) for text in (str(value), value.hex, str(value).upper(), value.urn))
+
+
+def test_new_ids_are_random_uuids() -> None:
+    made = {ids.new_id() for _ in range(1000)}
+    assert len(made) == 1000
+    assert all(uuid.UUID(inner).version == 4 for inner in made)
+
+
+# --- item fields
+
+
+@given(st.text(max_size=600))
+def test_a_title_has_one_to_five_hundred_characters(text: str) -> None:
+    if text.strip() and len(text) <= 500:
+        assert specs.title(text) == text
+    else:
+        assert refused(specs.title, text).startswith("title: ")
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_a_complexity_is_one_to_ten(number: int) -> None:
+    if 1 <= number <= 10:
+        assert specs.complexity(number) == number
+    else:
+        assert refused(specs.complexity, number).startswith("complexity: ")
+
+
+@given(st.lists(st.text("ab1-A _", max_size=4), max_size=4))
+def test_tags_are_lower_case_words(parts: list[str]) -> None:
+    text = ",".join(parts)
+    words = [part.strip() for part in parts if part.strip()]
+    if all(word[0] in "ab1" and set(word) <= set("ab1-") for word in words):
+        assert specs.tags(text) == (text if words or text.strip() else "")
+    else:
+        assert refused(specs.tags, text).startswith("tags: ")
+
+
+@pytest.mark.parametrize("value", [UNSET, None, "", " "])
+def test_what_is_not_given_is_the_default(value: Any) -> None:
+    assert specs.new_item(ItemSpec(title="t", summary=value, tags=value, metadata=value), "0" * 32, "")[1:10] == [
+        "",
+        "t",
+        value or "" if isinstance(value, str) else "",
+        0,
+        1,
+        0,
+        "",
+        "",
+        "",
+    ]
+
+
+# --- traits
+
+
+def shown(stored: list[Any]) -> str | None:
+    """The properties that a caller sees of a new item."""
+    traits = stored[14].split(",") if stored[14] else []
+    return specs.with_traits(stored[13] or None, traits)
+
+
+def made(properties: str | None, traits: str | None = None, default: str | None = None) -> str | None:
+    return shown(specs.new_item(ItemSpec(title="t", properties=properties, traits=traits), "0" * 32, "", default))
+
+
+@given(JSON | st.fixed_dictionaries({"traits": JSON | st.lists(NAMES | st.sampled_from([" a", "", "a,b", "a"]))}))
+def test_properties_are_shown_as_given(value: Any) -> None:
+    text = json.dumps(value)
+    assert made(text) == text
+
+
+@given(st.text(max_size=8))
+def test_properties_need_not_be_json(text: str) -> None:
+    assert made(text) == (text if text.strip() else None)
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=3), st.lists(NAMES, min_size=1, max_size=3))
+def test_traits_are_merged_and_everything_else_is_kept(properties: dict[str, Any], names: list[str]) -> None:
+    merged = json.loads(made(json.dumps(properties), ",".join(names)) or "")
+    assert merged.pop("traits") == list(dict.fromkeys(names))
+    properties.pop("traits", None)
+    assert merged == properties
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, '{"a":' * 50_000, '{"traits": [' + "[" * 50_000])
+def test_properties_of_any_depth_do_no_harm(text: str) -> None:
+    assert made(text) == text
+    assert made(text, "a") == '{"traits":["a"]}'
+
+
+# --- edges
+
+
+@given(st.lists(HEX, min_size=2, max_size=8))
+def test_linear_joins_neighbours(items: list[str]) -> None:
+    found = edges.edges_asked_for(ManageDependencies(operation="create", pattern="linear", item_ids=items))
+    assert [edge.from_item_id for edge in found] == items[:-1]
+    assert [edge.to_item_id for edge in found] == items[1:]
+
+
+@given(HEX, st.lists(HEX, min_size=1, max_size=8))
+def test_fans_join_one_with_all(one: str, many: list[str]) -> None:
+    out = edges.edges_asked_for(ManageDependencies(operation="create", pattern="fan-out", source=one, targets=many))
+    into = edges.edges_asked_for(ManageDependencies(operation="create", pattern="fan-in", sources=many, target=one))
+    assert [(edge.from_item_id, edge.to_item_id) for edge in out] == [(one, each) for each in many]
+    assert [(edge.from_item_id, edge.to_item_id) for edge in into] == [(each, one) for each in many]
+
+
+TYPES = st.sampled_from([None, "BLOCKS", "blocks", "is-blocked-by", "Is_Blocked_By", "RELATES_TO", "relates-to", "x"])
+ROLES = st.sampled_from([None, "queue", "WORK", "Review", "terminal", "blocked", "x"])
+
+
+@given(TYPES, ROLES, st.sampled_from([None, "BLOCKS", "RELATES_TO"]), st.sampled_from([None, "work"]))
+def test_an_edge_takes_its_own_kind_before_the_shared_one(
+    kind: str | None, threshold: str | None, shared: str | None, shared_threshold: str | None
+) -> None:
+    spec = DependencySpec(from_item_id="0000", to_item_id="1111", type=kind, unblock_at=threshold)
+    call = ManageDependencies(operation="create", dependencies=[spec], type=shared, unblock_at=shared_threshold)
+    found, failures = edges.checked([spec], call)
+    wanted = (kind or shared or "BLOCKS").upper().replace("-", "_")
+    until = (threshold or shared_threshold or "").lower()
+    if wanted == "X" or until in ("x", "blocked") or (wanted == "RELATES_TO" and until):
+        assert found == []
+        assert [failure.index for failure in failures] == [0]
+    else:
+        assert (found, failures) == ([edges.Edge("0000", "1111", wanted, until or None)], [])
+
+
+# --- requests
+
+
+def test_a_request_is_its_actor_and_id() -> None:
+    first = idempotency.request("a", str(uuid.UUID(int=1)), "tool", [1])
+    assert first == idempotency.request("a", uuid.UUID(int=1).urn[9:].upper(), "tool", [1])
+    assert first.key != idempotency.request("b", str(uuid.UUID(int=1)), "tool", [1]).key
+    assert first.key != idempotency.request("a", str(uuid.UUID(int=2)), "tool", [1]).key
+    for other in (("tool", [2]), ("other", [1])):
+        again = idempotency.request("a", str(uuid.UUID(int=1)), *other)
+        assert again.key == first.key
+        assert again.fingerprint != first.fingerprint
+    assert first.slice(0) == first
+    assert first.slice(1).key != first.key
+
+
+@pytest.mark.parametrize(("actor", "request_id"), [(None, str(uuid.UUID(int=1))), ("a", None), ("a", "x"), ("a", "")])
+def test_a_call_without_actor_or_usable_id_has_no_record(actor: str | None, request_id: str | None) -> None:
+    assert idempotency.request(actor, request_id, "tool") == idempotency.NONE
+    assert idempotency.NONE.slice(3) == idempotency.NONE
+
+
+@given(st.text(max_size=5), st.text(max_size=5))
+def test_agents_are_never_taken_for_each_other(one: str, other: str) -> None:
+    assume(one and other and one != other)
+    request_id = str(uuid.UUID(int=1))
+    assert idempotency.request(one, request_id, "t").key != idempotency.request(other, request_id, "t").key
+
+
+# --- times and ranks
+
+
+@given(st.integers(0, 4_102_444_800_000))
+def test_times_are_iso_with_milliseconds(ms: int) -> None:
+    text = iso(ms)
+    assert text.endswith("Z")
+    assert datetime.fromisoformat(text) == datetime.fromtimestamp(ms / 1000, UTC).replace(microsecond=ms % 1000 * 1000)
+
+
+RANKED = st.tuples(st.integers(0, 2), st.none() | st.integers(1, 10), st.integers(0, 2**41 - 1))
+
+
+@given(RANKED, RANKED)
+def test_ranks_order_by_priority_complexity_and_age_exactly(one: Any, other: Any) -> None:
+    def rank(item: Any) -> int:
+        priority, complexity, age = item
+        found = {"p": str(priority), "ca": str(age + recount.RANK_EPOCH)}
+        return recount.rank(found | ({"c": str(complexity)} if complexity else {}))
+
+    def position(item: Any) -> tuple[int, int, int]:
+        return item[0], item[1] or 11, item[2]
+
+    assert (rank(one) < rank(other)) == (position(one) < position(other))
+    assert int(float(rank(one))) == rank(one) < 2**53
