@@ -73,6 +73,8 @@ def checked(actor: Actor, field: str = "actor") -> Actor:
     """
     if not actor.id.strip() or len(actor.id) > MAX_ID:
         raise invalid(f"{field}.id", "must be 1 to 500 characters, not blank")
+    if actor.kind in KINDS and actor.parent is None and actor.proof is None:
+        return actor
     kind = actor.kind.lower()
     if kind not in KINDS:
         raise invalid(f"{field}.kind", f"must be one of {', '.join(KINDS)}")

@@ -13,7 +13,7 @@ ROLES = ("queue", "work", "review", "blocked", "terminal")
 PRIORITIES = ("high", "medium", "low")
 
 
-class Arguments(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+class Arguments(msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """Arguments of a tool; JSON names are camelCase."""
 
 

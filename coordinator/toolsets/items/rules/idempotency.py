@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.toolsets.items.rules.ids import is_uuid
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -28,12 +26,7 @@ class Request(NamedTuple):
 NONE = Request("", "")
 
 
-def request(actor: str | None, request_id: str | None, tool: str, *arguments: Any) -> Request:
-    """The record of one call, keyed on the trusted actor and the request id (seed 004).
-
-    A call without either, or whose id is not a UUID, runs without a record.
-    """
-    if not actor or not request_id or not is_uuid(request_id):
-        return NONE
+def request(actor: str, request_id: str, tool: str, *arguments: Any) -> Request:
+    """The record of one call, keyed on the trusted actor and the request id, a UUID (seed 004)."""
     key = blake2b(f"{actor}\0{request_id.lower()}".encode(), digest_size=16).hexdigest()
     return Request(key, blake2b(_encode((tool, arguments)), digest_size=8).hexdigest())

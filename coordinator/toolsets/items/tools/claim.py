@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import UNSET
 
 from coordinator.errors import invalid
+from coordinator.metrics import recorder
 from coordinator.toolsets.actor import Trusted, checked
 from coordinator.toolsets.items.contract.claim import (
     ClaimEntry,
@@ -90,6 +92,23 @@ def _released(entry: ReleaseEntry, result: tuple[str, str]) -> ReleaseResult:
     return ReleaseResult(item_id=item, outcome=outcome, error=_LOST.get(outcome, UNSET))
 
 
+class _Named(Protocol):
+    """What claims and releases have in common."""
+
+    @property
+    def item_id(self) -> str | None: ...
+
+    @property
+    def fence_token(self) -> int | None: ...
+
+
+async def _named(work: WorkStore, project: str, entries: Sequence[_Named], field: str) -> list[tuple[str, int]]:
+    """The item and the fence shown (0 for none) of each entry."""
+    wanted = [parse(entry.item_id or "", f"{field}[{n}].itemId") for n, entry in enumerate(entries)]
+    ids = await work.resolve(project, wanted)
+    return [(item, entry.fence_token or 0) for item, entry in zip(ids, entries, strict=True)]
+
+
 def _check(args: ClaimItem) -> Selector | None:
     """The selector of the call, if it has one.
 
@@ -124,6 +143,7 @@ def waits(args: ClaimItem) -> bool:
 
 def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
     """claim_item."""
+    metrics = recorder()
 
     async def by_selector(
         call: Call,
@@ -151,25 +171,26 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
     async def claim_item(call: Call, args: ClaimItem) -> ClaimItemResult:
         selector = _check(args)
         claims, releases = args.claims, args.releases
-        named = claims if selector is None else []
         trusted = await services.resolve_actor(checked(args.actor))
-        record = request(trusted.id, args.request_id, "claim_item", claims, releases)
-        wanted = [parse(entry.item_id or "", f"claims[{n}].itemId") for n, entry in enumerate(named)]
-        wanted += [parse(entry.item_id, f"releases[{n}].itemId") for n, entry in enumerate(releases)]
-        ids = await work.resolve(call.project, wanted)
-        letting_go = [(item, entry.fence_token or 0) for item, entry in zip(ids[len(named) :], releases, strict=True)]
+        agent = trusted.id
+        record = request(agent, args.request_id, "claim_item", claims, releases)
+        letting_go = await _named(work, call.project, releases, "releases") if releases else ()
         if selector is not None:
             reply = await by_selector(call, args, record, trusted, selector, letting_go)
         else:
+            items = await _named(work, call.project, claims, "claims") if claims else ()
             taking = [
-                (item, entry.ttl_seconds * 1000, entry.fence_token or 0)
-                for item, entry in zip(ids, claims, strict=False)
+                (item, entry.ttl_seconds * 1000, fence) for (item, fence), entry in zip(items, claims, strict=True)
             ]
-            reply = await work.claim(call.project, record, trusted.id, taking, letting_go)
-        claimed = [_claimed(e, r, trusted.id, reply.now) for e, r in zip(claims, reply.claims, strict=True)]
+            reply = await work.claim(call.project, record, agent, taking, letting_go)
+        claimed = [_claimed(e, r, agent, reply.now) for e, r in zip(claims, reply.claims, strict=True)]
         released = [_released(e, r) for e, r in zip(releases, reply.releases, strict=True)]
-        won = sum(result.outcome == "success" for result in claimed)
-        freed = sum(result.outcome == "success" for result in released)
+        won = freed = 0
+        for result in claimed:
+            won += result.outcome == "success"
+            metrics.claim(result.outcome)
+        for freeing in released:
+            freed += freeing.outcome == "success"
         return ClaimItemResult(
             claim_results=claimed,
             release_results=released,

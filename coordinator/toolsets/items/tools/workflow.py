@@ -22,7 +22,7 @@ from coordinator.toolsets.items.contract.work import (
 )
 from coordinator.toolsets.items.rules import transitions as rules
 from coordinator.toolsets.items.rules.idempotency import NONE, request
-from coordinator.toolsets.items.rules.ids import dashed, parse
+from coordinator.toolsets.items.rules.ids import dashed, is_uuid, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.selection import selector
 from coordinator.toolsets.items.store.work import Next, WorkStore
@@ -73,7 +73,7 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
         first = trusted[0]
         record = (
             request(first.id, args.request_id, "advance_item", rules.asked(transitions))
-            if isinstance(first, Trusted)
+            if isinstance(first, Trusted) and args.request_id and is_uuid(args.request_id)
             else NONE
         )
         ids = await work.resolve(call.project, wanted)

@@ -1,0 +1,31 @@
+-- wrk script: claim_item calls, each connection an agent that renews its claim. BENCH_ITEMS has the ids.
+local items = {}
+for id in string.gmatch(os.getenv('BENCH_ITEMS'), '[^,]+') do items[#items + 1] = id end
+local modern = os.getenv('BENCH_ERA') == 'modern'
+local seed = tonumber(os.getenv('BENCH_SEED'))
+local n = 0
+
+local headers = {
+  ['Content-Type'] = 'application/json', ['Accept'] = 'application/json, text/event-stream', ['Connection'] = 'keep-alive',
+}
+local meta = ''
+if modern then
+  headers['MCP-Protocol-Version'] = '2026-07-28'
+  headers['Mcp-Method'] = 'tools/call'
+  headers['Mcp-Name'] = 'claim_item'
+  meta = ',"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+    .. '"io.modelcontextprotocol/clientInfo":{"name":"wrk","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}'
+else
+  headers['MCP-Protocol-Version'] = '2025-11-25'
+end
+
+function request()
+  n = n + 1
+  local agent = n % #items + 1
+  local body = string.format(
+    '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"claim_item","arguments":{"actor":{"id":"agent-%d",'
+      .. '"kind":"subagent"},"requestId":"%08x-0000-4000-8000-%012x","claims":[{"itemId":"%s","ttlSeconds":900}]}%s}}',
+    n, agent, seed, n, items[agent], meta
+  )
+  return wrk.format('POST', nil, headers, body)
+end

@@ -1,0 +1,148 @@
+"""How much does the full front-end cost over the barest server that does the same claim?
+
+Asks every server for ``claim_item`` over 32 keep-alive connections, in turn and round after
+round, all against one store with AOF fsync always: the front-end with everything on
+(idempotency, policy, metrics, events, all protocol checks), a bare ASGI handler on the same
+store connection, one on redis-py's pool, the official SDK's server with the same claim, and
+FastMCP with a tool that does nothing. Prints requests/s, p99 and the server's CPU time per
+request, and the ratios.
+
+    python -m benchmarks frontend [ROUNDS] [SECONDS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+from collections import defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+from uuid import uuid4
+
+from benchmarks.support import (
+    Load,
+    console,
+    cpu_seconds,
+    embedded,
+    free_port,
+    median,
+    python,
+    running,
+    table,
+    until_listening,
+    wrk,
+)
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.items.contract.items import CreateItemsResult, ItemSpec, ManageItems
+from coordinator.toolsets.tool import Call, Services
+
+CONNECTIONS = 32
+_SCRIPT = Path(__file__).with_name("claim.lua")
+FRONT = "front-end"
+
+
+class Server(NamedTuple):
+    """One side of the comparison."""
+
+    name: str
+    port: int
+    pid: int
+    path: str
+    era: str
+
+
+async def _items(url: str, count: int) -> list[str]:
+    """Creates items to claim; returns their ids."""
+    store = Store(url)
+    await store.open()
+    try:
+        tools = {t.name: t for t in load_toolsets(Services(Settings(), store, trust_self_reported))["items"].tools}
+        args = ManageItems(operation="create", items=[ItemSpec(title=f"item {n}") for n in range(count)])
+        made = await tools["manage_items"].handler(Call("default"), args)
+        assert isinstance(made, CreateItemsResult)
+        return [item.id for item in made.items]
+    finally:
+        await store.close()
+
+
+def _start(stack: contextlib.ExitStack, url: str) -> list[Server]:
+    servers: list[Server] = []
+    for name, era in ((FRONT, "modern"), ("front-end, old wire", "legacy")):
+        if name == FRONT:
+            port = free_port()
+            folder = stack.enter_context(TemporaryDirectory(prefix="fleet-bench-"))
+            env = {
+                "FLEET_REDIS_URL": url,
+                "FLEET_PORT": str(port),
+                "FLEET_FRONTENDS": "1",
+                "FLEET_DATA_DIR": folder,
+                "FLEET_LOG_LEVEL": "warning",
+            }
+            process = stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
+        servers.append(Server(name, port, process.pid, "/mcp/items", era))
+    for kind in ("bare-link", "bare-pool", "sdk", "sdk-hint", "fastmcp"):
+        port = free_port()
+        process = stack.enter_context(running(*python("-m", "benchmarks.servers", kind, str(port), url)))
+        servers.append(Server(kind, port, process.pid, "/mcp", "modern"))
+    for server in servers:
+        until_listening(server.port)
+    return servers
+
+
+def measure(server: Server, items: list[str], seconds: float) -> tuple[Load, float]:
+    """One run against one server: the load, and CPU microseconds per request of the server."""
+    os.environ["BENCH_ITEMS"] = ",".join(items)
+    os.environ["BENCH_ERA"] = server.era
+    os.environ["BENCH_SEED"] = str(random.getrandbits(31))
+    before = cpu_seconds(server.pid)
+    load = wrk(f"http://127.0.0.1:{server.port}{server.path}", _SCRIPT, CONNECTIONS, seconds)
+    return load, (cpu_seconds(server.pid) - before) / load.requests * 1e6
+
+
+def main(rounds: str = "5", seconds: str = "3") -> None:
+    """Runs the comparison."""
+    runs: dict[str, list[tuple[Load, float]]] = defaultdict(list)
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(embedded())
+        items = asyncio.run(_items(store.url, CONNECTIONS))
+        servers = _start(stack, store.url)
+        for server in servers:
+            measure(server, items, 1)
+        for _ in range(int(rounds)):
+            for server in servers:
+                runs[server.name].append(measure(server, items, float(seconds)))
+    _report(runs, int(rounds))
+
+
+def _report(runs: dict[str, list[tuple[Load, float]]], rounds: int) -> None:
+    def ratio(of: str, to: str, pick: int) -> float:
+        pairs = zip(runs[of], runs[to], strict=True)
+        if pick == 2:
+            return median([a[1] / b[1] for a, b in pairs])
+        return median([a[0][pick] / b[0][pick] for a, b in pairs])
+
+    rows = [
+        (
+            name,
+            f"{median([load.per_second for load, _ in found]):,.0f}",
+            f"{median([load.p99_ms for load, _ in found]):.2f}",
+            f"{median([cpu for _, cpu in found]):.1f}",
+            sum(load.errors for load, _ in found),
+        )
+        for name, found in runs.items()
+    ]
+    title = f"claim_item over HTTP, {CONNECTIONS} connections, one process each, median of {rounds} rounds"
+    table(title, ("server", "requests/s", "p99 ms", "server CPU us/request", "errors"), rows)
+    others = [name for name in runs if not name.startswith(FRONT)]
+    table(
+        "the front-end against each, pairwise in each round",
+        ("against", "requests/s ratio", "p99 ratio", "CPU ratio"),
+        [(o, f"{ratio(FRONT, o, 0):.2f}x", f"{ratio(FRONT, o, 1):.2f}x", f"{ratio(FRONT, o, 2):.2f}x") for o in others],
+    )
+    console.print(f"run {uuid4().hex[:8]}: goals >= 0.8x bare-link (p99 <= 1.5x), 2x bare-pool, 8x sdk, 12x fastmcp\n")

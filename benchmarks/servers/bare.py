@@ -1,0 +1,124 @@
+"""A bare ASGI handler: msgspec in, the claim script, msgspec out; no check that MCP asks for.
+
+It decodes the same arguments into the same structs, runs the very script of ``claim_item``
+and answers the same JSON. What it leaves out is what the front-end adds: header and envelope
+checks, policy, idempotency keys by actor, limits, metrics, errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import redis.asyncio
+
+from coordinator.store import Script, Store
+from coordinator.toolsets.items.contract.claim import ClaimItem, ClaimItemResult, ClaimResult, ClaimSummary
+from coordinator.toolsets.items.rules.clock import iso
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.store.work import ClaimReply
+
+Claim = Callable[[ClaimItem], Awaitable[ClaimReply]]
+
+SCRIPT = Script("coordinator.toolsets.items", "claim_item", ClaimReply)
+_FINGERPRINT = "0" * 16
+_KEEP_MS = 600_000
+_EVENTS = 200_000
+_pack = msgspec.msgpack.Encoder().encode
+_encode = msgspec.json.Encoder().encode
+
+
+class Params(msgspec.Struct):
+    """Of a ``tools/call`` request."""
+
+    name: str
+    arguments: ClaimItem
+
+
+class Request(msgspec.Struct):
+    """A ``tools/call`` request."""
+
+    id: int | str
+    params: Params
+
+
+def arguments(args: ClaimItem) -> tuple[str | bytes | int, ...]:
+    """The arguments of the claim script for a call with one claim by full id."""
+    entry = args.claims[0]
+    item = (entry.item_id or "").replace("-", "")
+    claims = _pack([(item, entry.ttl_seconds * 1000, 0)])
+    return args.request_id.replace("-", ""), _FINGERPRINT, _KEEP_MS, _EVENTS, args.actor.id, claims, _pack([])
+
+
+def result(args: ClaimItem, reply: ClaimReply) -> ClaimItemResult:
+    """The answer of ``claim_item`` for a claim that was placed."""
+    outcome, item, expires, first, fence = reply.claims[0]
+    claimed = ClaimResult(
+        item_id=dashed(item),
+        outcome=outcome,
+        claimed_by=args.actor.id,
+        claimed_at=iso(reply.now),
+        claim_expires_at=iso(expires),
+        original_claimed_at=iso(first),
+        fence_token=fence,
+    )
+    counts = ClaimSummary(
+        claims_total=1,
+        claims_succeeded=1,
+        claims_failed=0,
+        releases_total=0,
+        releases_succeeded=0,
+        releases_failed=0,
+    )
+    return ClaimItemResult(claim_results=[claimed], release_results=[], summary=counts)
+
+
+async def over_link(url: str) -> Any:
+    """On the front-end's own connection to the store."""
+    store = Store(url)
+    await store.open()
+
+    async def claim(args: ClaimItem) -> ClaimReply:
+        return await store.run(SCRIPT, "default", *arguments(args))
+
+    return _handler(claim)
+
+
+async def over_pool(url: str) -> Any:
+    """On redis-py's connection pool."""
+    client = redis.asyncio.Redis.from_url(url)
+    await client.script_load(SCRIPT.text)
+    decode = msgspec.msgpack.Decoder(ClaimReply).decode
+
+    async def claim(args: ClaimItem) -> ClaimReply:
+        words = arguments(args)
+        return decode(await client.evalsha(SCRIPT.sha1, 1, b"fc:{default}:", *words))
+
+    return _handler(claim)
+
+
+def _handler(claim: Claim) -> Any:
+    decode = msgspec.json.Decoder(Request).decode
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        message = await receive()
+        body = message["body"]
+        while message.get("more_body"):
+            message = await receive()
+            body += message["body"]
+        request = decode(body)
+        args = request.params.arguments
+        text = _encode(result(args, await claim(args)))
+        answer = b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":%b}],"structuredContent":%b}}' % (
+            _encode(request.id),
+            _encode(text.decode()),
+            text,
+        )
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+    return app

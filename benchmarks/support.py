@@ -1,0 +1,134 @@
+"""What the benchmarks share: a store, processes, their CPU time, wrk, tables."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from coordinator.store.embedded import EmbeddedServer
+
+console = Console(width=140, highlight=False)
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def embedded(fsync: str = "always") -> Iterator[EmbeddedServer]:
+    """A store of its own in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
+        server = EmbeddedServer(Path(folder), fsync=fsync)  # type: ignore[arg-type]
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def running(*command: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends with the block."""
+    process = subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        process.kill()
+        process.wait()
+
+
+def python(*arguments: str) -> tuple[str, ...]:
+    """A command of this interpreter."""
+    return (sys.executable, *arguments)
+
+
+def until_listening(port: int, seconds: float = 90) -> None:
+    """Waits until the port answers HTTP.
+
+    Raises:
+        TimeoutError: it does not in time.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1)
+            return
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise TimeoutError(f"nothing answers on port {port}")
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+class Load(NamedTuple):
+    """What one run of wrk measured."""
+
+    per_second: float
+    p99_ms: float
+    requests: int
+    errors: int
+
+
+def wrk(url: str, script: Path, connections: int, seconds: float) -> Load:
+    """Runs wrk with a Lua script.
+
+    Raises:
+        FileNotFoundError: wrk is not installed.
+    """
+    if shutil.which("wrk") is None:
+        raise FileNotFoundError("wrk is not installed (Debian: apt-get install wrk)")
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--latency", "-s", str(script), url]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
+    p99 = re.search(r"99%\s+([\d.]+)(us|ms|s)", text)
+    total = re.search(r"(\d+) requests in", text)
+    if rate is None or p99 is None or total is None:
+        raise RuntimeError(f"wrk said: {text}")
+    bad = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
+    scale = {"us": 0.001, "ms": 1.0, "s": 1000.0}[p99[2]]
+    return Load(float(rate[1]), float(p99[1]) * scale, int(total[1]), int(bad[1]) if bad else 0)
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle one."""
+    return statistics.median(values)
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Prints a table."""
+    made = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        made.add_column(column, justify="left" if number == 0 else "right")
+    for row in rows:
+        made.add_row(*(str(cell) for cell in row))
+    console.print(made)
