@@ -34,7 +34,7 @@ from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import Health, Pingable
 from coordinator.transport.replies import JSON, Gone, Header, Message, Receive, Refused, Scope, Send, reply, rpc_error
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
-from coordinator.transport.surfaces import Surfaces
+from coordinator.transport.surfaces import Surfaces, Target
 
 _log = structlog.get_logger(__name__)
 
@@ -92,7 +92,7 @@ class FrontEnd:
         fast: bool,
     ) -> None:
         deadlines = Deadlines(settings.request_deadline_ms / 10_000)
-        surfaces = Surfaces(toolsets, settings.toolsets, settings.tool_name_style)
+        self._surfaces = surfaces = Surfaces(toolsets, settings.toolsets, settings.tool_name_style)
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
@@ -161,11 +161,18 @@ class FrontEnd:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
+                await self._warm_up()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def _warm_up(self) -> None:
+        """Prepares the default surface, so that no client waits for what is done once."""
+        target = self._surfaces.resolve("/mcp")
+        if isinstance(target, Target):
+            await (await self._sdk.get(target.surface)).warm_up()
 
     async def _answer(self, order: Order, plan: Plan, send: Send) -> None:
         request_id = self._identify(plan.given_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec import UnsetType
 from coordinator.toolsets.tool import Tool, Toolset
 
 _REF = "#/$defs/"
+_REMEMBERED = 512
 
 TOOL_ERROR: dict[str, Any] = {
     "description": "Why the call failed; present only then.",
@@ -40,8 +42,9 @@ class ContractError(Exception):
     """A contract struct that cannot be published: a defect of the room that declares it."""
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def input_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of a tool's arguments.
+    """The schema of a tool's arguments; made once and shared, so not to be changed.
 
     Raises:
         ContractError: a struct in it accepts unknown fields, so that a misspelt argument
@@ -54,8 +57,9 @@ def input_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     return _assembled(dict(definitions[name]), definitions)
 
 
-def output_schema(results: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
-    """The schema of a tool's structured content, failures included.
+@lru_cache(maxsize=_REMEMBERED)
+def output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
+    """The schema of a tool's structured content, failures included; shared, so not to be changed.
 
     A failed call has structured content too (``{"error": ...}``), and there are clients
     that hold it against this schema although ``isError`` is set. So the schema tells the

@@ -26,8 +26,10 @@ from coordinator import __version__
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.tool import Call
 from coordinator.transport.arguments import decoded
+from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done
-from coordinator.transport.replies import Receive, Scope, Send
+from coordinator.transport.envelope import CAPABILITIES_KEY, MODERN, VERSION_KEY
+from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send
 from coordinator.transport.surfaces import Surface
 
 SERVER_NAME = "fleet-coordinator"
@@ -117,6 +119,21 @@ def _result(done: Done) -> types.CallToolResult:
     )
 
 
+_JSON_HEADERS: list[Header] = [(b"content-type", JSON), (b"accept", JSON), (b"host", b"localhost")]
+_WARMING: tuple[tuple[bytes, list[Header], dict[str, Any]], ...] = (
+    (b"2025-11-25", _JSON_HEADERS, {}),
+    (b"2026-07-28", _JSON_HEADERS, {"_meta": {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}}}),
+)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def _drop(_message: Message) -> None:
+    pass
+
+
 class SdkApp:
     """The SDK's HTTP handling of one surface; serves between ``start`` and ``stop``."""
 
@@ -137,6 +154,19 @@ class SdkApp:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="mcp session managers")
         await self._ready.wait()
+
+    async def warm_up(self) -> None:
+        """Has a list asked for in both eras: the models that the SDK makes on first use take a while."""
+        for version, headers, params in _WARMING:
+            body = msgspec.json.encode({"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": params})
+            scope: Scope = {
+                "type": "http",
+                "method": "POST",
+                "path": "/",
+                "query_string": b"",
+                "headers": [*headers, (b"mcp-protocol-version", version), (b"mcp-method", b"tools/list")],
+            }
+            await self.handle(scope, replayed(body, _nothing), _drop, streaming=False)
 
     async def stop(self) -> None:
         """Ends what is in flight and waits for it."""

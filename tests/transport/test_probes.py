@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from coordinator import __version__
@@ -357,6 +357,7 @@ async def test_bodies_are_bounded(rig: Rig) -> None:
             response = await send(app, "POST", "/mcp", headers, [body[:1000], body[1000:], b""])
             assert response.status == 200
         # What is announced as too large is not waited for.
+        headers, _ = modern("tools/call", ADD)
         response = await send(app, "POST", "/mcp", [*headers, ("content-length", "99999")], [])
         assert response.status == 413
         await app.aclose()

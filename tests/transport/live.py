@@ -1,0 +1,76 @@
+"""A front behind a real server on a real port, in a thread of the test's own process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+import uvloop
+
+from coordinator.transport import FrontEnd
+from coordinator.transport.protocol import bounded
+from tests.support.wait import wait_until_sync
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+@dataclass
+class Live:
+    """A running server."""
+
+    app: FrontEnd
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Of the default endpoint."""
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+
+@contextlib.contextmanager
+def serving(make: Callable[[], FrontEnd], head_limit: int = 16_384, arrival_seconds: float = 30.0) -> Iterator[Live]:
+    """Serves what ``make`` makes (in the server's thread) until the block ends."""
+    sock = socket.create_server(("127.0.0.1", 0))
+    servers: list[_Server] = []
+    apps: list[FrontEnd] = []
+
+    async def serve() -> None:
+        apps.append(make())
+        config = uvicorn.Config(
+            apps[0],
+            http=bounded(head_limit, arrival_seconds),
+            ws="none",
+            loop="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )
+        servers.append(_Server(config))
+        await servers[0].serve([sock])
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=run, name="front")
+    thread.start()
+    try:
+        wait_until_sync(lambda: (servers and servers[0].started) or not thread.is_alive(), 20, "the server listens")
+        yield Live(apps[0], sock.getsockname()[1])
+    finally:
+        for server in servers:
+            server.should_exit = True
+        thread.join(10)
+        sock.close()
+        assert not thread.is_alive(), "the server did not end"

@@ -1,0 +1,136 @@
+"""One call from its arguments to its answer: outcomes, deadline, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.errors import CATALOGUE
+from coordinator.toolsets.tool import Call
+from coordinator.transport.calls import Calls
+from coordinator.transport.deadlines import Deadlines
+from tests.support.wait import wait_until
+from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait, call, legacy, make_app, modern, send
+
+pytestmark = pytest.mark.anyio
+
+CALL = Call("default", "r-1")
+
+
+def make(deadline_ms: int = 10_000) -> tuple[Calls, Hooks, Rig, dict[str, Any]]:
+    hooks, rig = Hooks(), Rig()
+    tools = {tool.name: tool for tool in rig.toolset().tools}
+    return Calls(deadline_ms, hooks, Deadlines(0.01)), hooks, rig, tools
+
+
+async def test_outcomes_are_reported(logged: list[Any]) -> None:
+    calls, hooks, _, tools = make()
+    assert (await calls.run(tools["add"], CALL, Add(left=1), "fast")).body == b'{"sum":2}'
+    for code in ("conflict", "RESOURCE_NOT_FOUND", "over_capacity", "VALIDATION_ERROR", "INTERNAL_ERROR"):
+        done = await calls.run(tools["fail"], CALL, Fail(code=code), "sdk")
+        assert done.failed
+        assert msgspec.json.decode(done.body)["error"]["kind"] == CATALOGUE[code].kind
+    assert (await calls.run(tools["broken"], CALL, Nothing(), "stdio")).failed
+    assert hooks.requests == [
+        ("add", "ok", "fast"),
+        ("fail", "conflict", "sdk"),
+        ("fail", "error", "sdk"),
+        ("fail", "shed", "sdk"),
+        ("fail", "invalid", "sdk"),
+        ("fail", "internal", "sdk"),
+        ("broken", "internal", "stdio"),
+    ]
+    assert logged[-1]["tool"] == "broken"
+
+
+async def test_a_call_past_the_deadline_is_ended_and_says_so() -> None:
+    calls, hooks, rig, tools = make(deadline_ms=30)
+    done = await calls.run(tools["late"], CALL, Wait(gate="g"), "fast")
+    error = msgspec.json.decode(done.body)["error"]
+    assert (error["kind"], error["code"]) == ("transient", "deadline_exceeded")
+    assert "late did not finish within 0.03 s" in error["message"]
+    assert hooks.requests == [("late", "conflict", "fast")]
+    assert rig.waiting == set()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    # The task is as good as new.
+    assert not (await calls.run(tools["add"], CALL, Add(left=1), "fast")).failed
+
+
+async def test_only_late_calls_are_ended() -> None:
+    calls, _, rig, tools = make(deadline_ms=200)
+    late = asyncio.create_task(calls.run(tools["late"], CALL, Wait(gate="late"), "fast"))
+    await wait_until(lambda: "late" in rig.waiting)
+    other = Calls(60_000, Hooks(), calls._deadlines)
+    patient = asyncio.create_task(other.run(tools["late"], CALL, Wait(gate="patient"), "fast"))
+    assert (await late).failed
+    assert rig.waiting == {"patient"}
+    rig.gates["patient"].set()
+    assert not (await patient).failed
+
+
+async def test_tools_that_wait_have_no_deadline() -> None:
+    calls, _, rig, tools = make(deadline_ms=20)
+    watching = asyncio.create_task(calls.run(tools["watch"], CALL, Wait(gate="g"), "sdk"))
+    await wait_until(lambda: "g" in rig.waiting)
+    assert (await calls.run(tools["late"], CALL, Wait(gate="other"), "fast")).failed
+    assert rig.waiting == {"g"}
+    rig.gates["g"].set()
+    assert not (await watching).failed
+
+
+async def test_cancellation_from_outside_is_passed_on() -> None:
+    calls, hooks, rig, tools = make()
+    running = asyncio.create_task(calls.run(tools["late"], CALL, Wait(gate="g"), "fast"))
+    await wait_until(lambda: "g" in rig.waiting)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert hooks.requests == []
+
+
+async def test_deadlines_leave_nothing_behind() -> None:
+    deadlines = Deadlines(0.01)
+    calls = Calls(10_000, Hooks(), deadlines)
+    tools = {tool.name: tool for tool in Rig().toolset().tools}
+    await asyncio.gather(*(calls.run(tools["add"], CALL, Add(left=n), "fast") for n in range(50)))
+    assert deadlines._until == {}
+    assert deadlines._expired == set()
+
+
+@pytest.mark.parametrize("fast", [True, False])
+async def test_late_calls_are_ended_on_every_way(rig: Rig, fast: bool) -> None:
+    app = make_app(rig, fast=fast, with_settings={"request_deadline_ms": 40, "redis_timeout_ms": 20})
+    for request in (
+        modern("tools/call", call("late", {"gate": "g"})),
+        legacy("tools/call", call("late", {"gate": "g"})),
+    ):
+        response = await send(app, "POST", "/mcp", *request)
+        assert response.status == 200
+        assert response.json["result"]["structuredContent"]["error"]["code"] == "deadline_exceeded"
+    assert rig.waiting == set()
+    await app.aclose()
+
+
+async def test_the_way_is_reported_with_each_call(rig: Rig) -> None:
+    hooks = Hooks()
+    app = make_app(rig, hooks=hooks)
+    await send(app, "POST", "/mcp", *modern("tools/call", call("add", {"left": 1})))
+    await send(app, "POST", "/mcp", *modern("tools/call", call("add", {"left": 1})))
+    await send(app, "POST", "/mcp", *legacy("tools/call", call("add", {"left": "1"})))
+    await send(app, "POST", "/mcp", *legacy("tools/call", call("add", {})))
+    await send(app, "POST", "/mcp", *legacy("tools/list", {}))
+    # The first came from a host that was not known yet.
+    assert hooks.requests == [
+        ("add", "ok", "sdk"),
+        ("add", "ok", "fast"),
+        ("add", "ok", "sdk"),
+        ("add", "invalid", "sdk"),
+    ]
+    assert hooks.paths == ["miss", "hit", "miss", "miss"]
+    assert app.fast_path.counts == {"hit": 1, "host": 1, "envelope": 2}
+    await app.aclose()

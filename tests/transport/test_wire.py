@@ -1,0 +1,224 @@
+"""What only a socket shows: pieces, pipelines, upgrades, slow and endless clients."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any, Self
+
+import pytest
+
+from tests.transport.live import Live, serving
+from tests.transport.rig import call, legacy, make_app, modern
+
+ADD = call("add", {"left": 2, "right": 3})
+H2C = [("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAEAAEAAAAIAAAABAAMAAABk")]
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    with serving(make_app) as live:
+        yield live
+
+
+def raw(request: tuple[list[tuple[str, str]], bytes], *more: tuple[str, str], method: str = "POST") -> bytes:
+    headers, body = request
+    lines = [f"{name}: {value}" for name, value in [*headers, *more]]
+    if not any(name == "transfer-encoding" for name, _ in more):
+        lines.append(f"content-length: {len(body)}")
+    return f"{method} /mcp HTTP/1.1\r\n".encode() + "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+class Client:
+    """One connection, read answer by answer."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._held = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """The next answer: status, headers, body."""
+        while b"\r\n\r\n" not in self._held:
+            self._more()
+        head, _, self._held = self._held.partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        while len(self._held) < int(headers.get("content-length", 0)):
+            self._more()
+        length = int(headers.get("content-length", 0))
+        body, self._held = self._held[:length], self._held[length:]
+        return int(status.split()[1]), headers, body
+
+    def closed(self) -> bool:
+        """Waits for the server to close."""
+        return self._held == b"" and self._socket.recv(1) == b""
+
+    def _more(self) -> None:
+        data = self._socket.recv(65_536)
+        assert data, f"the server closed after {self._held!r}"
+        self._held += data
+
+
+def total(body: bytes) -> Any:
+    return json.loads(body)["result"]["structuredContent"]["sum"]
+
+
+def test_pipelined_requests_are_answered_in_order(live: Live) -> None:
+    requests = []
+    for number in range(20):
+        make = (modern, legacy)[number % 2]
+        # Every third has to take the long way.
+        left: Any = str(number) if number % 3 == 0 else number
+        requests.append(raw(make("tools/call", call("add", {"left": left, "right": 0}), number)))
+    with Client(live.port) as client:
+        client.send(b"".join(requests))
+        for number in range(20):
+            status, _, body = client.answer()
+            assert (status, json.loads(body)["id"], total(body)) == (200, number, number)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_requests_may_come_in_pieces(live: Live, size: int) -> None:
+    with Client(live.port) as client:
+        for request in (modern("tools/call", ADD), legacy("tools/call", ADD), modern("tools/list")):
+            data = raw(request)
+            for start in range(0, len(data), size):
+                client.send(data[start : start + size])
+            assert client.answer()[0] == 200
+
+
+def test_a_chunked_body_is_read(live: Live) -> None:
+    headers, body = modern("tools/call", ADD)
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:50], body[50:])) + b"0\r\n\r\n"
+    with Client(live.port) as client:
+        client.send(raw((headers, b""), ("transfer-encoding", "chunked")) + chunks)
+        assert total(client.answer()[2]) == 5
+
+
+def test_whoever_asks_before_sending_is_told_to_go_on(live: Live) -> None:
+    headers, body = modern("tools/call", ADD)
+    data = raw((headers, body), ("expect", "100-continue"))
+    with Client(live.port) as client:
+        client.send(data[: -len(body)])
+        assert client.answer()[0] == 100
+        client.send(body)
+        assert total(client.answer()[2]) == 5
+
+
+@pytest.mark.parametrize("make", [modern, legacy])
+def test_an_upgrade_is_declined_and_the_request_answered(live: Live, make: Any) -> None:
+    """Java's HTTP client asks for HTTP/2 in this way and keeps the connection."""
+    request = make("tools/call", ADD)
+    with Client(live.port) as client:
+        client.send(raw(request, *H2C) + raw(request))
+        for _ in range(2):
+            status, headers, body = client.answer()
+            assert (status, total(body)) == (200, 5)
+            assert "upgrade" not in headers
+        data = raw(request, *H2C)
+        for start in range(0, len(data), 40):
+            client.send(data[start : start + 40])
+        assert total(client.answer()[2]) == 5
+        client.send(raw(request, ("connection", "close, Upgrade"), ("upgrade", "h2c")))
+        assert total(client.answer()[2]) == 5
+        assert client.closed()
+
+
+def test_a_websocket_is_not_to_be_had(live: Live) -> None:
+    asked = [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")]
+    with Client(live.port) as client:
+        client.send(raw(([("host", "localhost")], b""), *asked, method="GET"))
+        assert client.answer()[0] == 405
+        client.send(raw(modern("tools/call", ADD)))
+        assert total(client.answer()[2]) == 5
+
+
+def test_blanks_around_header_values_are_no_part_of_them(live: Live) -> None:
+    headers, body = modern("tools/call", ADD)
+    padded = [(name, f"  {value}\t ") for name, value in headers]
+    with Client(live.port) as client:
+        client.send(raw((padded, body)))
+        assert total(client.answer()[2]) == 5
+
+
+def test_old_http_is_answered_and_closed(live: Live) -> None:
+    with Client(live.port) as client:
+        client.send(raw(modern("tools/call", ADD)).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        assert total(client.answer()[2]) == 5
+        assert client.closed()
+
+
+def test_what_is_no_http_is_refused_and_closed(live: Live) -> None:
+    for data in (
+        b"HELLO\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+        raw(modern("ping"), ("transfer-encoding", "chunked"), ("content-length", "3")),
+    ):
+        with Client(live.port) as client:
+            client.send(data)
+            status, headers, _ = client.answer()
+            assert (status, headers["connection"]) == (400, "close")
+            assert client.closed()
+
+
+def test_a_head_without_end_is_cut_off(live: Live) -> None:
+    with Client(live.port) as client:
+        client.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 20_000)
+        assert client.answer()[0] == 431
+        assert client.closed()
+    # The bound is for one head, not for a connection.
+    with Client(live.port) as client:
+        for _ in range(10):
+            client.send(raw(modern("tools/call", ADD), ("x-padding", "a" * 5_000)))
+            assert total(client.answer()[2]) == 5
+
+
+def test_slow_requests_are_cut_off_and_idle_connections_kept() -> None:
+    with serving(make_app, arrival_seconds=0.3) as live, Client(live.port) as idle:
+        idle.send(raw(modern("tools/call", ADD)))
+        assert total(idle.answer()[2]) == 5
+        data = raw(modern("tools/call", ADD))
+        for part in (data[:20], data[:-20], b""):
+            with Client(live.port) as slow:
+                slow.send(part)
+                status, headers, _ = slow.answer()
+                assert (status, headers["connection"]) == (408, "close")
+                assert slow.closed()
+        assert live.app.in_flight == 0
+        idle.send(raw(modern("tools/call", ADD)))
+        assert total(idle.answer()[2]) == 5
+
+
+def test_clients_that_leave_are_no_trouble(live: Live) -> None:
+    data = raw(modern("tools/call", ADD))
+    for part in (data[:-20], data, raw(legacy("tools/call", ADD))[:-5]):
+        with Client(live.port) as client:
+            client.send(part)
+    with Client(live.port) as client:
+        client.send(data)
+        assert total(client.answer()[2]) == 5
+
+
+def test_draining_tells_clients_to_connect_elsewhere() -> None:
+    with serving(make_app) as live, Client(live.port) as client, Client(live.port) as probe:
+        for request in (modern("tools/call", ADD), modern("tools/call", ADD)):
+            client.send(raw(request))
+            assert "connection" not in client.answer()[1]
+        live.app.begin_drain()
+        probe.send(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert probe.answer()[0] == 503
+        client.send(raw(modern("tools/call", ADD)))
+        status, headers, body = client.answer()
+        assert (status, headers["connection"], total(body)) == (200, "close", 5)
+        assert client.closed()
