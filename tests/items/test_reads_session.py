@@ -207,7 +207,7 @@ async def test_transitions_are_newest_first_with_actor_and_verification(tools: C
     times = [row.pop("at") for row in rows]
     assert times == sorted(times, reverse=True)
     unchecked = {"status": "unchecked", "verifier": "noop"}
-    expected = [
+    expected: list[Json] = [
         {"itemId": parent, "fromRole": "work", "toRole": "terminal", "trigger": "cascade"},
         {"itemId": item, "fromRole": "blocked", "toRole": "terminal", "trigger": "cancel"},
         {"itemId": item, "fromRole": "work", "toRole": "blocked", "trigger": "hold", "actor": boss},
@@ -254,7 +254,7 @@ async def test_since_is_inclusive_and_takes_any_zone(tools: Client) -> None:
 async def test_a_since_that_is_no_instant_is_refused_with_what_is_allowed(tools: Client, since: str) -> None:
     failure = await tools.refusal("get_context", since=since)
     assert failure.code == "VALIDATION_ERROR"
-    assert failure.message == "since: must be an ISO 8601 instant with a zone, as in 2026-01-01T09:00:00Z"
+    assert failure.message == "since: must be an ISO-8601 time with a zone, for example 2026-01-01T12:00:00Z"
 
 
 @pytest.mark.parametrize("since", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00"])
@@ -268,7 +268,7 @@ async def test_the_limit_is_taken_as_1_to_200_and_50_by_default(tools: Client, l
     items = await tools.add_many(70)
     for triggers in ("start", "hold", "resume"):
         await tools("advance_item", transitions=[{"itemId": item, "trigger": triggers} for item in items])
-    options = {} if limit is None else {"limit": limit}
+    options: Json = {} if limit is None else {"limit": limit}
     rows = await transitions(tools, **options)
     assert len(rows) == count
     newest = [*((item, "resume") for item in reversed(items)), *((item, "hold") for item in reversed(items))]

@@ -17,12 +17,12 @@ from coordinator.toolsets.items.rules.classes import best_first
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.reads import Ranked, ReadStore
-from tests.items.client import Client, fresh_id
+from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
 
 pytestmark = pytest.mark.anyio
 
-READS = (
+READS: tuple[tuple[str, Json], ...] = (
     ("get_context", {}),
     ("get_context", {"since": "1970-01-01T00:00:00Z", "includeAncestors": True}),
     ("get_blocked_items", {"includeItemDetails": True, "includeAncestors": True}),

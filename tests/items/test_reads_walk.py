@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coordinator.toolsets.items.rules.graph import Edge, Graph, Walk
 
 VALUE = "0" * 32 + "-"
-CODES = {"BLOCKS": "Bb", "IS_BLOCKED_BY": "iI", "RELATES_TO": "Rr"}
+CODES = {"BLOCKS": ("B", "b"), "IS_BLOCKED_BY": ("i", "I"), "RELATES_TO": ("R", "r")}
 
 
 def stored(edges: Mapping[tuple[int, int], str], items: int) -> dict[str, list[Edge]]:

@@ -124,7 +124,7 @@ class GetContext(Arguments, kw_only=True):
 
     item_id: OptionalItemRef = None
     since: Annotated[
-        str | None, Meta(description="ISO 8601 instant with a zone, inclusive, as in 2026-01-01T09:00:00Z.")
+        str | None, Meta(description="ISO-8601 time with a zone, inclusive, for example 2026-01-01T12:00:00Z.")
     ] = None
     include_ancestors: IncludeAncestors = False
     limit: Annotated[

@@ -1,9 +1,13 @@
-"""Times as callers see them: ISO-8601 in UTC, from the store's milliseconds."""
+"""Times as callers see them, ISO-8601, and the store's milliseconds."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+
+from coordinator.errors import invalid
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=512)
@@ -15,3 +19,19 @@ def iso(ms: int) -> str:
     """``2026-01-01T12:00:00.250Z``."""
     seconds, rest = divmod(ms, 1000)
     return f"{_second(seconds)}.{rest:03d}Z"
+
+
+def instant(text: str, field: str, *, up: bool = False) -> int:
+    """Milliseconds since 1970 of an ISO-8601 time with a zone; finer parts are cut off, or rounded ``up``.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field, for anything else.
+    """
+    try:
+        moment: datetime | None = datetime.fromisoformat(text.strip())
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise invalid(field, "must be an ISO-8601 time with a zone, for example 2026-01-01T12:00:00Z")
+    ms, rest = divmod(moment - _EPOCH, timedelta(milliseconds=1))
+    return ms + (up and bool(rest))

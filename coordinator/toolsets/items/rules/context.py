@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
 
-from coordinator.errors import invalid
 from coordinator.toolsets.actor import ActorEcho, Verification
 from coordinator.toolsets.items.contract.base import NoteProgress
 from coordinator.toolsets.items.contract.reads import ClaimDetail, GateStatus, RecentTransition, SchemaNote
@@ -25,24 +23,8 @@ LISTED_PER_ROLE = 200
 MAX_TRANSITIONS = 200
 DEFAULT_TRANSITIONS = 50
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _actor = msgspec.json.Decoder(ActorEcho).decode
 _verification = msgspec.json.Decoder(Verification).decode
-
-
-def instant(text: str, field: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 instant, 0 for any before; finer parts are cut off.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR unless it is one, zone included.
-    """
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise invalid(field, "must be an ISO 8601 instant with a zone, as in 2026-01-01T09:00:00Z")
-    return max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
 
 
 def transitions_wanted(limit: int | None) -> int:

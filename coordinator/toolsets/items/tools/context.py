@@ -19,6 +19,7 @@ from coordinator.toolsets.items.contract.reads import (
 )
 from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules import context as rules
+from coordinator.toolsets.items.rules.clock import instant
 from coordinator.toolsets.items.rules.ids import dashed, parse
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore
@@ -83,7 +84,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         return items, stalled, truncated
 
     async def session_resume(call: Call, args: GetContext, since: str) -> SessionResumeResult:
-        start = rules.instant(since, "since")
+        start = max(0, instant(since, "since"))
         items, stalled, truncated = await active(call, args)
         rows, more = await reads.transitions(call.project, start, rules.transitions_wanted(args.limit))
         return SessionResumeResult(
