@@ -153,7 +153,7 @@ class _Up:
         store = f"embedded, in {settings.data_dir}" if self._keeper is not None else redacted(settings.redis_url)
         Announcer(
             f"fleet ready at {base_url(settings.host, settings.port)} "
-            f"({settings.frontends} front-ends, {settings.workers} workers, store: {store})"
+            f"({_count(settings.frontends, 'front-end')}, {_count(settings.workers, 'worker')}, store: {store})"
         ).ready()
 
     def _write(self) -> None:
@@ -177,3 +177,7 @@ class _Up:
             self._file.write(fleet)
         except OSError as error:
             _log.warning("cannot write the fleet's state", error=str(error))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

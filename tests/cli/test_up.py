@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli.exits import Exit
+from coordinator.cli.fleetfile import read_fleet
 from tests.support.fleets import Http, RunningFleet, call_body, call_head, fleet_command, once, scrape
 from tests.support.wait import wait_until_sync
 
@@ -70,7 +71,7 @@ def title_of(fleet: RunningFleet, item: str) -> str:
 def test_the_state_file_says_what_runs(fleet: RunningFleet) -> None:
     state = fleet.state
     assert fleet.stdout == (
-        f"fleet ready at {state.base_url} (2 front-ends, 1 workers, store: embedded, in {fleet.data_dir})\n"
+        f"fleet ready at {state.base_url} (2 front-ends, 1 worker, store: embedded, in {fleet.data_dir})\n"
     )
     assert state.pid == fleet.process.pid
     assert state.ready
@@ -212,6 +213,50 @@ def test_a_request_in_flight_is_answered_during_the_drain(start: Start) -> None:
     assert not fleet.logged("killing what did not end in time")
     assert not (fleet.data_dir / "fleet.json").exists()
     assert not list((fleet.data_dir / "run" / "metrics").iterdir())
+
+
+def test_who_asks_twice_does_not_wait(start: Start) -> None:
+    fleet = start("--workers", "0", "--frontends", "1", "--drain-seconds", "600")
+    pids, frontend = fleet.pids, fleet.pid("fe-0")
+    assert frontend is not None
+    os.kill(frontend, signal.SIGSTOP)
+    fleet.process.send_signal(signal.SIGINT)
+    wait_until_sync(lambda: fleet.logged("stopping"), 10, "the drain to begin")
+    assert fleet.end(signal.SIGINT, timeout=15) == Exit.OK
+    assert fleet.all_gone(pids)
+
+
+def test_a_start_can_be_called_off(start: Start, tmp_path: Path) -> None:
+    fleet = RunningFleet(tmp_path / "early", "--port", "0")
+    try:
+        wait_until_sync(lambda: read_fleet(fleet.data_dir) is not None, 30, "the first process")
+        pids = fleet.pids
+        assert fleet.end() == Exit.OK
+        assert fleet.all_gone(pids)
+        assert fleet.stdout == ""
+    finally:
+        fleet.clean_up()
+
+
+def test_a_process_that_never_gets_ready_stops_the_start(tmp_path: Path) -> None:
+    fleet = RunningFleet(tmp_path / "crashing", "--port", "0", "--frontends", "1", "--workers", "0")
+    killed: set[int] = set()
+
+    def crash() -> bool:
+        state = read_fleet(fleet.data_dir)
+        for pid in {one.pid for one in state.processes if one.pid} - killed if state else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+        return fleet.process.poll() is not None
+
+    try:
+        wait_until_sync(crash, 30, "the start to be given up")
+        assert fleet.process.returncode == Exit.FAILED
+        assert fleet.stderr.splitlines()[-1] == "fleet: front-end fe-0 does not start: it was killed by signal 9"
+        assert len(killed) == 3
+    finally:
+        fleet.clean_up()
 
 
 def test_what_does_not_end_in_time_is_killed(start: Start) -> None:
