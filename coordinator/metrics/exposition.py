@@ -1,8 +1,8 @@
 """The text that Prometheus scrapes: all slots of a directory as one process.
 
-prometheus-client's collector decodes every key of every file for each scrape (a quarter of
-a second at eight front-ends, in a process that should be answering agents). Keys never
-move within a file, so here they are decoded once, and a scrape adds up doubles.
+prometheus-client's collector decodes every key of every file for each scrape (130 ms of
+processor time at eight front-ends, in a process that should be answering agents). Keys
+never move within a file, so here they are decoded once, and a scrape adds up doubles (7 ms).
 """
 
 from __future__ import annotations
