@@ -48,7 +48,9 @@ class Client:
         services = Services(settings or Settings(), store, resolve_actor)
         self.store = store
         self.project = project
-        self._tools = {tool.name: tool for tool in load_toolsets(services)["items"].tools}
+        toolset = load_toolsets(services)["items"]
+        self._tools = {tool.name: tool for tool in toolset.tools}
+        self.configure = toolset.configure
 
     async def answer(self, tool: str, **arguments: Any) -> bytes:
         """The encoded result of a call. Raises ToolFailure."""
