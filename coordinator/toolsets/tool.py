@@ -64,6 +64,10 @@ class Tool:
     waits: Callable[[Any], bool] | None = None
     """Whether a call with these arguments may wait, where that depends on them."""
 
+    def patient(self, arguments: Any) -> bool:
+        """Whether a call with these arguments may take longer than a request normally does."""
+        return not self.fast or (self.waits is not None and self.waits(arguments))
+
 
 @dataclass(slots=True, frozen=True)
 class Toolset:

@@ -13,6 +13,7 @@ have been read already.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -102,6 +103,8 @@ class FrontEnd:
         self._health = Health(store, render_metrics, config)
         self._detour = Detour(surfaces, gate, self._bodies, limits, self._sdk, self._health, self._missed)
         self._fast = fast
+        self._drains = [toolset.drain for toolset in toolsets.values() if toolset.drain is not None]
+        self._ending: list[asyncio.Future[None]] = []
         self._numbers = count(1)
         # Those of one process share a random head, so ids are unique in a fleet.
         self._id_head = os.urandom(4).hex() + "-"
@@ -122,8 +125,12 @@ class FrontEnd:
         return self._health.draining
 
     def begin_drain(self) -> None:
-        """Prepares for the end: not ready at once; requests are still served, connections close after them."""
+        """Prepares for the end: not ready at once; requests are still served, connections close after them.
+
+        Calls that wait are told to come back: another process serves them.
+        """
         self._health.draining = True
+        self._ending = [asyncio.ensure_future(drain()) for drain in self._drains]
 
     async def aclose(self) -> None:
         """Stops the protocol servers, as the end of the ASGI lifespan does."""

@@ -42,6 +42,16 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
         raise explained(str(error), schema) from None
 
 
+def may_wait(tool: Tool, arguments: object) -> bool:
+    """Whether a call may take its time; one with arguments that will be refused does not."""
+    if tool.waits is None:
+        return not tool.fast
+    try:
+        return tool.patient(msgspec.convert(arguments, tool.arguments, strict=False))
+    except (msgspec.ValidationError, RecursionError):
+        return False
+
+
 def explained(message: str, schema: dict[str, Any]) -> ToolFailure:
     """The failure for one of msgspec's messages (``Expected `int`, got `str` - at `$.limit```)."""
     found = _PLACED.match(message)

@@ -1,7 +1,7 @@
 """Runs one tool call: deadline, outcome, encoding. The same for every transport.
 
 A call past the deadline is cancelled; the cancellation becomes ``deadline_exceeded`` here
-and goes no further. Tools that may wait by design (``Tool.fast`` false) have no deadline:
+and goes no further. Tools that may wait by design (``Tool.patient``) have no deadline:
 they bound themselves.
 """
 
@@ -60,7 +60,7 @@ class Calls:
     async def run(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done:
         """Runs the handler and encodes what came of it; only cancellation from outside is raised."""
         began = perf_counter()
-        task = self._deadlines.start(began + self._seconds) if tool.fast else None
+        task = None if tool.patient(arguments) else self._deadlines.start(began + self._seconds)
         try:
             body = self._encode(await tool.handler(call, arguments))
         except ToolFailure as failure:

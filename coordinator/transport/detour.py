@@ -45,6 +45,7 @@ class Seen(NamedTuple):
     request_id: object = None
     modern: bool = False
     """Whether it carries the envelope of the revision without a handshake."""
+    arguments: object = None
 
 
 class Detour:
@@ -115,7 +116,7 @@ class Detour:
             {**scope, "headers": headers, EXCHANGE: exchange},
             replayed(body, receive),
             _with_retry_after(send, exchange),
-            self._sdk.streaming(target.surface, seen.method, seen.tool),
+            self._sdk.streaming(target.surface, seen.method, seen.tool, seen.arguments),
         )
 
     def _checked_head(self, headers: list[Header]) -> dict[bytes, bytes]:
@@ -169,7 +170,7 @@ def glance(body: bytes) -> Seen:
         return Seen(message.get("method"), None, message.get("id"))
     meta = params.get("_meta")
     modern = isinstance(meta, dict) and VERSION_KEY in meta
-    return Seen(message.get("method"), params.get("name"), message.get("id"), modern)
+    return Seen(message.get("method"), params.get("name"), message.get("id"), modern, params.get("arguments"))
 
 
 def _with_retry_after(send: Send, exchange: Exchange) -> Send:

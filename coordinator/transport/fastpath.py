@@ -217,6 +217,8 @@ class FastPath:
                 arguments = entry.decode(bytes(params.arguments) or b"{}")
         except _UNDECODABLE:
             return "envelope"
+        if entry.tool.patient(arguments):
+            return "waits"
         if entry.unbounded and nested_deeper(body, self._max_depth):
             return "depth"
         return Order(entry.tool, arguments, _encode(call.id), entry.modern)

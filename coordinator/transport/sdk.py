@@ -2,7 +2,7 @@
 
 One lowlevel ``Server`` per surface, behind two of the SDK's session managers. Both keep no
 sessions. The first answers with plain JSON. The second may turn to an event stream and ends
-a call whose client has gone, and serves the tools that wait (``Tool.fast`` false): a JSON
+a call whose client has gone, and serves the calls that wait (``Tool.patient``): a JSON
 answer cannot show signs of life while it is not there yet.
 """
 
@@ -25,7 +25,7 @@ from starlette.requests import Request
 from coordinator import __version__
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.tool import Call
-from coordinator.transport.arguments import decoded
+from coordinator.transport.arguments import decoded, may_wait
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.envelope import CAPABILITIES_KEY, MODERN, VERSION_KEY
@@ -211,9 +211,9 @@ class SdkApps:
         """Stops all of them."""
         await asyncio.gather(*(app.stop() for app in self._apps.values()))
 
-    def streaming(self, surface: Surface, method: object, tool: object) -> bool:
-        """Whether a request may take its time: a listening client, or a tool that waits."""
+    def streaming(self, surface: Surface, method: object, tool: object, arguments: object) -> bool:
+        """Whether a request may take its time: a listening client, or a call that waits."""
         if method == "subscriptions/listen":
             return True
         found = surface.tools.get(tool) if method == "tools/call" and isinstance(tool, str) else None
-        return found is not None and not found.fast
+        return found is not None and may_wait(found, arguments)
