@@ -113,9 +113,9 @@ def _note(note: NoteSpec, trait: str = "") -> str:
 def _traits(config: SchemaConfig) -> Iterator[str]:
     for name, notes in config.traits.items():
         users = [schema for schema, stated in config.schemas.items() if name in stated.default_traits]
-        default = f"all items of {', '.join(users)}" if users else "no schema has it by default"
-        listed = "; ".join(f"{note.role}: {_note(note)}" for note in notes) or "no notes"
-        yield f"{name}: {listed} ({default}; any item with a schema can name it)"
+        whose = f"all items of {', '.join(users)} and others" if users else "items"
+        listed = ", ".join(f"{note.role} {_note(note)}" for note in notes) or "no notes"
+        yield f"{name}, for {whose} that name it: {listed}"
 
 
 def _labels(settings: Settings) -> Iterator[str]:

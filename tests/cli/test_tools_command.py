@@ -1,0 +1,98 @@
+"""``fleet tools``: the page about a toolset agrees with what is served."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator import cli
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Services, Tool
+from coordinator.transport.schema import describe, input_schema
+
+Out = pytest.CaptureFixture[str]
+
+TOOLSETS = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
+TOOLS = {tool.name: tool for toolset in TOOLSETS.values() for tool in toolset.tools}
+PAIRS = [(toolset.name, tool.name) for toolset in TOOLSETS.values() for tool in toolset.tools]
+
+
+def page(toolset: str, capsys: Out) -> str:
+    assert cli.run(["tools", toolset]) == 0
+    return capsys.readouterr().out
+
+
+def chapter(text: str, tool: str) -> str:
+    return text.split(f"\n## {tool}\n")[1].split("\n## ")[0]
+
+
+def blocks(text: str) -> list[Any]:
+    return [json.loads(block) for block in re.findall(r"```json\n(.*?)\n```", text, re.DOTALL)]
+
+
+@pytest.mark.parametrize(("toolset", "name"), PAIRS)
+def test_every_tool_has_examples_that_its_contract_accepts(toolset: str, name: str) -> None:
+    examples = TOOLSETS[toolset].examples[name]
+    assert examples
+    for example in examples:
+        msgspec.json.decode(msgspec.json.encode(example), type=TOOLS[name].arguments)
+
+
+def test_no_example_is_of_a_tool_that_is_gone() -> None:
+    for toolset in TOOLSETS.values():
+        assert set(toolset.examples) == {tool.name for tool in toolset.tools}
+
+
+@pytest.mark.parametrize(("toolset", "name"), PAIRS)
+def test_the_page_has_each_argument_example_and_answer(toolset: str, name: str, capsys: Out) -> None:
+    text = chapter(page(toolset, capsys), name)
+    tool = TOOLS[name]
+    assert tool.description in text
+    rows = {row.split("`")[1]: row for row in text.splitlines() if row.startswith("| `")}
+    schema = input_schema(tool.arguments)
+    for argument, member in schema["properties"].items():
+        assert member.get("description", "") in rows[argument].replace("\\|", "|")
+        assert ("| yes |" in rows[argument]) is (argument in schema.get("required", []))
+    found = blocks(text)
+    examples = list(TOOLSETS[toolset].examples[name])
+    assert found[: len(examples)] == examples
+    assert len(found) == len(examples) + len(tool.result)
+    for shape, result in zip(found[len(examples) :], tool.result, strict=True):
+        assert [key.rstrip("?") for key in shape] == [field.encode_name for field in msgspec.structs.fields(result)]
+
+
+def test_rows_say_what_is_allowed(capsys: Out) -> None:
+    text = chapter(page("items", capsys), "claim_item")
+    assert "| `claims[].ttlSeconds` | integer |  | `900` | 1 to 86400 |" in text
+    assert "| `claims[].selector.role` | string or null |  |  | `queue`, `work`, `review`, `blocked` |" in text
+    assert "| `actor` | object | yes |" in text
+    assert "| `actor.kind` | string |" in text
+    answer = blocks(text)[-1]
+    assert answer["claimResults"][0]["fenceToken?"] == "integer"
+    assert answer["summary"]["claimsTotal"] == "integer"
+
+
+def test_json_has_what_a_client_is_served(capsys: Out) -> None:
+    assert cli.run(["tools", "items", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["name"] == "items"
+    served: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS["items"].tools}
+    assert [tool["name"] for tool in report["tools"]] == list(served)
+    for tool in report["tools"]:
+        examples = tool.pop("examples")
+        assert examples == [dict(example) for example in TOOLSETS["items"].examples[tool["name"]]]
+        assert tool == json.loads(msgspec.json.encode(describe(served[tool["name"]])))
+
+
+def test_names_of_toolsets(capsys: Out) -> None:
+    assert cli.run(["tools"]) == 0
+    assert f"items: Work items, {len(TOOLSETS['items'].tools)} tools\n" in capsys.readouterr().out
+    assert cli.run(["tools", "itms"]) == 2
+    assert capsys.readouterr().err == "fleet: unknown toolset 'itms'; did you mean 'items'?\n"
