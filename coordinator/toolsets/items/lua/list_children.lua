@@ -6,7 +6,7 @@ args:      id class offset limit
 reply:     {ids, next class or 0, next offset}
 errors:    none
 --]]
--- @include item
+-- @include index
 local ids, wanted = {}, tonumber(limit)
 local keys = {}
 each_class('p' .. id, function(key) keys[#keys + 1] = key end)

@@ -6,7 +6,7 @@ args:      parent classes limit
 reply:     for each class {how many there are, {id, rank, id, rank ...} best first}
 errors:    NOT_FOUND
 --]]
--- @include item
+-- @include index
 if parent ~= '' and not load(parent) then return redis.error_reply('FLEET NOT_FOUND') end
 local scope, reply = parent == '' and '*' or 'p' .. parent, {}
 for class in string.gmatch(classes, '.') do

@@ -1,4 +1,4 @@
--- @include item
+-- @include index
 -- @include events
 -- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live
 -- while its expiry lies ahead. A held class means a claim that was live when last looked at; `sweep`

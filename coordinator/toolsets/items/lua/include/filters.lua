@@ -1,4 +1,4 @@
--- @include item
+-- @include index
 -- What a selector asks of an item. A selector is a map: role, parent ('' any), tags (any of them; empty =
 -- any), priority (-1 any), type ('' any), complexity (0 any, else at most), created_from, created_to,
 -- changed_from, changed_to (ms, 0 open), ancestor ('' any), order ('priority', 'oldest', 'newest').

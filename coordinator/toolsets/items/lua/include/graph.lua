@@ -1,4 +1,4 @@
--- @include item
+-- @include index
 -- Dependency edges. Each end of an edge holds it in its own hash: field = code .. other end (unique
 -- per pair and type), value = dependency id .. threshold ('-' = none given, terminal). Codes, seen from
 -- the item that holds the edge:

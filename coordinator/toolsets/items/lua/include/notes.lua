@@ -1,4 +1,4 @@
--- @include item
+-- @include index
 -- Notes: one hash each, and per item a hash from key to note id .. role letter .. filled, which is all
 -- that a gate has to read. A key is unique per item; writing it again keeps id and creation time.
 --   i item  k key  r role letter  b body  c created  m modified  a actor  v verification

@@ -1,4 +1,4 @@
--- @include item
+-- @include index
 -- Note schemas, from the configuration that the front-ends installed under its hash. Fields of that
 -- hash, each packed: 's:' .. name = {lifecycle, default traits, notes}, 't:' .. trait = notes,
 -- 'default' = name; a note is {key, role, required}. An empty `config` means that none is configured.

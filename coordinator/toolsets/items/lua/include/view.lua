@@ -1,4 +1,4 @@
--- @include item
+-- @include index
 -- Everything of an item that a full response shows, in the order of the reply struct.
 local function full_view(it)
   local long = {}
