@@ -49,6 +49,7 @@ class Exchange:
 
     project: str
     request_id: str = ""
+    """Empty on stdio, where the JSON-RPC id says enough."""
     retry_after: int | None = None
     """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
 
@@ -87,7 +88,8 @@ def build_server(surface: Surface, calls: Calls, stdio: Exchange | None = None) 
             arguments = decoded(tool, surface.input_schemas[params.name], params.arguments or {})
         except ToolFailure as failure:
             return _result(calls.refused(tool, failure, transport))
-        done = await calls.run(tool, Call(exchange.project, exchange.request_id), arguments, transport)
+        request_id = exchange.request_id or str(context.request_id)
+        done = await calls.run(tool, Call(exchange.project, request_id), arguments, transport)
         exchange.retry_after = done.retry_after
         return _result(done)
 

@@ -1,0 +1,159 @@
+"""``fleet stdio``: MCP on stdin and stdout for one local agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Annotated, BinaryIO
+
+import structlog
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import given_url, open_store, store_failed
+from coordinator.identity.noop import trust_self_reported
+from coordinator.metrics import logs, recorder
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.store import Store, StoreError
+from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Services
+from coordinator.transport import SurfaceError
+from coordinator.transport.stdio import claim_standard_streams, serve_stdio
+
+_log = structlog.get_logger(__name__)
+
+_FOR_THE_NETWORK = (
+    "host",
+    "port",
+    "frontends",
+    "workers",
+    "drain_seconds",
+    "toolsets",
+    "allowed_hosts",
+    "allowed_origins",
+    "max_body_bytes",
+    "max_header_bytes",
+    "max_json_depth",
+)
+_LOOK_SECONDS = 0.2
+
+
+@with_settings(without=_FOR_THE_NETWORK)
+def stdio(
+    loaded: LoadedSettings,
+    *,
+    toolset: Annotated[
+        tuple[str, ...],
+        Parameter(help="Toolset to serve; given more than once, a combination. Default: the setting toolsets."),
+    ] = (),
+    project: Annotated[str, Parameter(help="Partition that the calls work on.")] = "default",
+) -> int:
+    """Serves until the client closes stdin, or SIGTERM or SIGINT."""
+    streams = claim_standard_streams()
+    settings = loaded.settings
+    logs.configure(settings.log_level, settings.log_format, context={"slot": f"stdio-{os.getpid()}"})
+    names = toolset or settings.toolsets
+    with asyncio.Runner() as runner:
+        ended_by_signal = runner.run(_Session(settings, names, project, streams).run())
+    if ended_by_signal:
+        # A thread may still be waiting for the client's next line, and nothing ends that wait.
+        os._exit(Exit.OK)
+    return Exit.OK
+
+
+class _Session:
+    """One client's session."""
+
+    def __init__(
+        self, settings: Settings, names: tuple[str, ...], project: str, streams: tuple[BinaryIO, BinaryIO]
+    ) -> None:
+        self._settings = settings
+        self._names = names
+        self._project = project
+        self._streams = streams
+        self._embedded: EmbeddedServer | None = None
+
+    async def run(self) -> bool:
+        """Serves; returns whether a signal ended it.
+
+        Raises:
+            CommandFailed: it cannot start.
+        """
+        try:
+            url = await self._store_url()
+            store = await open_store(url, self._settings.redis_timeout_ms)
+            try:
+                return await self._serve(store, url)
+            finally:
+                await store.close()
+        finally:
+            if self._embedded is not None:
+                await asyncio.to_thread(self._embedded.stop)
+
+    async def _serve(self, store: Store, url: str) -> bool:
+        toolsets = load_toolsets(Services(self._settings, store, trust_self_reported))
+        serving = asyncio.create_task(
+            serve_stdio(self._settings, toolsets, recorder(), self._names, self._project, self._streams)
+        )
+        keeping = asyncio.create_task(self._keep_embedded(store, url))
+        told = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, told.set)
+        stopping = asyncio.create_task(told.wait())
+        try:
+            done, _ = await asyncio.wait((serving, keeping, stopping), return_when=asyncio.FIRST_COMPLETED)
+            for task in (serving, keeping):
+                if task in done:
+                    await task
+            return serving not in done
+        except SurfaceError as error:
+            raise CommandFailed(str(error), Exit.USAGE) from None
+        finally:
+            keeping.cancel()
+            stopping.cancel()
+
+    async def _store_url(self) -> str:
+        """The given Redis, else that of a running fleet, else one of our own."""
+        settings = self._settings
+        url = given_url(settings, os.environ)
+        if url:
+            return url
+        self._embedded = EmbeddedServer(settings.data_dir, settings.embedded_fsync)
+        while True:
+            found = await self._running()
+            if found is not None:
+                return found
+            try:
+                return await asyncio.to_thread(self._embedded.start)
+            except DataDirBusy:
+                # Somebody else is just starting or ending one.
+                await asyncio.sleep(_LOOK_SECONDS)
+            except StoreError as error:
+                raise store_failed(error) from None
+
+    async def _running(self) -> str | None:
+        return await asyncio.to_thread(find_running, self._settings.data_dir)
+
+    async def _keep_embedded(self, store: Store, url: str) -> None:
+        """Starts the embedded server again when it ends, or when the process ends whose it was.
+
+        Raises:
+            CommandFailed: it is to be found elsewhere now.
+        """
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if store.connected or self._embedded is None:
+                continue
+            try:
+                found = await asyncio.to_thread(self._embedded.start)
+            except DataDirBusy:
+                # Whoever has it is just starting or ending it.
+                found = await self._running() or url
+            except StoreError as error:
+                _log.error("the embedded store does not start", reason=str(error))
+                continue
+            if found != url:
+                raise CommandFailed("the embedded store has moved to another address; start again")

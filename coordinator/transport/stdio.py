@@ -1,0 +1,71 @@
+"""MCP over a pair of byte streams, for one local client.
+
+The protocol owns the streams: whoever serves on stdin and stdout takes them away from the
+rest of the process first (``claim_standard_streams``), so that a stray print goes to the
+log and not between two messages.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
+from typing import BinaryIO
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from coordinator.settings import Settings
+from coordinator.toolsets.tool import Toolset
+from coordinator.transport.calls import Calls, Hooks
+from coordinator.transport.deadlines import Deadlines
+from coordinator.transport.sdk import Exchange, build_server
+from coordinator.transport.surfaces import PROJECT, PROJECT_RULE, SurfaceError, Surfaces, Target
+
+
+def claim_standard_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Takes stdin and stdout for the protocol.
+
+    From now on the process's own stdin is empty and its stdout is stderr, for children too.
+    """
+    stdin = os.fdopen(fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3), "rb")
+    stdout = os.fdopen(fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3), "wb")
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    os.dup2(2, 1)
+    return stdin, stdout
+
+
+async def serve_stdio(
+    settings: Settings,
+    toolsets: Mapping[str, Toolset],
+    hooks: Hooks,
+    names: Sequence[str],
+    project: str,
+    streams: tuple[BinaryIO, BinaryIO],
+) -> None:
+    """Serves one client until it closes its side.
+
+    Args:
+        names: the toolsets to serve together.
+        project: the partition that all calls work on.
+        streams: where requests come from and answers go to.
+
+    Raises:
+        SurfaceError: the toolsets cannot be served together, or there is no such project name.
+    """
+    if not PROJECT.match(project):
+        raise SurfaceError(f"project: must be {PROJECT_RULE}")
+    surfaces = Surfaces(toolsets, names, settings.tool_name_style)
+    target = surfaces.resolve("/mcp")
+    if not isinstance(target, Target):
+        raise SurfaceError(f"toolsets: {','.join(names)} cannot be served")
+    calls = Calls(settings.request_deadline_ms, hooks, Deadlines(settings.request_deadline_ms / 10_000))
+    server = build_server(target.surface, calls, Exchange(project))
+    stdin, stdout = streams
+    reading = anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace"))
+    writing = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))
+    async with stdio_server(reading, writing) as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())

@@ -1,0 +1,39 @@
+"""The rig on stdin and stdout, in a process that prints at every opportunity.
+
+python -m tests.transport.stdio_rig
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+
+from coordinator.settings import Settings
+from coordinator.toolsets.tool import Call
+from coordinator.transport.stdio import claim_standard_streams, serve_stdio
+from tests.transport.rig import Hooks, Nothing, Pong, Rig
+
+
+class LoudRig(Rig):
+    """Prints in the middle of a call."""
+
+    async def nothing(self, call: Call, given: Nothing) -> Pong:
+        print("stray print", sys.stdin.read())
+        os.write(1, b"stray write\n")
+        await asyncio.to_thread(subprocess.run, ["echo", "stray child"], check=True)
+        return await super().nothing(call, given)
+
+
+def main() -> None:
+    """Serves until the client leaves."""
+    streams = claim_standard_streams()
+    toolset = LoudRig().toolset()
+    settings = Settings(request_deadline_ms=60_000)
+    asyncio.run(serve_stdio(settings, {toolset.name: toolset}, Hooks(), [toolset.name], "default", streams))
+    print("stray end")
+
+
+if __name__ == "__main__":
+    main()

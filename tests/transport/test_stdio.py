@@ -1,0 +1,178 @@
+"""MCP on stdin and stdout: the protocol and nothing else, and `fleet stdio` with real clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import fastmcp
+import pytest
+from fastmcp.client.transports import StdioTransport
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from coordinator.cli.exits import Exit
+from coordinator.store.embedded import find_running
+from tests.support.wait import wait_until
+from tests.transport.rig import meta
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def fleet_stdio(data_dir: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(data_dir), *more]
+
+
+def exchange(command: Sequence[str], messages: Sequence[Any], answers: int) -> tuple[list[Any], str]:
+    """So many lines of what a server answers on stdout, and all that it says on stderr."""
+    lines = "".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in messages)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=ROOT
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(lines.encode())
+        process.stdin.flush()
+        answered = [process.stdout.readline() for _ in range(answers)]
+        rest, said = process.communicate(timeout=20)
+    assert (rest, process.returncode) == (b"", 0)
+    return [json.loads(line) for line in answered], said.decode()
+
+
+def request(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def test_stdout_carries_the_protocol_and_nothing_else() -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    answers, said = exchange(
+        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        [
+            request(1, "initialize", hello),
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            request(2, "tools/call", {"name": "nothing"}),
+            request(3, "tools/call", {"name": "add", "arguments": {"left": "4"}}),
+            request(4, "tools/call", {"name": "add", "arguments": {"left": "many"}}),
+            request(5, "tools/call", {"name": "nope"}),
+            request(6, "tools/call", {"name": "broken"}),
+        ],
+        answers=6,
+    )
+    by_id = {answer["id"]: answer for answer in answers}
+    assert set(by_id) == {1, 2, 3, 4, 5, 6}
+    assert by_id[1]["result"]["serverInfo"]["name"] == "fleet-coordinator"
+    assert by_id[2]["result"]["structuredContent"] == {"ok": True}
+    assert by_id[3]["result"]["structuredContent"] == {"sum": 5}
+    assert by_id[4]["result"]["structuredContent"]["error"]["code"] == "VALIDATION_ERROR"
+    assert by_id[5]["error"] == {"code": -32602, "message": "Unknown tool: nope"}
+    assert by_id[6]["result"]["structuredContent"]["error"]["message"].endswith("(request 6)")
+    for stray in ("stray print", "stray write", "stray child", "stray end"):
+        assert stray in said
+
+
+def test_the_stateless_revision_on_stdio() -> None:
+    answers, _ = exchange(
+        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        [
+            request(1, "server/discover", {"_meta": meta()}),
+            "this is no JSON",
+            request(2, "tools/call", {"name": "echo", "arguments": {"text": "é\u2028"}, "_meta": meta()}),
+            request(3, "initialize", {}),
+        ],
+        answers=3,
+    )
+    by_id = {answer["id"]: answer for answer in answers}
+    assert by_id[1]["result"]["supportedVersions"] == ["2026-07-28"]
+    assert by_id[2]["result"]["structuredContent"]["text"] == "é\u2028"
+    assert by_id[2]["result"]["resultType"] == "complete"
+    assert by_id[3]["error"]["code"] == -32022
+
+
+async def work(client: Any, title: str) -> list[str]:
+    """Creates an item and returns the titles of all that are ready."""
+    await client.call_tool("manage_items", {"operation": "create", "items": [{"title": title}]})
+    found = await client.call_tool("get_next_item", {"limit": 20})
+    return [one["title"] for one in found.structured_content["recommendations"]]
+
+
+async def test_local_agents_share_one_store_and_outlive_each_other(tmp_path: Path) -> None:
+    """The first starts the embedded store; who stays keeps it up when the first has gone."""
+    command = fleet_stdio(tmp_path / "data")
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=ENVIRONMENT, cwd=str(ROOT))
+    started, leave = asyncio.Event(), asyncio.Event()
+
+    async def first_agent() -> None:
+        async with Client(stdio_client(parameters), mode="2026-07-28", read_timeout_seconds=30) as first:
+            assert await work(first, "one") == ["one"]
+            started.set()
+            await leave.wait()
+
+    first = asyncio.create_task(first_agent())
+    await started.wait()
+    async with Client(stdio_client(parameters), mode="legacy", read_timeout_seconds=30) as second:
+        assert sorted(await work(second, "two")) == ["one", "two"]
+        leave.set()
+        await first
+
+        async def found() -> list[str] | None:
+            # The first one's store has ended; until there is another, calls fail and say when to come back.
+            answer = await second.call_tool("get_next_item", {"limit": 20})
+            if answer.is_error:
+                assert answer.structured_content["error"]["kind"] == "shedding"
+                return None
+            return sorted(one["title"] for one in answer.structured_content["recommendations"])
+
+        assert await wait_until(found, timeout=20, what="the store's return") == ["one", "two"]
+    assert find_running(tmp_path / "data") is None
+
+
+async def test_fastmcps_client_on_stdio(tmp_path: Path) -> None:
+    command = fleet_stdio(tmp_path / "data", "--project", "team-1")
+    transport = StdioTransport(command[0], command[1:], env=ENVIRONMENT, cwd=str(ROOT), keep_alive=False)
+    async with fastmcp.Client(transport) as client:
+        assert "claim_item" in {tool.name for tool in await client.list_tools()}
+        assert await work(client, "one") == ["one"]
+
+
+def test_a_signal_ends_it_cleanly(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        fleet_stdio(tmp_path / "data"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT, cwd=ROOT
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(request(1, "tools/list", {"_meta": meta()})).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        assert find_running(tmp_path / "data") is not None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == Exit.OK
+        assert process.stdout.read() == b""
+    assert find_running(tmp_path / "data") is None
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--toolset", "nope"], "there is no toolset 'nope'; there are: items"),
+        (["--project", "Not A Project"], "project: must be 1 to 63 characters"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, more: list[str], words: str) -> None:
+    done = subprocess.run(
+        fleet_stdio(tmp_path / "data", *more), capture_output=True, timeout=50, env=ENVIRONMENT, cwd=ROOT, input=b""
+    )
+    assert done.returncode == Exit.USAGE
+    assert done.stdout == b""
+    assert words in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
