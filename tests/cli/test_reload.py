@@ -1,0 +1,273 @@
+"""SIGHUP: every front-end goes by the new settings at once, and by the old ones where the new are wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.settings import SettingsError, config_version, load_settings
+from tests.support.fleets import Http, RunningCommand, RunningFleet, once, scrape
+from tests.support.wait import process_alive, wait_until_sync
+
+CONNECTIONS = 24
+"""How many are opened to be sure of having met each of two front-ends."""
+
+
+def config(*keys: str, more: str = "") -> str:
+    """A file whose schema ``bug`` needs these notes to start."""
+    notes = ", ".join(f"{{key: {key}, role: queue, required: true}}" for key in keys)
+    return f"work_item_schemas: {{bug: {{notes: [{notes}]}}}}\n{more}"
+
+
+class Configured:
+    """A running command with a config file.
+
+    Args:
+        path: of the file.
+        start: starts the command, given the file's path.
+    """
+
+    def __init__(self, path: Path, start: Callable[[str], RunningCommand]) -> None:
+        self.path = path
+        self.write(config("first"))
+        self.command = start(str(path))
+        line = self.command.wait_ready()
+        self.port = int(line.split("ready at ")[1].split()[0].rsplit(":", 1)[1])
+
+    def write(self, text: str) -> str:
+        """Writes the file; the version of what it says, empty if it is wrong."""
+        self.path.write_text(text)
+        try:
+            return config_version(load_settings({}, {}, self.path).settings)
+        except SettingsError:
+            return ""
+
+    def hang_up(self) -> None:
+        self.command.process.send_signal(signal.SIGHUP)
+
+    def reports(self) -> list[dict[str, Any]]:
+        """What /readyz says of the configuration on many connections; all have to be ready."""
+        found = []
+        for _ in range(CONNECTIONS):
+            status, body = once(self.port, "/readyz")
+            assert status == 200, body
+            found.append(json.loads(body)["config"])
+        return found
+
+    def wait_for(self, what: Callable[[dict[str, Any]], bool], words: str) -> dict[str, Any]:
+        """Waits until every front-end says so; the report of one."""
+        wait_until_sync(lambda: all(what(report) for report in self.reports()), 20, words)
+        return self.reports()[0]
+
+    def wait_for_version(self, version: str) -> dict[str, Any]:
+        return self.wait_for(lambda report: report["version"] == version and "refused" not in report, version)
+
+
+@pytest.fixture(scope="module")
+def running_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]:
+    """A fleet of two front-ends."""
+    folder = tmp_path_factory.mktemp("reload")
+    running: list[RunningFleet] = []
+
+    def start(file: str) -> RunningCommand:
+        options = ("--config", file, "--port", "0", "--workers", "0", "--log-format", "json")
+        running.append(RunningFleet(folder / "data", *options))
+        return running[0]
+
+    try:
+        yield Configured(folder / "fleet.yaml", start)
+    finally:
+        for command in running:
+            command.clean_up()
+
+
+@pytest.fixture
+def fleet(running_fleet: Configured) -> Configured:
+    """The fleet, with the settings that it started with."""
+    version, before = running_fleet.write(config("first")), reloads(running_fleet, "ok")
+    running_fleet.hang_up()
+    # Both front-ends have to have taken it over: tests count what comes after.
+    wait_until_sync(lambda: reloads(running_fleet, "ok") == before + 2, 20, "the settings of the start")
+    running_fleet.wait_for_version(version)
+    return running_fleet
+
+
+def reloads(fleet: Configured, outcome: str) -> float:
+    return scrape(fleet.port)[f"coordinator_config_reloads_total{{outcome={outcome}}}"]
+
+
+def missing(client: Http, item: str) -> list[str]:
+    """The notes that ``item`` lacks for its start, which must be refused."""
+    (result,) = client.call("advance_item", transitions=[{"itemId": item, "trigger": "start"}])["results"]
+    assert not result["applied"]
+    found = [note["key"] for note in result["missingNotes"]]
+    # Made from the schemas in Python, of what the script found with those in Redis.
+    assert all(note["description"] == "" for note in result["missingNotes"])
+    assert result["error"].endswith(": " + ", ".join(found))
+    return found
+
+
+def new_bug(client: Http) -> str:
+    return str(client.call("manage_items", operation="create", items=[{"title": "b", "type": "bug"}])["items"][0]["id"])
+
+
+def test_a_reload_reaches_every_front_end(fleet: Configured) -> None:
+    before = reloads(fleet, "ok")
+    with Http(fleet.port) as client:
+        item = new_bug(client)
+        assert missing(client, item) == ["first"]
+        version = fleet.write(config("second", "third"))
+        fleet.hang_up()
+        fleet.wait_for_version(version)
+        assert missing(client, item) == ["second", "third"]
+        fleet.write(config(more="actor_authentication: {enabled: true}\n"))
+        fleet.hang_up()
+        wait_until_sync(lambda: refused(client, item), 20, "unsigned calls to be refused")
+    samples = scrape(fleet.port)
+    versions = {key: value for key, value in samples.items() if key.startswith("coordinator_config_info{")}
+    assert sum(versions.values()) == 1, versions
+    assert reloads(fleet, "ok") - before == 4  # two front-ends, twice
+    assert fleet.command.logged("settings reloaded", slot="up-0", version=version)
+
+
+def refused(client: Http, item: str) -> bool:
+    """Whether an unsigned transition is refused as a call; else its element is."""
+    body = {"name": "advance_item", "arguments": {"transitions": [{"itemId": item, "trigger": "cancel"}]}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": body}
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2025-06-18",
+    }
+    client.connection.request("POST", "/mcp/items", json.dumps(message), headers)
+    answer = json.loads(client.connection.getresponse().read())["result"]
+    if not answer.get("isError"):
+        return False
+    assert "transitions[0].actor: is required" in answer["structuredContent"]["error"]["message"]
+    return True
+
+
+def test_calls_go_on_while_settings_change_and_each_sees_one_version(fleet: Configured) -> None:
+    allowed = {("first",), ("a1", "a2"), ("b1", "b2")}
+    seen: list[tuple[str, ...]] = []
+    failures: list[BaseException] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        try:
+            with Http(fleet.port) as client:
+                item = new_bug(client)
+                while not stop.is_set():
+                    seen.append(tuple(missing(client, item)))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(3):
+            for keys in (("a1", "a2"), ("b1", "b2")):
+                version = fleet.write(config(*keys))
+                fleet.hang_up()
+                fleet.wait_for_version(version)
+                count = len(seen)
+                wait_until_sync(lambda count=count: failures or len(seen) > count + 20, 20, "calls to go on")  # type: ignore[misc]
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not failures
+    assert set(seen) <= allowed
+    assert {("a1", "a2"), ("b1", "b2")} <= set(seen)
+
+
+def test_a_wrong_file_keeps_the_old_settings_and_says_why(fleet: Configured) -> None:
+    version, before = fleet.reports()[0]["version"], reloads(fleet, "refused")
+    fleet.write(config("second", more="default: nothing\n"))
+    fleet.hang_up()
+    report = fleet.wait_for(lambda report: "refused" in report, "the reason")
+    reason = f"{fleet.path}:2: default: unknown schema of work_item_schemas 'nothing'; known: bug"
+    assert report["version"] == version
+    assert report["refused"]["reason"] == reason
+    assert fleet.command.logged("settings not reloaded, the old ones stay in force", problem=reason)
+    assert reloads(fleet, "refused") - before == 2
+    with Http(fleet.port) as client:
+        assert missing(client, new_bug(client)) == ["first"]
+
+    # A front-end that is started now begins with the old settings too, and knows why.
+    restart(fleet)
+    again = fleet.wait_for(lambda report: "refused" in report, "the reason in the new front-end")
+    assert (again["version"], again["refused"]) == (version, report["refused"])
+
+    fixed = fleet.write(config("second"))
+    fleet.hang_up()
+    fleet.wait_for_version(fixed)
+    restart(fleet)
+    fleet.wait_for_version(fixed)
+
+
+def restart(fleet: Configured) -> None:
+    """Kills a front-end and waits until there is another."""
+    command = fleet.command
+    assert isinstance(command, RunningFleet)
+    killed = command.pid("fe-0")
+    assert killed
+    os.kill(killed, signal.SIGKILL)
+
+    def back() -> bool:
+        return all(one.ready and one.pid != killed for one in command.state.processes)
+
+    wait_until_sync(back, 30, "the front-end to be back")
+
+
+def test_what_cannot_change_is_named_and_a_signal_to_the_wrong_process_does_nothing(fleet: Configured) -> None:
+    command = fleet.command
+    assert isinstance(command, RunningFleet)
+    pids = command.pids
+    for pid in pids:
+        os.kill(pid, signal.SIGHUP)
+    version = fleet.write(config("first", more="frontends: 3\nport: 1\nlog_level: debug\n"))
+    fleet.hang_up()
+    report = fleet.wait_for(lambda report: "needRestart" in report, "the names")
+    # The port was given as a flag, which the file does not change.
+    assert report["needRestart"] == ["frontends", "log_level"]
+    assert report["version"] == version
+    assert command.logged("changed settings take effect at the next start", settings=["frontends", "log_level"])
+    assert command.pids == pids
+    assert all(process_alive(pid) for pid in pids)
+    fleet.write(config("first"))
+    fleet.hang_up()
+    fleet.wait_for(lambda report: "needRestart" not in report, "nothing to restart for")
+
+
+@pytest.mark.parametrize("frontends", ["1", "2"])
+def test_serve_reads_again_too(tmp_path: Path, redis_url: str, frontends: str) -> None:
+    running: list[RunningCommand] = []
+
+    def start(file: str) -> RunningCommand:
+        options = ("--config", file, "--port", "0", "--frontends", frontends, "--data-dir", str(tmp_path / "data"))
+        running.append(RunningCommand(tmp_path / "output", "serve", *options, FLEET_REDIS_URL=redis_url))
+        return running[0]
+
+    try:
+        served = Configured(tmp_path / "fleet.yaml", start)
+        version = served.write(config("second"))
+        served.hang_up()
+        served.wait_for_version(version)
+        assert served.write("port: x\n") == ""
+        served.hang_up()
+        report = served.wait_for(lambda report: "refused" in report, "the reason")
+        assert report["version"] == version
+        assert "port must be an integer" in report["refused"]["reason"]
+        assert running[0].end() == 0
+    finally:
+        for command in running:
+            command.clean_up()
