@@ -22,10 +22,10 @@ from coordinator.cli.demo.proof import Crash
 
 _OFFERS = 20
 """Items asked for at once; agents that all take the best one would only get in each other's way."""
-_TRIES = 3
-"""Claims tried out of one offer."""
-_IDLE_SECONDS = 0.05
-"""First pause when there is nothing to do; doubles up to a limit."""
+_CANDIDATES = 5
+"""Items asked for in one claim: the fleet gives at most one of them."""
+_IDLE_SHARE = 1 / 16
+"""First pause when there is nothing to be had, as a share of the longest; doubles each time."""
 _GAVE_UP_SECONDS = 1.0
 
 
@@ -90,8 +90,8 @@ class Agent:
             try:
                 held = await self._find()
                 if held is None:
+                    await self._pause(self._temper.idle_limit * min(1.0, _IDLE_SHARE * 2 ** min(idle, 10)))
                     idle += 1
-                    await self._pause(min(self._temper.idle_limit, _IDLE_SECONDS * 2 ** min(idle, 10)))
                     continue
                 idle = 0
                 if await self._work(held):
@@ -110,24 +110,31 @@ class Agent:
         # Work that a crashed agent had begun waits in the role "work".
         for role in ("queue", "work") if self._rounds % 4 else ("work", "queue"):
             answer = await self._caller.call("get_next_item", {"role": role, "limit": _OFFERS})
-            offers: list[dict[str, Any]] = answer["recommendations"]
-            for offer in self._rng.sample(offers, min(_TRIES, len(offers))):
-                held = await self._claim(offer["itemId"], offer["role"])
-                if held is not None:
-                    return held
+            offers = {offer["itemId"]: offer["role"] for offer in answer["recommendations"]}
             if offers:
-                return None
+                return await self._claim(offers)
         return None
 
-    async def _claim(self, item: str, role: str) -> Held | None:
-        """The claim, or None where somebody was faster."""
+    async def _claim(self, offers: dict[str, str]) -> Held | None:
+        """A claim on one of the items (id -> role), or None where others were faster."""
         asked = time.monotonic()
-        result = await self._ask_for_claim(item)
-        if result["outcome"] == "success":
-            self._counts["claims"] += 1
-            return Held(item, role, result["fenceToken"], asked)
-        self._counts[f"claim_{result['outcome']}"] += 1
-        return None
+        candidates = self._rng.sample(sorted(offers), min(_CANDIDATES, len(offers)))
+        results = await self._ask_for_claims(candidates)
+        won = None
+        for result in results:
+            self._counts[f"claim_{result['outcome']}"] += 1
+            if result["outcome"] == "success":
+                won = result
+        if won is None:
+            self._counts["claims_in_vain"] += 1
+            return None
+        item, fence = won["itemId"], won["fenceToken"]
+        role = offers[item]
+        if fence > 1:
+            # Somebody had it before and may have begun it since it was offered; `start` on an
+            # item that is in work already would end it.
+            role = (await self._caller.call("query_items", {"operation": "get", "id": item}))["role"]
+        return Held(item, role, fence, asked)
 
     async def _work(self, held: Held) -> bool:
         """Does the item; True if the agent crashed over it."""
@@ -156,17 +163,17 @@ class Agent:
         now = time.monotonic()
         if now - held.renewed < self._temper.ttl_seconds / 2:
             return
-        result = await self._ask_for_claim(held.item)
+        result = (await self._ask_for_claims([held.item]))[0]
         if result["outcome"] != "success":
             raise Lost
         held.renewed, held.fence = now, result["fenceToken"]
         self._counts["renewals"] += 1
 
-    async def _ask_for_claim(self, item: str) -> dict[str, Any]:
-        arguments = self._signed(claims=[{"itemId": item, "ttlSeconds": self._temper.ttl_seconds}])
-        answer = await self._caller.call("claim_item", arguments)
-        result: dict[str, Any] = answer["claimResults"][0]
-        return result
+    async def _ask_for_claims(self, items: list[str]) -> list[dict[str, Any]]:
+        claims = [{"itemId": item, "ttlSeconds": self._temper.ttl_seconds} for item in items]
+        answer = await self._caller.call("claim_item", self._signed(claims=claims))
+        results: list[dict[str, Any]] = answer["claimResults"]
+        return results
 
     async def _advance(self, held: Held, trigger: str) -> None:
         transition = {"itemId": held.item, "trigger": trigger, "actor": self._actor, "fenceToken": held.fence}

@@ -7,6 +7,8 @@ already is answered, not made again.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 import ssl
 import time
@@ -14,13 +16,22 @@ from collections import Counter, defaultdict
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
 from mcp import MCPError
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, CallToolResult, Implementation
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    REQUEST_TIMEOUT,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    Implementation,
+)
 from mcp_types.version import LATEST_MODERN_VERSION
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
@@ -31,8 +42,19 @@ PATIENCE_SECONDS = 60.0
 ANSWER_SECONDS = 5.0
 """How long one attempt may take: the fleet's own deadline is shorter."""
 
+_LOOK_SECONDS = 0.05
+_UNREACHABLE = -32050
+"""Made up here and seen nowhere else: the fleet could not even be connected to."""
 _INFO = Implementation(name="fleet-demo", version=__version__)
-_REASONS = {CONNECTION_CLOSED: "connection", REQUEST_TIMEOUT: "timeout", INTERNAL_ERROR: "server error"}
+_REASONS = {
+    CONNECTION_CLOSED: "connection",
+    _UNREACHABLE: "unreachable",
+    REQUEST_TIMEOUT: "timeout",
+    INTERNAL_ERROR: "server error",
+}
+
+
+_GONE = (_REASONS[CONNECTION_CLOSED], _REASONS[_UNREACHABLE])
 
 
 class Passing(Exception):
@@ -83,6 +105,40 @@ class Budget:
         return max(0.0, -self._tokens / self._per_second)
 
 
+class Gate:
+    """Closed while nobody listens at the fleet's address: one look for a whole process of agents.
+
+    Args:
+        host, port: where to look.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = host, port
+        self._looking: asyncio.Task[None] | None = None
+
+    async def wait(self) -> None:
+        """Returns at once while the gate is open; at most ``PATIENCE_SECONDS`` later otherwise."""
+        if self._looking is not None:
+            await asyncio.wait([self._looking], timeout=PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        """Somebody lost the connection or was turned away: look before all others find out for themselves."""
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(_LOOK_SECONDS)
+                with contextlib.suppress(OSError, TimeoutError):
+                    async with asyncio.timeout(ANSWER_SECONDS):
+                        _, writer = await asyncio.open_connection(*self._address)
+                    writer.close()
+                    return
+        finally:
+            self._looking = None
+
+
 class Meter:
     """What the calls of one process took."""
 
@@ -98,34 +154,50 @@ class Meter:
         return taken
 
 
+class Line:
+    """What the callers of a process share.
+
+    Args:
+        url: the fleet's MCP endpoint.
+        per_second: retries that time earns.
+    """
+
+    def __init__(self, url: str, per_second: float) -> None:
+        self.url = url
+        parts = urlsplit(url)
+        self.gate = Gate(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        self.budget = Budget(per_second)
+        self.meter = Meter()
+        self.context = ssl.create_default_context()
+
+
 class Caller:
     """One MCP client with a connection of its own; an async context manager.
 
     Args:
-        url: the fleet's MCP endpoint.
-        budget, meter, context: shared by the callers of a process.
+        line: what the callers of a process share.
+        careful: check every answer against the schema that the fleet publishes for it. Takes more CPU
+            than everything else a client does.
     """
 
-    def __init__(self, url: str, budget: Budget, meter: Meter, context: ssl.SSLContext) -> None:
-        self._url = url
-        self._budget = budget
-        self._meter = meter
-        self._context = context
+    def __init__(self, line: Line, careful: bool = True) -> None:
+        self._line = line
+        self._careful = careful
         self._backoff = wait_random_exponential(multiplier=0.05, max=2.0)
         self._stack = AsyncExitStack()
         self._client: Client | None = None
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            http = httpx2.AsyncClient(transport=_Lasting(self._context), timeout=ANSWER_SECONDS, trust_env=False)
+            http = httpx2.AsyncClient(transport=_Lasting(self._line.context), timeout=ANSWER_SECONDS, trust_env=False)
             await stack.enter_async_context(http)
-            transport = streamable_http_client(self._url, http_client=http)
+            transport = streamable_http_client(self._line.url, http_client=http)
             client = Client(
                 transport, mode=LATEST_MODERN_VERSION, client_info=_INFO, read_timeout_seconds=2 * ANSWER_SECONDS
             )
             self._client = await stack.enter_async_context(client)
-            # Known schemas are what the client checks every answer against.
-            await self._retrying()(self._list_tools)
+            if self._careful:
+                await self._retrying()(self._list_tools)
             self._stack = stack.pop_all()
         return self
 
@@ -141,7 +213,7 @@ class Caller:
             Passing: it failed for ``PATIENCE_SECONDS``.
             Refused: it was refused for good, or the answer does not fit the tool's schema.
         """
-        self._budget.call()
+        self._line.budget.call()
         result: dict[str, Any] = await self._retrying()(self._attempt, tool, arguments)
         return result
 
@@ -157,28 +229,37 @@ class Caller:
         failure = state.outcome.exception() if state.outcome is not None else None
         asked = 0.0
         if isinstance(failure, Passing):
-            self._meter.retries[failure.reason] += 1
+            self._line.meter.retries[failure.reason] += 1
+            if failure.reason in _GONE:
+                self._line.gate.close()
             asked = failure.after * random.uniform(1.0, 1.25)
-        return max(asked, self._backoff(state)) + self._budget.retry()
+        return max(asked, self._backoff(state)) + self._line.budget.retry()
 
     async def _attempt(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        await self._line.gate.wait()
         began = time.perf_counter()
         try:
-            result = await self._connected.call_tool(tool, arguments)
+            if self._careful:
+                result = await self._connected.call_tool(tool, arguments)
+            else:
+                params = CallToolRequestParams(name=tool, arguments=arguments)
+                request = CallToolRequest(params=params)
+                result = await self._connected.session.send_request(request, CallToolResult)
         except MCPError as error:
             raise _failure(error) from None
         except RuntimeError as error:
             raise Refused(f"{tool}: {error}") from None
-        self._meter.latencies[tool].append((time.perf_counter() - began) * 1000)
+        self._line.meter.latencies[tool].append((time.perf_counter() - began) * 1000)
         return _content(tool, result)
 
     async def _list_tools(self) -> None:
+        await self._line.gate.wait()
         began = time.perf_counter()
         try:
             await self._connected.list_tools()
         except MCPError as error:
             raise _failure(error) from None
-        self._meter.latencies["tools/list"].append((time.perf_counter() - began) * 1000)
+        self._line.meter.latencies["tools/list"].append((time.perf_counter() - began) * 1000)
 
     @property
     def _connected(self) -> Client:
@@ -205,6 +286,12 @@ def _content(tool: str, result: CallToolResult) -> dict[str, Any]:
     raise Refused(f"{tool}: {error.get('code')}: {error.get('message')}")
 
 
+def _code(error: Exception) -> int:
+    if isinstance(error, httpx2.ConnectError):
+        return _UNREACHABLE
+    return REQUEST_TIMEOUT if isinstance(error, httpx2.TimeoutException) else CONNECTION_CLOSED
+
+
 class _Lasting(httpx2.AsyncBaseTransport):
     """Turns a broken connection into an error answer to the one request that it broke.
 
@@ -225,9 +312,9 @@ class _Lasting(httpx2.AsyncBaseTransport):
                 body = await response.aread()
             finally:
                 await response.aclose()
-        except httpx2.TransportError as error:
-            code = REQUEST_TIMEOUT if isinstance(error, httpx2.TimeoutException) else CONNECTION_CLOSED
-            problem = {"code": code, "message": f"{type(error).__name__}: {error}"}
+        except Exception as error:
+            # Not only TransportError: a connection that ends at the wrong moment shows itself in other ways too.
+            problem = {"code": _code(error), "message": f"{type(error).__name__}: {error}"}
             answer = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": problem})
             return httpx2.Response(503, headers={"content-type": "application/json"}, content=answer)
         # The body's length is said anew, and that it came in chunks is no longer so.

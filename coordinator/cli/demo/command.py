@@ -23,7 +23,8 @@ from coordinator.store.keys import check_project
 
 MAX_AGENTS = 2000
 MAX_TREES = 100
-_CHAOS_TREES = 5
+_CHAOS_TREES = 2
+_CHAOS_FRONTENDS = 4
 
 _USED = ("data_dir", "redis_url", "frontends")
 
@@ -59,7 +60,12 @@ def demo(
     ttl: Annotated[int, Parameter(help="How long claims last, in seconds. [1 to 86400]")] = 2,
     seed: Annotated[int | None, Parameter(help="What the agents' choices follow from; random if not given.")] = None,
     chaos: Annotated[
-        bool, Parameter(negative="", help="Kill a front-end with SIGKILL again and again while the agents work.")
+        bool,
+        Parameter(
+            negative="",
+            help="Kill a front-end with SIGKILL again and again while the agents work. A fleet of the demo's own then "
+            f"has {_CHAOS_FRONTENDS} of them unless --frontends says otherwise.",
+        ),
     ] = False,
     chaos_seconds: Annotated[float, Parameter(help="Time between two kills. [0.1 to 3600]")] = 2.0,
     report: Annotated[Path | None, Parameter(help="Write the report to this file as JSON.", metavar="FILE")] = None,
@@ -95,7 +101,11 @@ def demo(
         seed=str(secrets.randbelow(1_000_000) if seed is None else seed),
         chaos_seconds=chaos_seconds if chaos else None,
     )
-    result = asyncio.run(run.run(options, loaded.settings))
+    settings = loaded.settings
+    if chaos and loaded.sources["frontends"] == "default":
+        # A front-end needs a while to start: with two there would be times without any.
+        settings = msgspec.structs.replace(settings, frontends=_CHAOS_FRONTENDS)
+    result = asyncio.run(run.run(options, settings))
     run.say("")
     for line in text(result):
         run.say(line)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import ssl
 import sys
 from collections import Counter
 
@@ -17,7 +16,7 @@ import msgspec
 import uvloop
 
 from coordinator.cli.demo.agent import Agent
-from coordinator.cli.demo.calls import Budget, Caller, Meter, Passing, Refused
+from coordinator.cli.demo.calls import Caller, Line, Passing, Refused
 from coordinator.cli.demo.messages import News, Orders, line
 from coordinator.cli.demo.proof import Crash
 
@@ -25,6 +24,8 @@ _NEWS_SECONDS = 0.25
 _LAST_SECONDS = 10.0
 """How long agents may finish what they hold once they are told to stop."""
 _MAX_FAILURES = 5
+_CAREFUL = 25
+"""One agent in so many checks every answer against its published schema."""
 
 
 class Host:
@@ -32,9 +33,7 @@ class Host:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self._meter = Meter()
-        self._budget = Budget(per_second=float(orders.agents))
-        self._context = ssl.create_default_context()
+        self._line = Line(orders.url, per_second=float(orders.agents))
         self._stop = asyncio.Event()
         self._counts: Counter[str] = Counter()
         self._crashes: list[Crash] = []
@@ -66,7 +65,8 @@ class Host:
             name = f"agent-{number}" + (f".{life}" if life > 1 else "")
             rng = random.Random(f"{self._orders.seed}:{name}")
             try:
-                async with Caller(self._orders.url, self._budget, self._meter, self._context) as caller:
+                careful = number % _CAREFUL == 1
+                async with Caller(self._line, careful) as caller:
                     self._connected += 1
                     agent = Agent(name, caller, self._orders.temper, rng, self._stop, self._counts)
                     crash = await agent.run()
@@ -78,7 +78,7 @@ class Host:
             except Refused as refusal:
                 self._failures.append(f"{name}: {refusal}")
             except Exception as error:
-                self._failures.append(f"{name}: {type(error).__name__}: {error}")
+                self._failures.append(f"{name}: {_told(error)}")
 
     async def _tell(self) -> None:
         while True:
@@ -87,15 +87,15 @@ class Host:
 
     def _write(self, over: bool = False) -> None:
         news = News(
-            latencies=self._meter.take(),
-            retries=dict(self._meter.retries),
+            latencies=self._line.meter.take(),
+            retries=dict(self._line.meter.retries),
             counts=dict(self._counts),
             crashes=self._crashes[:],
             connected=self._connected,
             failures=self._failures[:],
             over=over,
         )
-        for told in (self._meter.retries, self._counts, self._crashes):
+        for told in (self._line.meter.retries, self._counts, self._crashes):
             told.clear()
         self._connected = 0
         try:
@@ -106,11 +106,19 @@ class Host:
             self._stop.set()
 
 
+def _told(error: BaseException) -> str:
+    """An exception's words; of a group, those of what is in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_told(one) for one in error.exceptions)
+    return f"{type(error).__name__}: {error}"
+
+
 async def _run() -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    orders = msgspec.json.decode(await reader.readline(), type=Orders)
-    await Host(orders).run(reader)
+    said = await reader.readline()
+    if said:  # else the demo ended before there was anything to do
+        await Host(msgspec.json.decode(said, type=Orders)).run(reader)
 
 
 def main() -> None:

@@ -47,28 +47,21 @@ class Hosts:
     """Some processes full of agents.
 
     Args:
-        url: the fleet's MCP endpoint.
         agents: how many in all.
-        seed: what their decisions follow from.
     """
 
-    def __init__(self, url: str, agents: int, seed: str, temper: Temper) -> None:
+    def __init__(self, agents: int) -> None:
         # More processes than cores would only compete with the fleet.
         self.count = max(1, min(-(-agents // AGENTS_PER_PROCESS), os.cpu_count() or 1, _MOST_PROCESSES))
-        share, rest = divmod(agents, self.count)
-        self._orders = []
-        first = 1
-        for number in range(self.count):
-            own = share + (number < rest)
-            self._orders.append(Orders(url, first, own, seed, temper))
-            first += own
+        self._agents = agents
         self._processes: list[asyncio.subprocess.Process] = []
         self._readers: list[asyncio.Task[None]] = []
+        self._stopping = False
         self.tally = Tally()
 
     async def start(self) -> None:
-        """Starts the processes; their agents begin at once."""
-        for orders in self._orders:
+        """Starts the processes, which takes them seconds; they wait for orders."""
+        for _ in range(self.count):
             process = await asyncio.create_subprocess_exec(
                 # -P: what lies in the working directory must not be imported.
                 sys.executable, "-P", "-m", "coordinator.cli.demo.host",
@@ -77,17 +70,27 @@ class Hosts:
                 start_new_session=True,  # Ctrl-C is for the demo, which ends them in order
             )  # fmt: skip
             self._processes.append(process)
-            if process.stdin is not None and process.stdout is not None:
-                process.stdin.write(line(orders))
+            if process.stdout is not None:
                 self._readers.append(asyncio.create_task(self._read(process.stdout)))
 
-    @property
-    def ended(self) -> bool:
-        """Whether a process ended that was not told to."""
-        return any(process.returncode is not None for process in self._processes)
+    def order(self, url: str, seed: str, temper: Temper) -> None:
+        """Lets the agents loose.
+
+        Args:
+            url: the fleet's MCP endpoint.
+            seed: what their decisions follow from.
+        """
+        share, rest = divmod(self._agents, self.count)
+        first = 1
+        for number, process in enumerate(self._processes):
+            own = share + (number < rest)
+            if process.stdin is not None:
+                process.stdin.write(line(Orders(url, first, own, seed, temper)))
+            first += own
 
     async def stop(self) -> None:
-        """Lets the agents finish what they hold and ends the processes."""
+        """Lets the agents finish what they hold and ends the processes. Does nothing the second time."""
+        self._stopping = True
         for process in self._processes:
             if process.stdin is not None:
                 process.stdin.close()
@@ -103,6 +106,7 @@ class Hosts:
                     await process.wait()
             for reader in self._readers:
                 reader.cancel()
+            self._processes.clear()
 
     async def _read(self, stdout: asyncio.StreamReader) -> None:
         while said := await stdout.readline():
@@ -110,7 +114,8 @@ class Hosts:
             self.tally.add(news)
             if news.over:
                 return
-        self.tally.failures.append("an agent process ended before it was told to")
+        if not self._stopping:
+            self.tally.failures.append("an agent process ended before it was told to")
 
 
 def package_environment() -> dict[str, str]:

@@ -47,7 +47,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Reason -> repeated attempts."""
     agent_counts: dict[str, int]
     claims_lost: int
-    """Claims refused because another agent was faster."""
+    """Items asked for that another agent had already."""
+    claims_in_vain: int
+    """Calls that asked for some items and got none of them."""
     crashes: int
     kills: int
     kills_skipped: int
@@ -78,10 +80,11 @@ def text(report: Report) -> Iterator[str]:
     yield ""
     yield from _table(report.latency)
     yield ""
-    tried = facts.claims + report.claims_lost
-    share = f" ({100 * report.claims_lost / tried:.0f} % of {tried} tries)" if tried else ""
-    yield f"claims      {facts.claims} won, {report.claims_lost} lost to another agent{share}, {facts.renewals} renewed"
-    yield f"            {facts.most_live_claims} live at once at most"
+    yield f"claims      {facts.claims} won, {facts.renewals} renewed; {facts.most_live_claims} live at once at most"
+    yield (
+        f"contention  {report.claims_lost} items asked for were another agent's already; "
+        f"{report.claims_in_vain} calls got none of those they asked for"
+    )
     yield f"crashes     {report.crashes} agents crashed over an item, {facts.expiries + facts.takeovers} claims expired"
     if facts.late:
         yield f"late        {facts.late} role changes by the last holder, its claim over and the item not taken yet"

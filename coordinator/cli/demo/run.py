@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -17,7 +16,7 @@ from redis.exceptions import RedisError
 from coordinator.cli.demo import build, fleet, history, proof, report, work
 from coordinator.cli.demo.agent import Temper
 from coordinator.cli.demo.board import Board
-from coordinator.cli.demo.calls import Budget, Caller, Meter, Passing, Refused
+from coordinator.cli.demo.calls import Caller, Line, Passing, Refused
 from coordinator.cli.demo.graph import Graph
 from coordinator.cli.demo.hosts import Hosts
 from coordinator.cli.demo.proof import Planned
@@ -57,18 +56,21 @@ async def run(options: Options, settings: Settings) -> Report:
     Raises:
         CommandFailed: it cannot begin.
     """
+    target = fleet.running(settings, options.url)
+    if options.chaos_seconds is not None and target is not None and target.data_dir is None:
+        raise CommandFailed("--chaos kills processes of a fleet on this machine: give its --data-dir", Exit.USAGE)
     async with AsyncExitStack() as stack:
-        target = fleet.running(settings, options.url)
+        hosts = Hosts(options.agents)
+        stack.push_async_callback(hosts.stop)
+        await hosts.start()
         if target is None:
             say("no fleet is running here: starting one for the demo")
             target = await stack.enter_async_context(fleet.own(settings))
-        if options.chaos_seconds is not None and target.data_dir is None:
-            raise CommandFailed("--chaos kills processes of a fleet on this machine: give its --data-dir", Exit.USAGE)
         client = history.connect(target.redis_url)
         stack.push_async_callback(client.aclose)
         try:
             project = await stack.enter_async_context(_project(client, options.project, target.own))
-            return await _run_in(project, options, target, client)
+            return await _run_in(project, options, target, client, hosts)
         except RedisError as error:
             raise CommandFailed(
                 f"the Redis at {redacted(target.redis_url)} cannot be read: {error}", Exit.STORE_UNREACHABLE
@@ -82,11 +84,13 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-async def _run_in(project: str, options: Options, target: fleet.Target, client: redis.asyncio.Redis) -> Report:
+async def _run_in(
+    project: str, options: Options, target: fleet.Target, client: redis.asyncio.Redis, hosts: Hosts
+) -> Report:
     items = work.plan(options.graph, options.trees)
     url = f"{target.base_url}/p/{project}/mcp/items"
     began = time.monotonic()
-    async with Caller(url, Budget(10.0), Meter(), ssl.create_default_context()) as caller:
+    async with Caller(Line(url, per_second=10.0)) as caller:
         plan = await build.build(caller, items)
     edges = sum(len(item.blockers) for item in items)
     say(
@@ -97,14 +101,14 @@ async def _run_in(project: str, options: Options, target: fleet.Target, client: 
         work_ms=options.work_ms,
         ttl_seconds=options.ttl_seconds,
         crash_rate=options.crash_rate,
-        # Idle agents together ask about 100 times a second, however many there are.
-        idle_limit=max(0.25, options.agents / 100),
+        # Idle agents together ask about 50 times a second, however many there are.
+        idle_limit=max(0.25, options.agents / 40),
     )
-    hosts = Hosts(url, options.agents, options.seed, temper)
     chaos = None
     if options.chaos_seconds is not None and target.data_dir is not None:
         chaos = fleet.Chaos(target.data_dir, options.chaos_seconds)
     say(f"{options.agents} agents in {hosts.count} processes (seed {options.seed})")
+    hosts.order(url, options.seed, temper)
     failures = await _drain(plan, options, project, client, hosts, chaos)
     say("reading the history ...")
     events = await history.read(client, project)
@@ -133,6 +137,7 @@ async def _run_in(project: str, options: Options, target: fleet.Target, client: 
         retries=dict(tally.retries),
         agent_counts=dict(tally.counts),
         claims_lost=tally.counts["claim_already_claimed"],
+        claims_in_vain=tally.counts["claims_in_vain"],
         crashes=len(tally.crashes),
         kills=chaos.kills if chaos is not None else 0,
         kills_skipped=chaos.skipped if chaos is not None else 0,
@@ -155,7 +160,6 @@ async def _drain(
     patience = max(_STALL_SECONDS, 10.0 * options.ttl_seconds)
     killer: asyncio.Task[None] | None = None
     try:
-        await hosts.start()
         with Watch(board, hosts.tally, chaos, options.agents) as watch:
             moved = time.monotonic()
             async for events in history.follow(client, project, _LOOK_MS):
