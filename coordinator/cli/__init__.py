@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         Without --redis-url it starts a private Redis whose data lies in --data-dir and is found again
         after a restart. When everything answers it prints a line with 'ready' and the base URL. Ctrl-C or
         SIGTERM lets requests in flight finish, then stops all of it; children that die are restarted.
+        SIGHUP puts a changed config file in force, as far as that needs no restart.
         """,
     ),
     "serve": (

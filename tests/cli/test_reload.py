@@ -137,6 +137,21 @@ def test_a_reload_reaches_every_front_end(fleet: Configured) -> None:
     assert fleet.command.logged("settings reloaded", slot="up-0", version=version)
 
 
+def test_settings_may_be_larger_than_a_pipe(fleet: Configured) -> None:
+    guidance = "x" * 300_000
+    large = (
+        f"work_item_schemas: {{bug: {{notes: [{{key: long, role: queue, required: true, guidance: {guidance}}}]}}}}\n"
+    )
+    version = fleet.write(large)
+    fleet.hang_up()
+    fleet.wait_for_version(version)
+    with Http(fleet.port) as client:
+        (result,) = client.call("advance_item", transitions=[{"itemId": new_bug(client), "trigger": "start"}])[
+            "results"
+        ]
+    assert result["missingNotes"] == [{"key": "long", "description": "", "guidance": guidance}]
+
+
 def refused(client: Http, item: str) -> bool:
     """Whether an unsigned transition is refused as a call; else its element is."""
     body = {"name": "advance_item", "arguments": {"transitions": [{"itemId": item, "trigger": "cancel"}]}}
