@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-ALL = ("frontend",)
+ALL = ("frontend", "link")
 
 
 def main() -> int:

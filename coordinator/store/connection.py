@@ -128,10 +128,11 @@ class Connection(asyncio.Protocol):
             while (reply := gets()) is not _MISSING:
                 if type(reply) is _Push:
                     continue
-                future = next_call()
                 answered += 1
-                if not future.done():
-                    future.set_result(reply)
+                try:
+                    next_call().set_result(reply)
+                except asyncio.InvalidStateError:
+                    pass  # its caller has left
         except IndexError:
             self.drop("sent a reply that nobody had asked for")
         except StoreError as error:

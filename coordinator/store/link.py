@@ -246,13 +246,14 @@ class Link:
         hello: tuple[str | bytes | int, ...] = ("HELLO", self._protocol)
         if address.password:
             hello += ("AUTH", address.username or "default", address.password)
-        commands = [hello, ("CLIENT", "SETNAME", "fleet"), ("PING",)]
+        naming = ("CLIENT", "SETNAME", "fleet")  # for those who look at the server; it may refuse
+        commands = [hello, naming, ("PING",)]
         if address.db:
             commands.append(("SELECT", address.db))
         replies = await asyncio.gather(*(connection.submit(pack(words)) for words in commands))
-        for reply in replies:
-            if isinstance(reply, ServerError):
-                if "unknown command" in str(reply).lower() and reply is replies[0]:
+        for words, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, ServerError) and words is not naming:
+                if "unknown command" in str(reply).lower() and words is hello:
                     raise StoreTooOld(f"the server at {address} does not know HELLO: Redis 6.2 or newer is needed")
                 raise reply
         told = replies[0]

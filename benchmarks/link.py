@@ -1,0 +1,111 @@
+"""What does one call to the store cost this process in CPU time, over the shared link and over redis-py's pool?
+
+Asks with 32 concurrent callers for the same script with the same arguments on the same
+server: ``Store.run`` with the decoded reply, the bare link with the packed reply, and
+``redis.asyncio.Redis.evalsha`` on its connection pool. The sides take turns, round after
+round, on one event loop; the figures are medians of a process's own CPU time (the server is
+another process). Also with one caller at a time, where nothing can be shared.
+
+    python -m benchmarks link [ROUNDS] [CALLS] [uvloop|asyncio]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import uvloop
+
+from benchmarks.support import console, embedded, median, table
+from coordinator.store import Script, Store
+from coordinator.store.scripts import pack_key
+
+CALLERS = 32
+PROJECT = "bench"
+ARGUMENTS = ("01234567-89ab-cdef-0123-456789abcdef", "0" * 16, "agent-17", "f" * 36, 900_000, 42)
+TOUCH = Script("benchmarks", "touch", tuple[str, str, int, int, int])
+RUN, LINK, POOL = "Store.run, decoded", "the link alone", "redis-py's pool"
+
+Call = Callable[[], Awaitable[object]]
+
+
+class Round(NamedTuple):
+    """What one side did in one round."""
+
+    cpu_us: float
+    """CPU time of this process per call, in microseconds."""
+    per_second: float
+    p99_ms: float
+
+
+async def _round(call: Call, callers: int, calls: int) -> Round:
+    """``callers`` that each make their share of ``calls``, one after the other."""
+    waits: list[float] = []
+
+    async def caller() -> None:
+        for turn in range(calls // callers):
+            if turn % 16:
+                await call()
+            else:
+                asked = time.perf_counter()
+                await call()
+                waits.append(time.perf_counter() - asked)
+
+    cpu, clock = time.process_time(), time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
+    waits.sort()
+    return Round(cpu / calls * 1e6, calls / clock, waits[int(len(waits) * 0.99)] * 1e3)
+
+
+async def _measure(url: str, rounds: int, calls: int) -> dict[tuple[str, int], list[Round]]:
+    store = Store(url, timeout_ms=5000)
+    await store.open()
+    key, prefix = pack_key(PROJECT), b"fc:{%s}:" % PROJECT.encode()
+    submit, evalsha = store._link.submit, store.client.evalsha
+    sides: dict[str, Call] = {
+        RUN: lambda: store.run(TOUCH, PROJECT, *ARGUMENTS),
+        LINK: lambda: submit(TOUCH.pack(key, ARGUMENTS)),
+        POOL: lambda: evalsha(TOUCH.sha1, 1, prefix, *ARGUMENTS),
+    }
+    found: dict[tuple[str, int], list[Round]] = defaultdict(list)
+    for name, call in sides.items():
+        await _round(call, CALLERS, 20 * CALLERS)
+        console.print(f"ready: {name}", style="dim")
+    for _ in range(rounds):
+        for callers, share in ((CALLERS, calls), (1, calls // 10)):
+            for name, call in sides.items():
+                found[name, callers].append(await _round(call, callers, share))
+    await store.close()
+    return found
+
+
+def main(rounds: str = "7", calls: str = "32000", loop: str = "uvloop") -> None:
+    """Prints the table and the ratio."""
+    with (
+        embedded("everysec") as server,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop) as runner,
+    ):
+        found = runner.run(_measure(server.url, int(rounds), int(calls)))
+    pool = {callers: median([one.cpu_us for one in found[POOL, callers]]) for callers in (CALLERS, 1)}
+    rows = []
+    for (name, callers), made in found.items():
+        cpu = median([one.cpu_us for one in made])
+        rows.append(
+            (
+                name, callers, f"{cpu:.2f}", f"{median([one.per_second for one in made]):,.0f}",
+                f"{median([one.p99_ms for one in made]):.2f}", f"{pool[callers] / cpu:.1f}x",
+            )
+        )  # fmt: skip
+    table(
+        f"One call to the store, medians of {rounds} rounds on {loop}",
+        ("side", "callers", "CPU us/call", "calls/s", "p99 ms", "less CPU than redis-py"),
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()

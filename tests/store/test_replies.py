@@ -1,0 +1,63 @@
+"""Error replies and what they mean, also as older servers word them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.store import ScriptFailure, ServerError
+from coordinator.store.replies import code_of, failure
+from tests.store.calls import REFUSE
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        ("OOM command not allowed when used memory > 'maxmemory'.", "store_full"),
+        ("OOM command not allowed when used memory > 'maxmemory'. script: 0a, on @user_script:1.", "store_full"),
+        ("ERR Error running script (call to f_0a): @user_script:3: -OOM command not allowed", "store_full"),
+        ("ERR Error running script (call to f_0a): @user_script:3: -READONLY You can't write", "store_unavailable"),
+        ("READONLY You can't write against a read only replica.", "store_unavailable"),
+        ("LOADING Redis is loading the dataset in memory", "store_unavailable"),
+        ("MASTERDOWN Link with MASTER is down", "store_unavailable"),
+        ("MISCONF Errors writing to the AOF file: No space left on device", "store_unavailable"),
+        ("CLUSTERDOWN The cluster is down", "store_unavailable"),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", "store_unavailable"),
+        ("NOREPLICAS Not enough good replicas to write.", "store_unavailable"),
+        ("BUSY Redis is busy running a script.", "store_unavailable"),
+    ],
+)
+@pytest.mark.parametrize("script", [REFUSE, None])
+def test_the_servers_own_troubles_are_told_with_when_to_come_back(reply: str, code: str, script: object) -> None:
+    found = failure(ServerError(reply), script)  # type: ignore[arg-type]
+    assert isinstance(found, ToolFailure)
+    assert found.code == code
+    assert found.kind == "shedding"
+    assert found.retry_after_ms
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "detail"),
+    [
+        ("FLEET GONE", "GONE", ""),
+        ("FLEET CONFLICT a b: c", "CONFLICT", "a b: c"),
+        ("FLEET GONE for good script: on @user_script:1.", "GONE", "for good"),
+        ("FLEET GONE for good script: 0123abcd, on @user_script:12.", "GONE", "for good"),
+    ],
+)
+def test_a_declared_code_is_a_refusal(reply: str, code: str, detail: str) -> None:
+    found = failure(ServerError(reply), REFUSE)
+    assert isinstance(found, ScriptFailure)
+    assert (found.code, found.detail) == (code, detail)
+
+
+@pytest.mark.parametrize("reply", ["FLEET SURPRISE", "FLEET", "WRONGTYPE Operation", "ERR unknown command", "X"])
+def test_everything_else_is_a_defect(reply: str) -> None:
+    assert type(failure(ServerError(reply), REFUSE)) is ServerError
+    assert type(failure(ServerError(reply))) is ServerError
+
+
+def test_the_code_is_the_first_word_or_that_of_the_inner_error() -> None:
+    assert code_of(ServerError("WRONGTYPE Operation against")) == "WRONGTYPE"
+    assert code_of(ServerError("ERR Error running script (call to f_0): @user_script:3: -WRONGTYPE Op")) == "WRONGTYPE"
+    assert code_of(ServerError("ERR Error running script (call to f_0): @user_script:3: user_script:3: x")) == "ERR"

@@ -1,0 +1,140 @@
+"""What a store checks when it is opened, and how it gives a new server its scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import pytest
+
+from coordinator.store import ServerError, StoreError, StoreTooOld
+from tests.store.conftest import MakeStore, StartFake
+from tests.support.fake_redis import Peer, bulk
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+async def tell(peer: Peer, info: str) -> None:
+    """Answers the greeting and the question for the version."""
+    await peer.greet()
+    assert await peer.command() == [b"INFO", b"server"]
+    peer.send(bulk(info.encode()))
+
+
+async def know_all(peer: Peer) -> None:
+    """Answers that all scripts are there."""
+    words = await peer.command()
+    assert words[:2] == [b"SCRIPT", b"EXISTS"]
+    peer.send(b"*%d\r\n" % (len(words) - 2) + b":1\r\n" * (len(words) - 2))
+
+
+@pytest.mark.parametrize("version", ["5.0.14", "6.0.16", "nonsense", ""])
+async def test_a_server_that_is_too_old_is_refused(version: str, start_fake: StartFake, make_store: MakeStore) -> None:
+    async def talk(peer: Peer) -> None:
+        await tell(peer, f"# Server\r\nredis_version:{version}\r\nredis_mode:standalone\r\n")
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    store = make_store(fake.url)
+    with pytest.raises(StoreTooOld, match=rf"is Redis {version}: Redis 6\.2 or newer"):
+        await store.open()
+    assert not store.connected
+
+
+@pytest.mark.parametrize(
+    ("info", "server"),
+    [
+        ("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n", ("Valkey", "8.0.1")),
+        ("redis_version:6.2.14\r\n", ("Redis", "6.2.14")),
+        ("redis_version:10.0.0\r\n", ("Redis", "10.0.0")),
+    ],
+)
+async def test_a_server_is_taken_for_what_it_is(
+    info: str, server: tuple[str, str], start_fake: StartFake, make_store: MakeStore
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await tell(peer, info)
+        await know_all(peer)
+
+    store = make_store((await start_fake(talk)).url)
+    await store.open()
+    assert store.server == server
+
+
+async def test_a_server_that_refuses_what_is_needed_is_told(start_fake: StartFake, make_store: MakeStore) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet(CLIENT=b"-NOPERM no permission to name itself\r\n")
+        await peer.command()
+        peer.send(b"-NOPERM this user has no permissions to run the 'info' command\r\n")
+        await peer.echo()
+
+    store = make_store((await start_fake(talk)).url)
+    with pytest.raises(StoreError, match=r"cannot be used: NOPERM .* 'info'"):
+        await store.open()
+    assert not store.connected
+
+
+async def test_a_server_that_falls_silent_does_not_hold_up_the_start(
+    start_fake: StartFake, make_store: MakeStore
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await asyncio.Event().wait()
+
+    store = make_store((await start_fake(talk)).url, timeout_ms=100)
+    started = time.monotonic()
+    with pytest.raises(StoreError, match="did not answer within 100 ms"):
+        await store.open()
+    assert time.monotonic() - started < 1
+
+
+async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(
+    start_fake: StartFake, make_store: MakeStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave = asyncio.Event()
+    loads = 0
+
+    async def talk(peer: Peer) -> None:
+        nonlocal loads
+        if peer.number == 1:
+            await tell(peer, "redis_version:7.0.15\r\n")
+            await know_all(peer)
+            await leave.wait()
+            return
+        await peer.greet()
+        while True:
+            words = await peer.command()
+            if words[:2] == [b"SCRIPT", b"EXISTS"]:
+                peer.send(b"*%d\r\n" % (len(words) - 2) + b":0\r\n" * (len(words) - 2))
+            elif words[:2] == [b"SCRIPT", b"LOAD"]:
+                loads += 1
+                peer.send(b"-ERR not now\r\n" if loads == 1 else bulk(b"0" * 40))
+            else:
+                peer.send(b"+PONG\r\n")
+
+    store = make_store((await start_fake(talk)).url)
+    await store.open()
+    assert store.scripts_loaded
+    with caplog.at_level(logging.ERROR):
+        leave.set()
+        await wait_until(lambda: "refuses a script" in caplog.text, what="the failure")
+    assert store.connected
+    assert not store.scripts_loaded
+    assert await store.ping() < 1
+    await wait_until(lambda: store.scripts_loaded, what="the scripts")
+
+
+async def test_a_reply_that_is_an_error_is_raised_by_the_link_too(start_fake: StartFake, make_store: MakeStore) -> None:
+    async def talk(peer: Peer) -> None:
+        await tell(peer, "redis_version:7.0.15\r\n")
+        await know_all(peer)
+        await peer.command()
+        peer.send(b"-ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed\r\n")
+        await peer.echo()
+
+    store = make_store((await start_fake(talk)).url)
+    await store.open()
+    with pytest.raises(ServerError, match="OOM"):
+        await store._link.execute("EVAL", "x", 0)
