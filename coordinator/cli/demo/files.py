@@ -22,7 +22,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 
 _COMMENT = re.compile(r"((?:^|(?<=\s))#)")
 _OPTIONS = re.compile(r"\s--?[a-z].*$")
-_VIA = re.compile(r"\s*via(?P<names>\s.*)?$")
+_VIA = re.compile(r"\s*via(?P<names>(?:\s.*)?)$")
 _MAX_BYTES = 10_000_000
 
 
@@ -67,7 +67,7 @@ def _from_requirements(path: Path, text: str) -> Graph:
         listed[name] = Declared(Package(requirement.name, versions[0] if versions else ""), [])
         extras.setdefault(name, set()).update(requirement.extras)
         via.setdefault(name, set()).update(entry.via)
-    notes = [f"{skipped} lines of {path.name} that name other files or paths were left out"] if skipped else []
+    notes = [f"left out what {path.name} takes from other files and paths ({skipped} lines)"] if skipped else []
     requires: dict[str, set[str]] = {name: set() for name in listed}
     for name, dependents in via.items():
         for dependent in dependents & (listed.keys() - {name}):
