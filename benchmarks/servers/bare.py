@@ -112,10 +112,13 @@ def _handler(claim: Claim) -> Any:
         request = decode(body)
         args = request.params.arguments
         text = _encode(result(args, await claim(args)))
-        answer = b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":%b}],"structuredContent":%b}}' % (
-            _encode(request.id),
-            _encode(text.decode()),
-            text,
+        answer = (
+            b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":%b}],"structuredContent":%b}}'
+            % (
+                _encode(request.id),
+                _encode(text.decode()),
+                text,
+            )
         )
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -1,0 +1,184 @@
+"""How fast can a million work items be put in, and what does the loader make?
+
+Other benchmarks stand on what it makes: features (1 in 100) that each have 99 tasks below
+them, titles of 60 bytes, priorities and complexities mixed, every task in the queue and every
+feature in work. The items go through the very script of ``manage_items`` create, several
+calls at a time over several connections; nothing is written past it. Prints the rate.
+
+    python -m benchmarks loader [ITEMS] [TAGS] [TEXT_BYTES]
+    python -m benchmarks loader 1000000        # the size of the goals
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import uvloop
+
+from benchmarks.support import console, embedded, table
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.items.rules.idempotency import NONE
+from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.rules.specs import Stored, new_item
+from coordinator.toolsets.items.store.items import ItemStore
+
+PROJECT = "default"
+FAMILY = 100
+"""A feature and its tasks."""
+TIMEOUT_MS = 120_000
+CONNECTIONS, CALLS = 4, 4
+_STRIDE = 0x9E3779B97F4A7C15F39CC0605CEDC835
+_VERBS = ("design", "build", "review", "migrate", "measure", "document", "simplify", "extend", "repair", "deploy")
+_NOUNS = ("login", "search", "billing", "export", "scheduler", "cache", "gateway", "importer", "report", "dashboard")
+_WORDS = ("the", "a", "new", "old", "each", "agent", "item", "must", "when", "then", "slow", "fast", "again", "why")
+
+Told = Callable[[int], None]
+"""Told how many items there are by now."""
+
+
+class Shape(NamedTuple):
+    """What the items look like."""
+
+    title_bytes: int = 60
+    tags: int = 0
+    """Tags of each item: the first is one of 20 (``area-07``), every other one of 1,000 (``topic-123``)."""
+    text_bytes: int = 0
+    """Length of the summary; none by default."""
+    typed: bool = False
+    """Whether items have a type, ``feature`` or ``task``."""
+
+
+PLAIN = Shape()
+
+
+class Loaded(NamedTuple):
+    """What a run of the loader did."""
+
+    items: int
+    seconds: float
+
+
+def item_id(number: int) -> str:
+    """The id of the item of this number, in the inner form: no list has to be kept."""
+    return f"{(number + 1) * _STRIDE % 2**128:032x}"
+
+
+def parent_of(number: int) -> int:
+    """The number of an item's feature; a feature's own is itself."""
+    return number - number % FAMILY
+
+
+def title(number: int, size: int = 60) -> str:
+    """The title of an item: words that many share, its number, and padding to ``size`` bytes."""
+    verb, noun = _VERBS[number % len(_VERBS)], _NOUNS[number // 7 % len(_NOUNS)]
+    return f"{verb} {noun} {number:07d} ".ljust(size, "abcdefgh"[number % 8])[:size]
+
+
+def tags(number: int, count: int) -> str:
+    """The tags of an item."""
+    made = [f"area-{number % 20:02d}", *(f"topic-{(number * 7 + n) % 1000:03d}" for n in range(1, count))]
+    return ",".join(made[:count])
+
+
+def spec(number: int, shape: Shape, pick: random.Random) -> Stored:
+    """One item as the script takes it."""
+    root = number % FAMILY == 0
+    made = ItemSpec(
+        title=title(number, shape.title_bytes),
+        role="work" if root else "queue",
+        priority=pick.choice(("high", "medium", "medium", "low")),
+        complexity=pick.choice((None, 1, 2, 3, 5, 8)),
+    )
+    if shape.tags:
+        made.tags = tags(number, shape.tags)
+    if shape.typed:
+        made.type = "feature" if root else "task"
+    if shape.text_bytes:
+        made.summary = " ".join(pick.choices(_WORDS, k=shape.text_bytes // 2))[: shape.text_bytes]
+    return new_item(made, item_id(number), "" if root else item_id(parent_of(number)))
+
+
+async def load(
+    url: str, count: int, *, project: str = PROJECT, start: int = 0, shape: Shape = PLAIN, told: Told | None = None
+) -> Loaded:
+    """Creates the items of the numbers ``start`` to ``count``.
+
+    Args:
+        start: where an earlier run ended, at the end of a family.
+        told: called now and then.
+
+    Raises:
+        ToolFailure: the store refuses.
+        RuntimeError: items of these numbers are there already.
+    """
+    settings = Settings()
+    families = iter(range(start, count, FAMILY))
+    made, began = start, time.perf_counter()
+
+    async def feed(items: ItemStore) -> None:
+        nonlocal made
+        for first in families:
+            pick = random.Random(first)
+            specs = [spec(number, shape, pick) for number in range(first, min(first + FAMILY, count))]
+            created = await items.create(project, NONE, specs)
+            if any(reason != "created" for reason, _, _ in created):
+                raise RuntimeError(f"items from number {first} on: {created[0][0]}")
+            made += len(specs)
+            if told is not None and made % 50_000 < FAMILY:
+                told(made)
+
+    stores = [Store(url, TIMEOUT_MS) for _ in range(CONNECTIONS)]
+    try:
+        for store in stores:
+            await store.open()
+        schemas = SchemaSource(schema_config(settings))
+        async with asyncio.TaskGroup() as group:
+            for store in stores * CALLS:
+                group.create_task(feed(ItemStore(store, settings, schemas)))
+    finally:
+        for store in stores:
+            await store.close()
+    return Loaded(count - start, time.perf_counter() - began)
+
+
+def load_now(url: str, count: int, *, start: int = 0, shape: Shape = PLAIN) -> Loaded:
+    """``load`` from outside an event loop, saying how far it is."""
+
+    def told(made: int) -> None:
+        console.print(f"{made:,} of {count:,} items", style="dim")
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(load(url, count, start=start, shape=shape, told=told))
+
+
+@contextlib.contextmanager
+def servers(sizes: Sequence[int], shape: Shape = PLAIN, fsync: str = "everysec") -> Iterator[dict[int, EmbeddedServer]]:
+    """A server of its own for each size, all alive together so that rounds can take turns."""
+    with contextlib.ExitStack() as stack:
+        found: dict[int, EmbeddedServer] = {}
+        for size in sizes:
+            found[size] = stack.enter_context(embedded(fsync))
+            made = load_now(found[size].url, size, shape=shape)
+            console.print(f"loaded {size:,} items in {made.seconds:.1f} s", style="dim")
+        yield found
+
+
+def main(items: str = "20000", tag_count: str = "0", text_bytes: str = "0") -> None:
+    """Loads and prints the rate."""
+    shape = Shape(tags=int(tag_count), text_bytes=int(text_bytes))
+    with embedded("everysec") as server:
+        made = load_now(server.url, int(items), shape=shape)
+    table(
+        f"Loading through create_items, {CONNECTIONS} connections with {CALLS} calls each",
+        ("items", "seconds", "items/s"),
+        [(f"{made.items:,}", f"{made.seconds:.1f}", f"{made.items / made.seconds:,.0f}")],
+    )

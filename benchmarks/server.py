@@ -1,0 +1,77 @@
+"""What a store says about itself: time per command, memory, slow scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import redis
+
+from coordinator.store import Script
+from coordinator.store.address import parse
+
+
+class Cost(NamedTuple):
+    """What some calls cost the server."""
+
+    calls: int
+    script_us: float
+    """Per call, of the script alone (commandstats)."""
+    cpu_us: float
+    """CPU time of the server's process per call: script, protocol, sockets, append-only file."""
+
+
+class Slow(NamedTuple):
+    """The longest run of a script."""
+
+    script: str
+    ms: float
+
+
+class Server:
+    """The server behind a URL, over a connection that no measured call uses."""
+
+    def __init__(self, url: str) -> None:
+        self.client: Any = redis.Redis(**parse(url).client_options(), protocol=2)
+        self.pid = int(self.client.info("server")["process_id"])
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self.client.close()
+
+    def begin(self) -> None:
+        """Counts from here."""
+        self.client.config_resetstat()
+        self._cpu = self._cpu_ns()
+
+    def cost(self) -> Cost:
+        """What script calls cost since ``begin``."""
+        cpu = self._cpu_ns() - self._cpu
+        stats = self.client.info("commandstats").get("cmdstat_evalsha", {"calls": 0, "usec": 0})
+        calls = max(int(stats["calls"]), 1)
+        return Cost(int(stats["calls"]), int(stats["usec"]) / calls, cpu / 1000 / calls)
+
+    def used_memory(self) -> int:
+        """Bytes in use for data, without what clients and the append-only file buffer."""
+        memory = self.client.info("memory")
+        passing = ("mem_clients_normal", "mem_clients_slaves", "mem_aof_buffer", "mem_replication_backlog")
+        return int(memory["used_memory"]) - sum(int(memory.get(name, 0)) for name in passing)
+
+    def watch_slow(self, over_us: int) -> None:
+        """Forgets slow commands and notes those from now on that take longer than ``over_us``."""
+        self.client.config_set("slowlog-max-len", 100_000)
+        self.client.config_set("slowlog-log-slower-than", over_us)
+        self.client.slowlog_reset()
+
+    def slowest(self) -> Slow | None:
+        """The longest script run that was noted; None when none was long enough."""
+        names = {script.sha1: script.name for script in Script.registered()}
+        found = None
+        for entry in self.client.slowlog_get(100_000):
+            words = entry["command"].decode(errors="replace").split(" ")
+            if words[0].upper() == "EVALSHA" and (found is None or entry["duration"] / 1000 > found.ms):
+                found = Slow(names.get(words[1], words[1]), entry["duration"] / 1000)
+        return found
+
+    def _cpu_ns(self) -> int:
+        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[0])

@@ -1,0 +1,173 @@
+"""Does the server's time for the calls of a worker's loop grow with the number of items?
+
+Loads a server of its own for each size and lets them take turns, round after round, with the
+same calls from 32 callers at a time: claim the next item (a selector without filters), ask
+for it, claim by id, renew, release, start and complete. Every call is the whole script as
+the front-end calls it, idempotency records, events and indexes included. Prints the server's
+time per call as it counts itself (commandstats) and the CPU time of its process (which
+protocol and sockets are part of), medians of the rounds, and the growth from the smallest
+size to the largest. The first round only warms up.
+
+    python -m benchmarks store [SIZES] [ROUNDS] [CALLS]
+    python -m benchmarks store 1000,100000,1000000 7 2000        # the sizes of the goals
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+from uuid import uuid4
+
+import uvloop
+
+from benchmarks.loader import FAMILY, PROJECT, TIMEOUT_MS, item_id, servers
+from benchmarks.server import Cost, Server
+from benchmarks.support import console, median, table
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.work import Selector, WorkStore
+
+CALLERS = 32
+AGENTS = 64
+TTL_MS = 900_000
+GOALS = {"claim the next": 1.3, "get_next_item, 1": 2.0}
+_ANY = Selector()
+_FINGERPRINT = "0" * 16
+
+Call = Callable[[], Awaitable[object]]
+
+
+def fresh() -> Request:
+    """A request that was never made."""
+    return Request(uuid4().hex, _FINGERPRINT)
+
+
+class Side(NamedTuple):
+    """One server and how it is called."""
+
+    size: int
+    server: Server
+    work: WorkStore
+
+
+async def in_turn(calls: Sequence[Call]) -> None:
+    """Makes the calls, ``CALLERS`` at a time."""
+    waiting = iter(calls)
+
+    async def caller() -> None:
+        for call in waiting:
+            await call()
+
+    await asyncio.gather(*(caller() for _ in range(CALLERS)))
+
+
+def tasks(side: Side, count: int, pick: random.Random) -> list[str]:
+    """Ids of different tasks, from the first half of their families so that no feature is ever completed."""
+    families = side.size // FAMILY
+    wanted = min(count, families * (FAMILY // 2 - 1))
+    numbers = set[int]()
+    while len(numbers) < wanted:
+        numbers.add(pick.randrange(families) * FAMILY + pick.randrange(1, FAMILY // 2))
+    return [item_id(number) for number in sorted(numbers)]
+
+
+def _claim(side: Side, agent: str, item: str) -> Call:
+    return lambda: side.work.claim(PROJECT, fresh(), agent, [(item, TTL_MS, 0)], [])
+
+
+def _release(side: Side, agent: str, item: str) -> Call:
+    return lambda: side.work.claim(PROJECT, fresh(), agent, [], [(item, 0)])
+
+
+def _advance(side: Side, agent: str, item: str, trigger: str) -> Call:
+    return lambda: side.work.advance(PROJECT, fresh(), [(item, trigger, agent, "", "", "", 0)])
+
+
+async def _measured(side: Side, calls: Sequence[Call]) -> Cost:
+    side.server.begin()
+    await in_turn(calls)
+    cost = side.server.cost()
+    assert cost.calls == len(calls), f"{cost.calls} script calls for {len(calls)} calls"
+    return cost
+
+
+async def measure(side: Side, calls: int, pick: random.Random) -> dict[str, Cost]:
+    """One round on one server; leaves the items as they were."""
+    work, found = side.work, dict[str, Cost]()
+    agents = [f"agent-{n % AGENTS}" for n in range(calls)]
+
+    def claim_next(agent: str) -> Call:
+        return lambda: work.claim_next(PROJECT, fresh(), agent, TTL_MS, _ANY, [])
+
+    def look(limit: int) -> Call:
+        return lambda: work.next(PROJECT, _ANY, limit, False, False)
+
+    # An agent's claim lets go of the one it had: each call moves two items.
+    found["claim the next"] = await _measured(side, [claim_next(agent) for agent in agents])
+    found["get_next_item, 1"] = await _measured(side, [look(1)] * calls)
+    found["get_next_item, 10"] = await _measured(side, [look(10)] * calls)
+    chosen = tasks(side, calls, pick)
+    pick.shuffle(chosen)
+    found["claim by id"] = await _measured(
+        side, [_claim(side, agent, item) for agent, item in zip(agents, chosen, strict=False)]
+    )
+    own = [(f"agent-{n}", item) for n, item in enumerate(chosen)]
+    await in_turn([_claim(side, *one) for one in own])
+    found["renew"] = await _measured(side, [_claim(side, *one) for one in own])
+    found["start"] = await _measured(side, [_advance(side, *one, "start") for one in own])
+    found["complete"] = await _measured(side, [_advance(side, *one, "complete") for one in own])
+    found["reopen"] = await _measured(side, [_advance(side, *one, "reopen") for one in own])
+    found["release"] = await _measured(side, [_release(side, *one) for one in own])
+    return found
+
+
+async def _rounds(urls: dict[int, str], rounds: int, calls: int) -> dict[tuple[str, int], list[Cost]]:
+    settings = Settings()
+    stores = {size: Store(url, TIMEOUT_MS) for size, url in urls.items()}
+    found: dict[tuple[str, int], list[Cost]] = defaultdict(list)
+    sides = []
+    for size, store in stores.items():
+        await store.open()
+        schemas = SchemaSource(schema_config(settings))
+        sides.append(Side(size, Server(urls[size]), WorkStore(store, settings, schemas)))
+    for number in range(rounds + 1):
+        for side in sides:
+            costs = await measure(side, calls if number else 200, random.Random(number))
+            for name, cost in costs.items() if number else ():
+                found[name, side.size].append(cost)
+    for side in sides:
+        side.server.close()
+        await stores[side.size].close()
+    return found
+
+
+def main(sizes: str = "1000,20000", rounds: str = "5", calls: str = "500") -> None:
+    """Loads, measures and prints."""
+    wanted = sorted(int(size) for size in sizes.split(","))
+    with (
+        servers(wanted) as started,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        urls = {size: server.url for size, server in started.items()}
+        found = runner.run(_rounds(urls, int(rounds), int(calls)))
+    names = list(dict.fromkeys(name for name, _ in found))
+
+    def us(name: str, size: int, pick: int) -> float:
+        return median([cost[pick] for cost in found[name, size]])
+
+    def growth(name: str, pick: int) -> str:
+        pairs = zip(found[name, wanted[-1]], found[name, wanted[0]], strict=True)
+        return f"{median([large[pick] / small[pick] for large, small in pairs]):.2f}x"
+
+    columns = ["call"]
+    columns += [f"{size:,}" for size in wanted]
+    for title, pick in (("Time of the script, us per call", 1), ("CPU of the server's process, us per call", 2)):
+        rows = [(name, *(f"{us(name, size, pick):.1f}" for size in wanted), growth(name, pick)) for name in names]
+        table(f"{title}, medians of {rounds} rounds", (*columns, "growth, by round"), rows)
+    console.print("goals: " + ", ".join(f"{name} <= {most}x" for name, most in GOALS.items()) + " at 1,000,000\n")
