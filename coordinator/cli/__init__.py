@@ -63,6 +63,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         and the shape of the answer for each, made from the contracts that the tools are served with.
         """,
     ),
+    "audit": (
+        "coordinator.cli.audit:audit",
+        """Recount a project: do its indexes, counters and claims agree with its items?
+
+        Changes nothing and may run while the project is in use. Reports every difference; the exit code is
+        not 0 if there is one.
+        """,
+    ),
     "demo": (
         "coordinator.cli.demo:demo",
         """Let many MCP clients drain a real tree of work, and prove that nothing went wrong.

@@ -1,0 +1,43 @@
+"""``fleet audit`` on a real store: silent agreement, named differences, clear refusals."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import redis
+
+from coordinator.store import Store, keys
+from coordinator.store.address import parse
+from tests.items.client import Client
+from tests.support.fleets import fleet_command
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_untouched_project_agrees(store: Store, project: str, redis_url: str) -> None:
+    tools = Client(store, project)
+    await tools.add_many(3)
+    done = fleet_command("audit", "--project", project, "--redis-url", redis_url)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"project {project}: 3 items, 0 dependencies, 0 claims; everything agrees\n"
+
+
+async def test_a_difference_is_named_and_fails_the_command(store: Store, project: str, redis_url: str) -> None:
+    item = (await Client(store, project).add()).replace("-", "")
+    with redis.Redis(**parse(redis_url).client_options()) as client:
+        client.zrem(keys.ranked.key(project, "*", "q"), item)
+    done = fleet_command("audit", "--project", project, "--redis-url", redis_url, "--format", "json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert report["items"] == 1
+    assert any(item in key for key, _ in report["differences"]), report
+
+
+async def test_what_cannot_be_audited(redis_url: str) -> None:
+    bad = fleet_command("audit", "--project", "Not A Project", "--redis-url", redis_url)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert "project" in bad.stderr
+    away = fleet_command("audit", "--data-dir", "/nonexistent/fleet")
+    assert away.returncode == 6
+    assert "no Redis to work with" in away.stderr
