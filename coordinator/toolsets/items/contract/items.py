@@ -1,4 +1,4 @@
-"""manage_items and query_items (seed 004)."""
+"""manage_items (seed 004)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
     ROLES,
-    Ancestor,
     Arguments,
     ExpectedNote,
     Failure,
     OptionalActor,
-    OptionalItemRef,
     RequestId,
     Result,
 )
@@ -115,35 +113,3 @@ class DeleteItemsResult(Result, kw_only=True):
     failed: int
     descendants_deleted: int | UnsetType = UNSET
     failures: list[Failure] | UnsetType = UNSET
-
-
-class QueryItems(Arguments, kw_only=True):
-    """Read one work item."""
-
-    operation: Annotated[str, Meta(extra_json_schema={"enum": ["get"]})]
-    id: OptionalItemRef = None
-    include_ancestors: Annotated[bool, Meta(description="Add the way from the root.")] = False
-
-
-class FullItem(Result, kw_only=True):
-    """Everything about an item but its claim. Absent fields are null, except complexity."""
-
-    id: str
-    parent_id: str | UnsetType
-    title: str
-    description: str | UnsetType
-    summary: str
-    role: str
-    status_label: str | UnsetType
-    previous_role: str | UnsetType
-    priority: str
-    complexity: int | None
-    depth: int
-    metadata: str | UnsetType
-    tags: str | UnsetType
-    type: str | UnsetType
-    properties: str | UnsetType
-    created_at: str
-    modified_at: str
-    role_changed_at: str
-    ancestors: list[Ancestor] | UnsetType = UNSET

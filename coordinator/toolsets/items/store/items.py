@@ -1,4 +1,4 @@
-"""Items themselves: create, update, delete, read."""
+"""Items themselves: create, update, delete."""
 
 from __future__ import annotations
 
@@ -6,39 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from coordinator.errors import ToolFailure
-from coordinator.store import Script, ScriptFailure
+from coordinator.store import Script
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.specs import Stored
-from coordinator.toolsets.items.store.base import PACKAGE, SLICE, Path, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, SLICE, RoomStore, pack
 
 Created = tuple[str, int, str]
 """"created" or the reason, depth, id."""
-
-
-class View(msgspec.Struct, array_like=True):
-    """Everything of an item, as ``include/view.lua`` shows it; False stands for absent."""
-
-    id: str
-    parent: str | bool
-    title: str
-    description: str | bool
-    summary: str
-    role: int
-    label: str | bool
-    previous_role: int | bool
-    priority: int
-    complexity: int | bool
-    depth: int
-    metadata: str | bool
-    tags: str | bool
-    type: str | bool
-    properties: str | bool
-    traits: str | bool
-    created: int
-    modified: int
-    role_changed: int
-    requires_verification: bool
 
 
 class Deleted(msgspec.Struct, array_like=True):
@@ -56,7 +30,6 @@ class Deleted(msgspec.Struct, array_like=True):
 _CREATE = Script(PACKAGE, "create_items", list[Created])
 _UPDATE = Script(PACKAGE, "update_items", list[tuple[str, str, int, bool]])
 _DELETE = Script(PACKAGE, "delete_items", Deleted)
-_READ = Script(PACKAGE, "read_item", tuple[View, Path])
 
 
 class ItemStore(RoomStore):
@@ -91,14 +64,3 @@ class ItemStore(RoomStore):
             if progress.done:
                 return progress
             state = pack(progress)
-
-    async def read(self, project: str, item: str, ancestors: bool) -> tuple[View, Path]:
-        """One item in full, with its ancestors where asked for.
-
-        Raises:
-            ToolFailure: RESOURCE_NOT_FOUND.
-        """
-        try:
-            return await self._read(_READ, project, item, int(ancestors))
-        except ScriptFailure:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "id: no such item") from None

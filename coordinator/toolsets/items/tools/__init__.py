@@ -11,10 +11,11 @@ from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.dependencies import DependencyStore
 from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.store.notes import NoteStore
+from coordinator.toolsets.items.store.query import QueryStore
 from coordinator.toolsets.items.store.reads import ReadStore
 from coordinator.toolsets.items.store.tree import TreeStore
 from coordinator.toolsets.items.store.work import WorkStore
-from coordinator.toolsets.items.tools import claim, context, crud, dependencies, notes, reads, tree, workflow
+from coordinator.toolsets.items.tools import claim, context, crud, dependencies, notes, query, reads, tree, workflow
 from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Services, Toolset
 
@@ -39,6 +40,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
     read = ReadStore(*shared)
     tools = (
         *crud.tools(ItemStore(*shared), services),
+        *query.tools(QueryStore(*shared)),
         *dependencies.tools(DependencyStore(*shared), services),
         *workflow.tools(work, services),
         *tree.tools(TreeStore(*shared), services),

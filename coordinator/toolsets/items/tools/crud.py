@@ -1,4 +1,4 @@
-"""manage_items and query_items: items themselves (seed 004)."""
+"""manage_items: items themselves (seed 004)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from coordinator.toolsets.items.contract.items import (
     CreatedItem,
     CreateItemsResult,
     DeleteItemsResult,
-    FullItem,
     ItemSpec,
     ManageItems,
-    QueryItems,
     UpdatedItem,
     UpdateItemsResult,
 )
@@ -26,8 +24,8 @@ from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, expected
 from coordinator.toolsets.items.rules.words import refused
-from coordinator.toolsets.items.store.items import ItemStore, View
-from coordinator.toolsets.items.tools.shared import ancestors, batch, keyed, or_unset
+from coordinator.toolsets.items.store.items import ItemStore
+from coordinator.toolsets.items.tools.shared import batch, keyed
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_ITEMS = 1000
@@ -38,11 +36,10 @@ _MANAGE = (
     "changes only the fields given; the role is changed with advance_item. Delete with recursive removes the "
     "descendants too; without it an item that has children is refused."
 )
-_QUERY = "Read a work item: operation get returns everything about it but its claim, with includeAncestors its path."
 
 
 def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
-    """manage_items and query_items."""
+    """manage_items."""
 
     async def record_for(args: ManageItems) -> Request:
         return await keyed(
@@ -147,17 +144,6 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
             return await create(call, args)
         return await (update(call, args) if operation == "update" else delete(call, args))
 
-    async def query_items(call: Call, args: QueryItems) -> FullItem:
-        one_of(args.operation, ("get",), "operation")
-        if not args.id:
-            raise invalid("id", "is required for operation get")
-        item = await items.resolve_one(call.project, parse(args.id, "id"))
-        view, path = await items.read(call.project, item, args.include_ancestors)
-        full = _full(view)
-        if args.include_ancestors:
-            full.ancestors = ancestors(path)
-        return full
-
     return (
         Tool(
             "manage_items",
@@ -167,7 +153,6 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
             manage_items,
             destructive=True,
         ),
-        Tool("query_items", _QUERY, QueryItems, (FullItem,), query_items, read_only=True, idempotent=True),
     )
 
 
@@ -208,29 +193,4 @@ def _created(item: rules.Stored, depth: int, item_id: str, schemas: SchemaConfig
         type=str(type_name) or None,
         schema_match=schema is not None,
         expected_notes=[expected(note, False) for note in schema.notes] if schema else [],
-    )
-
-
-def _full(view: View) -> FullItem:
-    traits = view.traits.split(",") if isinstance(view.traits, str) else []
-    properties = rules.with_traits(view.properties if isinstance(view.properties, str) else None, traits)
-    return FullItem(
-        id=dashed(view.id),
-        parent_id=dashed(view.parent) if isinstance(view.parent, str) else UNSET,
-        title=view.title,
-        description=or_unset(view.description),
-        summary=view.summary,
-        role=ROLE_NAMES[view.role],
-        status_label=or_unset(view.label),
-        previous_role=UNSET if view.previous_role is False else ROLE_NAMES[view.previous_role],
-        priority=PRIORITY_NAMES[view.priority],
-        complexity=view.complexity or None,
-        depth=view.depth,
-        metadata=or_unset(view.metadata),
-        tags=or_unset(view.tags),
-        type=or_unset(view.type),
-        properties=or_unset(properties),
-        created_at=iso(view.created),
-        modified_at=iso(view.modified),
-        role_changed_at=iso(view.role_changed),
     )

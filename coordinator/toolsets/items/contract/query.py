@@ -1,0 +1,187 @@
+"""query_items (seed 004)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from coordinator.toolsets.items.contract.base import (
+    PRIORITIES,
+    ROLES,
+    Ancestor,
+    Arguments,
+    OptionalItemRef,
+    Result,
+)
+
+OPERATIONS = ("get", "search", "overview")
+SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt")
+CLAIM_STATUSES = ("claimed", "unclaimed", "expired")
+MAX_LIMIT = 200
+
+_AFTER = "Search: at this time or later. ISO-8601 with zone, for example 2026-01-01T12:00:00Z."
+_BEFORE = "Search: at this time or earlier. ISO-8601 with zone."
+After = Annotated[str | None, Meta(description=_AFTER)]
+Before = Annotated[str | None, Meta(description=_BEFORE)]
+
+
+class QueryItems(Arguments, kw_only=True):
+    """Read, search or survey work items."""
+
+    operation: Annotated[str, Meta(extra_json_schema={"enum": list(OPERATIONS)})]
+    id: OptionalItemRef = None
+    item_id: Annotated[
+        str | None, Meta(description="Overview: of this item and its children; without it, of the roots.")
+    ] = None
+    parent_id: Annotated[str | None, Meta(description="Search: direct children of this item.")] = None
+    depth: Annotated[Annotated[int, Meta(ge=0, le=3)] | None, Meta(description="Search: 0 for roots, to 3.")] = None
+    role: Annotated[
+        str | None, Meta(description="Search: items in this role.", extra_json_schema={"enum": [*ROLES, None]})
+    ] = None
+    priority: Annotated[
+        str | None, Meta(description="Search: of this priority.", extra_json_schema={"enum": [*PRIORITIES, None]})
+    ] = None
+    tags: Annotated[str | None, Meta(description="Search: comma-separated; items with any of these tags.")] = None
+    type: Annotated[str | None, Meta(description="Search: items of exactly this type.")] = None
+    query: Annotated[
+        str | None,
+        Meta(description="Search: text that the title or the summary contains, in any case; no wildcards."),
+    ] = None
+    created_after: After = None
+    created_before: Before = None
+    modified_after: After = None
+    modified_before: Before = None
+    role_changed_after: After = None
+    role_changed_before: Before = None
+    claim_status: Annotated[
+        str | None,
+        Meta(
+            description="Search: claimed (live), unclaimed (no claim on record) or expired; adds isClaimed to results.",
+            extra_json_schema={"enum": [*CLAIM_STATUSES, None]},
+        ),
+    ] = None
+    sort_by: Annotated[
+        str | None,
+        Meta(
+            description="Search: default createdAt. High is the greatest priority; no complexity sorts last. Equal "
+            "ones are newest first.",
+            extra_json_schema={"enum": [*SORT_FIELDS, "created", "modified", None]},
+        ),
+    ] = None
+    sort_order: Annotated[
+        str | None, Meta(description="Search: default desc.", extra_json_schema={"enum": ["asc", "desc", None]})
+    ] = None
+    limit: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None,
+        Meta(description="At most so many: search 50, overview 20 roots or 200 children unless given."),
+    ] = None
+    offset: Annotated[int, Meta(description="Search: how many to skip.", ge=0, le=1_000_000_000)] = 0
+    include_ancestors: Annotated[bool, Meta(description="Get and search: add the way from the root.")] = False
+    include_children: Annotated[
+        bool, Meta(description="Overview of the roots: add the 50 newest children of each.")
+    ] = False
+
+
+class FullItem(Result, kw_only=True):
+    """Everything about an item but its claim. Absent fields are null, except complexity."""
+
+    id: str
+    parent_id: str | UnsetType
+    title: str
+    description: str | UnsetType
+    summary: str
+    role: str
+    status_label: str | UnsetType
+    previous_role: str | UnsetType
+    priority: str
+    complexity: int | None
+    depth: int
+    metadata: str | UnsetType
+    tags: str | UnsetType
+    type: str | UnsetType
+    properties: str | UnsetType
+    created_at: str
+    modified_at: str
+    role_changed_at: str
+    ancestors: list[Ancestor] | UnsetType = UNSET
+
+
+class ShortItem(Result, kw_only=True):
+    """The minimal fields of an item; absent ones are left out."""
+
+    id: str
+    parent_id: str | UnsetType = UNSET
+    title: str
+    role: str
+    status_label: str | UnsetType = UNSET
+    priority: str
+    depth: int
+    tags: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+
+
+class FoundItem(ShortItem, kw_only=True):
+    """A search result; isClaimed comes with the filter claimStatus."""
+
+    is_claimed: bool | UnsetType = UNSET
+    ancestors: list[Ancestor] | UnsetType = UNSET
+
+
+class SearchResult(Result, kw_only=True):
+    """One page; total counts all that match."""
+
+    items: list[FoundItem]
+    total: int
+    returned: int
+    limit: int
+    offset: int
+
+
+class ChildCounts(Result, kw_only=True):
+    """Direct children by role."""
+
+    queue: int
+    work: int
+    review: int
+    blocked: int
+    terminal: int
+
+
+class ChildClaims(Result, kw_only=True):
+    """Direct children by claim: live, past its time, none on record."""
+
+    active: int
+    expired: int
+    unclaimed: int
+
+
+class ChildItem(ShortItem, kw_only=True):
+    """A child in the overview of the roots."""
+
+    traits: list[str] | UnsetType = UNSET
+    child_counts: ChildCounts
+
+
+class RootItem(ShortItem, kw_only=True):
+    """A root in the overview."""
+
+    traits: list[str] | UnsetType = UNSET
+    child_counts: ChildCounts
+    claim_summary: ChildClaims
+    children: list[ChildItem] | UnsetType = UNSET
+
+
+class RootsOverview(Result, kw_only=True):
+    """The newest roots; total counts those that are listed."""
+
+    items: list[RootItem]
+    total: int
+
+
+class ItemOverview(Result, kw_only=True):
+    """One item and its newest children; childCounts counts all of them."""
+
+    item: FullItem
+    child_counts: ChildCounts
+    children: list[ShortItem]

@@ -1,0 +1,13 @@
+--[[
+purpose:   Puts expired claims back, for a caller that counts claims.
+guarantee: Bounded: at most 50 claims a run.
+args:      events_max
+reply:     whether none are left
+errors:    none
+--]]
+-- @include clock
+-- @include waiters
+local now = server_time()
+local none_left = sweep(now, events_max, 50)
+serve(now, events_max)
+return cmsgpack.pack(none_left)

@@ -1,0 +1,96 @@
+-- @include ranges
+-- Items of many groups in one order of creation. A moment is a time since RANK_EPOCH that rises in the
+-- wanted order: itself for oldest first, its negative for newest first. A run is one group of one set and
+-- stands at an item: {key, base, id, moment}.
+
+local LARGEST_READ = 16
+
+-- Appends a run for each group of a set that has items within the span, at the first of them.
+local function add_runs(runs, key, span, newest)
+  local first, last, near, far = unpack(span)
+  local step, command = 1, 'ZRANGEBYSCORE'
+  if newest then
+    first, last, near, far = last, first, far, near
+    step, command = -1, 'ZREVRANGEBYSCORE'
+  end
+  while (last - first) * step >= 0 do
+    local from, to = whole(first * GROUP + near), whole(last * GROUP + far)
+    local flat = redis.call(command, key, from, to, 'WITHSCORES', 'LIMIT', 0, 1)
+    if not flat[1] then return end
+    local score = tonumber(flat[2])
+    local group = math.floor(score / GROUP)
+    local age = score - group * GROUP
+    if group ~= first and (age - near) * step < 0 then
+      first = group -- its first item lies outside the span; maybe not all do
+    else
+      if (far - age) * step >= 0 then
+        local bound = group * GROUP + far
+        runs[#runs + 1] = {key = key, base = group * GROUP, id = flat[1], moment = age * step, bound = bound}
+      end
+      first = group + step
+    end
+  end
+end
+
+-- Moves a run to its next item; false at its end.
+local function advance_run(run, newest)
+  local flat = run.flat
+  if not flat or run.at > #flat then
+    local command = newest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
+    run.start = run.start or run.base + math.abs(run.moment)
+    run.taken = (run.taken or 1) + (flat and #flat / 2 or 0)
+    run.read = math.min(2 * (run.read or 1), LARGEST_READ) -- of many runs most give one item or none
+    local from, to = whole(run.start), whole(run.bound)
+    flat = redis.call(command, run.key, from, to, 'WITHSCORES', 'LIMIT', run.taken, run.read)
+    if #flat == 0 then return false end
+    run.flat, run.at = flat, 1
+  end
+  local age = tonumber(flat[run.at + 1]) - run.base
+  run.id, run.moment = flat[run.at], newest and -age or age
+  run.at = run.at + 2
+  return true
+end
+
+-- Restores the heap below position n: the run that stands earliest is the first.
+local function sift(heap, n)
+  while true do
+    local child = 2 * n
+    if child < #heap and heap[child + 1].moment < heap[child].moment then child = child + 1 end
+    if child > #heap or heap[n].moment <= heap[child].moment then return end
+    heap[n], heap[child] = heap[child], heap[n]
+    n = child
+  end
+end
+
+-- Appends to `ids` until it holds `wanted`, after skipping `skip` items. Items of one moment come in order
+-- of their ids. Uses the runs up.
+local function merge_runs(runs, newest, skip, wanted, ids)
+  for n = math.floor(#runs / 2), 1, -1 do sift(runs, n) end
+  while runs[1] and #ids < wanted do
+    local moment, tie = runs[1].moment, {}
+    while runs[1] and runs[1].moment == moment do
+      tie[#tie + 1] = runs[1].id
+      if not advance_run(runs[1], newest) then
+        runs[1] = runs[#runs]
+        runs[#runs] = nil
+      end
+      if runs[2] then sift(runs, 1) end
+    end
+    if #tie > 1 then table.sort(tie) end
+    for _, id in ipairs(tie) do
+      if skip > 0 then
+        skip = skip - 1
+      elseif #ids < wanted then
+        ids[#ids + 1] = id
+      end
+    end
+  end
+end
+
+-- The newest items of a scope, at most `wanted`.
+local function newest_of(scope, wanted)
+  local runs, ids = {}, {}
+  for _, set in ipairs(ranked_sets({scope}, ALL_CLASSES)) do add_runs(runs, set.key, EVERYTHING, true) end
+  merge_runs(runs, true, 0, wanted, ids)
+  return ids
+end

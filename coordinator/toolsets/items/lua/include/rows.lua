@@ -1,0 +1,22 @@
+-- @include classes
+-- What search and overview show of an item, in the order of the reply struct: {id, parent, title, role,
+-- label, priority, depth, tags, type, traits}; nil when there is none.
+local function short_row(id)
+  local v = redis.call('HMGET', K_ITEM .. id, 'pa', 't', 'k', 'lb', 'p', 'd', 'g', 'y', 'q')
+  if not v[3] then return nil end
+  local title_shown = v[2] or redis.call('HGET', K_TEXT .. id, 't')
+  return {id, v[1], title_shown, role_of(v[3]), v[4], tonumber(v[5]), tonumber(v[6]), v[7], v[8], v[9]}
+end
+
+-- {id, title, depth} of each ancestor, root first, for the parent that a row has.
+local paths_known = {}
+local function path_to(parent)
+  if not parent then return {} end
+  if not paths_known[parent] then
+    local v = redis.call('HMGET', K_ITEM .. parent, 'pa', 't', 'd')
+    local path = {unpack(path_to(v[1]))}
+    path[#path + 1] = {parent, v[2] or redis.call('HGET', K_TEXT .. parent, 't'), tonumber(v[3])}
+    paths_known[parent] = path
+  end
+  return paths_known[parent]
+end

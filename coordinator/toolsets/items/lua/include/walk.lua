@@ -1,0 +1,72 @@
+-- @include ranges
+-- Walks several sets of the ranked index as one, in order of rank and id, in runs of the script. Where a
+-- walk stands is a rank and an id: whatever moves between the sets meanwhile, nothing is passed over
+-- and nothing comes twice but what gets another rank.
+
+local CHUNK = 128
+
+-- Puts every set at the first item from walk.score on.
+local function rewind(walk)
+  for _, set in ipairs(walk.sets) do
+    set.at, set.flat, set.full = 1, {}, true
+    set.position = redis.call('ZCOUNT', set.key, '-inf', '(' .. whole(walk.score))
+    set.chunk = math.max(8, math.floor(CHUNK * set.size / walk.total))
+  end
+end
+
+-- A walk over `sets` with `total` members that goes on after (score, last id) within the span.
+local function start_walk(sets, total, span, score, last)
+  local walk = {sets = sets, total = total, span = span, score = score, last = last}
+  rewind(walk)
+  return walk
+end
+
+local function refill(set)
+  set.flat = redis.call('ZRANGE', set.key, set.position, set.position + set.chunk - 1, 'WITHSCORES')
+  set.at, set.position = 1, set.position + #set.flat / 2
+  set.full = #set.flat == 2 * set.chunk
+  set.chunk = math.min(2 * set.chunk, CHUNK)
+end
+
+-- Moves to the next group that has items; false when there is none.
+local function next_range(walk)
+  local _, last_group, from = unpack(walk.span)
+  local wanted = (math.floor(walk.score / GROUP) + 1) * GROUP + from
+  local nearest
+  for _, set in ipairs(walk.sets) do
+    local score = score_from(set.key, wanted)
+    nearest = score and math.min(nearest or score, score) or nearest
+  end
+  local group = nearest and math.floor(nearest / GROUP) or last_group + 1
+  if group > last_group then return false end
+  walk.score, walk.last = group * GROUP + from, ''
+  rewind(walk)
+  return true
+end
+
+-- Calls visit(id, rank) for a bounded number of items, those up to the nearest end of what was read.
+-- False when the walk is over.
+local function step(walk, visit)
+  local _, last_group, from, to = unpack(walk.span)
+  local whole_groups = is_whole(walk.span)
+  local range_end = whole_groups and (last_group + 1) * GROUP - 1 or math.floor(walk.score / GROUP) * GROUP + to
+  local end_score, end_id = range_end, 'g' -- after every id
+  for _, set in ipairs(walk.sets) do
+    if set.at > #set.flat and set.full then refill(set) end
+    if set.full then
+      local id, at = set.flat[#set.flat - 1], tonumber(set.flat[#set.flat])
+      if at < end_score or (at == end_score and id < end_id) then end_score, end_id = at, id end
+    end
+  end
+  for _, set in ipairs(walk.sets) do
+    while set.at < #set.flat do
+      local id, at = set.flat[set.at], tonumber(set.flat[set.at + 1])
+      if at > end_score or (at == end_score and id > end_id) then break end
+      if at > walk.score or (at == walk.score and id > walk.last) then visit(id, at) end
+      set.at = set.at + 2
+    end
+  end
+  walk.score, walk.last = end_score, end_id
+  if end_id ~= 'g' then return true end
+  return not whole_groups and next_range(walk)
+end

@@ -1,0 +1,67 @@
+--[[
+purpose:   One page of a search that the ranked index answers by itself, with the total.
+guarantee: One consistent view, in time that does not depend on the number of items but for the logarithm.
+           A page far down takes several runs; the reply says where to go on.
+args:      scope classes span sorting newest offset limit ancestors state
+           scope, classes, span as in include/ranges.lua, span packed; sorting = a age, p priority, c complexity;
+           newest = 1 newest (highest) first, or 0; state = packed `left` of the run before, or ''
+reply:     {total, rows, ancestors of each, left = {} at the end}
+errors:    none
+--]]
+-- @include places
+-- @include rows
+
+local descending = newest == '1'
+local sets, total = ranked_sets({scope}, classes)
+local place = {sets = sets, span = cmsgpack.unpack(span), newest = descending or sorting ~= 'a'}
+
+-- The spans to read one after the other: a list of lists of spans.
+local function spans_in_order()
+  if sorting == 'a' then return {{place.span}} end
+  local first, last, from, to = unpack(place.span)
+  local priorities = {}
+  for priority = math.floor(first / 256), math.floor(last / 256) do
+    table.insert(priorities, descending and #priorities + 1 or 1, priority)
+  end
+  local list = {}
+  if sorting == 'p' then
+    for n, priority in ipairs(priorities) do list[n] = {{priority * 256, priority * 256 + 255, from, to}} end
+    return list
+  end
+  for n = 1, 11 do
+    local complexity = n == 11 and NO_COMPLEXITY or descending and 11 - n or n
+    list[n] = {}
+    for m, priority in ipairs(priorities) do
+      local group = priority * 256 + complexity
+      list[n][m] = {group, group, from, to}
+    end
+  end
+  return list
+end
+
+if not is_whole(place.span) or place.span[1] > 0 or place.span[2] < EVERYTHING[2] then
+  total = count(place, {place.span})
+end
+local ids, skip, wanted = {}, tonumber(offset), tonumber(limit)
+local left = state ~= '' and cmsgpack.unpack(state) or {}
+for _, spans in ipairs(skip < total and spans_in_order() or {}) do
+  local size = sorting == 'a' and total or skip > 0 and count(place, spans) or math.huge
+  if skip >= size then
+    skip = skip - size
+  elseif #ids < wanted then
+    local moment, passed
+    if skip > WALK then
+      moment, passed = seek(place, runs_of(place, spans), size, skip, left)
+      if not moment then return cmsgpack.pack({total, {}, {}, passed}) end
+    end
+    merge_runs(runs_of(place, spans, moment), place.newest, skip - (passed or 0), wanted, ids)
+    skip = 0
+  end
+end
+
+local rows, paths = {}, {}
+for n, id in ipairs(ids) do
+  rows[n] = short_row(id)
+  if ancestors == '1' then paths[n] = path_to(rows[n][2]) end
+end
+return cmsgpack.pack({total, rows, paths, {}})

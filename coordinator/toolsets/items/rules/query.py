@@ -1,0 +1,212 @@
+"""What a search asks for, checked and put into the terms of the ranked index (seed 004, query_items)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, NamedTuple
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.items.contract.base import ROLES
+from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, SORT_FIELDS, QueryItems
+from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, RANK_EPOCH
+from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, one_of
+from coordinator.toolsets.items.rules.specs import MAX_TITLE, tags, type_name
+
+DEFAULT_LIMIT = 50
+MAX_REACH = 10_000
+"""How far down a search goes that has to look at the items: offset and limit together."""
+MAX_TAGS = 20
+_LAST_AGE = 2**41 - 1
+_EVERYTHING = (0, 2 * 256 + NO_COMPLEXITY, 0, _LAST_AGE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CLASSES = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4", "terminal": "tT"}
+_HELD = "QWRBT"
+_SORTS = {"title": "t", "priority": "p", "complexity": "c", "createdat": "a", "modifiedat": "m"}
+_SORTS |= {"created": "a", "modified": "m"}
+
+
+class Search(NamedTuple):
+    """A checked search, as ``search_page.lua`` and ``scan_items.lua`` take it."""
+
+    scopes: list[tuple[str, list[str]]]
+    """The parts of the index that hold every match: the condition that each answers, its scopes."""
+    classes: str
+    span: tuple[int, int, int, int]
+    conditions: dict[str, Any]
+    sorting: str
+    descending: bool
+    limit: int
+    offset: int
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the index answers it without a look at the items."""
+        if self.sorting not in "apc" or len(self.conditions) > 1:
+            return False
+        answered, scopes = self.scopes[0]
+        return len(scopes) == 1 and all(name == answered for name in self.conditions)
+
+    def packable(self) -> dict[str, Any]:
+        """What the scripts that look at items take."""
+        return {
+            "scopes": self.scopes,
+            "classes": self.classes,
+            "span": self.span,
+            "conditions": self.conditions,
+            "sorting": self.sorting,
+            "descending": self.descending,
+        }
+
+
+def newest_roots(limit: int) -> Search:
+    """The search behind the overview of the roots."""
+    return Search([("", ["p"])], "".join(_CLASSES.values()), _EVERYTHING, {}, "a", True, limit, 0)
+
+
+def given(text: str | None) -> str | None:
+    """A blank text counts as left out (seed 004)."""
+    return text if text and text.strip() else None
+
+
+def moment(text: str, field: str, *, up: bool) -> int:
+    """An ISO-8601 time as milliseconds since 1970; fractions of one are rounded up or down.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for anything but a time with a zone.
+    """
+    try:
+        time: datetime | None = datetime.fromisoformat(text.strip())
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise invalid(field, "must be an ISO-8601 time with a zone, for example 2026-01-01T12:00:00Z")
+    ms, rest = divmod(time - _EPOCH, timedelta(milliseconds=1))
+    return ms + (up and bool(rest))
+
+
+def _bounds(name: str, after: str | None, before: str | None) -> tuple[int, int] | None:
+    """The inclusive bounds in milliseconds, None where neither is given."""
+    if not given(after) and not given(before):
+        return None
+    low = moment(after, f"{name}After", up=True) if after and given(after) else 0
+    high = moment(before, f"{name}Before", up=False) if before and given(before) else 2**53
+    if low > high:
+        raise invalid(f"{name}After", f"must not be later than {name}Before")
+    return low, high
+
+
+@cache
+def _folding() -> dict[str, list[str]]:
+    """By a character of folded text: the characters outside ASCII whose folded form has it."""
+    found: dict[str, list[str]] = {}
+    for code in range(0x80, 0x20000):
+        folded = chr(code).casefold()
+        if folded != chr(code):
+            for part in set(folded):
+                found.setdefault(part, []).append(chr(code))
+    return found
+
+
+def folds(text: str) -> dict[str, str]:
+    """What the characters outside ASCII fold to that can take part in a match of a folded text.
+
+    A script that folds ASCII and these finds the text exactly where full Unicode case folding
+    would: no other character's folded form has a character of the text.
+    """
+    return {other: other.casefold() for part in set(text) for other in _folding().get(part, ())}
+
+
+def _tag_list(text: str) -> list[str]:
+    lowered = tags(text.lower())
+    names = list(dict.fromkeys(name for part in lowered.split(",") if (name := part.strip())))
+    if len(names) > MAX_TAGS:
+        raise invalid("tags", f"must be at most {MAX_TAGS} tags")
+    return names
+
+
+def _span(args: QueryItems) -> tuple[int, int, int, int] | None:
+    """First and last group and the range of ages, as ``include/ranges.lua`` has them; None for an empty range."""
+    first, last = 0, 2
+    if priority := given(args.priority):
+        first = last = PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, "priority")]
+    low, high = _bounds("created", args.created_after, args.created_before) or (0, 2**53)
+    from_age, to_age = max(low - RANK_EPOCH, 0), min(high - RANK_EPOCH, _LAST_AGE)
+    return (first * 256, last * 256 + NO_COMPLEXITY, from_age, to_age) if from_age <= to_age else None
+
+
+def _classes(role: str | None, status: str | None) -> str:
+    """The classes that hold every match: only a held one has live claims, and all in it have a claim."""
+    roles = [one_of(role, ROLES, "role")] if role else list(ROLES)
+    letters = "".join(_CLASSES[name] for name in roles)
+    if status == "claimed":
+        return "".join(letter for letter in letters if letter in _HELD)
+    if status == "unclaimed":
+        return "".join(letter for letter in letters if letter not in _HELD)
+    return letters
+
+
+def search(args: QueryItems, parent: str) -> Search:
+    """The checked search; ``parent`` is the resolved parentId, '' for none.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field and what is allowed.
+    """
+    conditions: dict[str, Any] = {}
+    scopes: list[tuple[str, list[str]]] = []
+    if parent:
+        conditions["pa"] = parent
+        scopes.append(("pa", [f"p{parent}"]))
+    if args.tags and (names := _tag_list(args.tags)):
+        conditions["g"] = dict.fromkeys(names, True)
+        scopes.append(("g", [f"g{name}" for name in names]))
+    if name := type_name(given(args.type)):
+        conditions["y"] = name
+        scopes.append(("y", [f"y{name}"]))
+    if args.depth is not None:
+        conditions["d"] = args.depth
+        if args.depth == 0:
+            scopes.append(("d", ["p"]))
+    if modified := _bounds("modified", args.modified_after, args.modified_before):
+        conditions["m"] = modified
+    if changed := _bounds("roleChanged", args.role_changed_after, args.role_changed_before):
+        conditions["r"] = changed
+    status = None
+    if asked := given(args.claim_status):
+        status = conditions["cl"] = one_of(asked, CLAIM_STATUSES, "claimStatus")
+    if text := given(args.query):
+        if len(text) > MAX_TITLE:
+            raise invalid("query", f"must be at most {MAX_TITLE} characters")
+        conditions["q"] = text.casefold()
+        conditions["fold"] = folds(text.casefold())
+    classes, span = _classes(given(args.role), status), _span(args)
+    found = Search(
+        scopes=scopes or [("", ["*"])],
+        classes=classes if span else "",
+        span=span or _EVERYTHING,
+        conditions=conditions,
+        sorting=_sorting(args.sort_by),
+        descending=one_of(given(args.sort_order) or "desc", ("asc", "desc"), "sortOrder") == "desc",
+        limit=args.limit or DEFAULT_LIMIT,
+        offset=args.offset,
+    )
+    if not found.indexed and found.offset + found.limit > MAX_REACH:
+        raise invalid("offset", f"plus limit must be at most {MAX_REACH} in a search that has to look at the items")
+    return found
+
+
+def _sorting(name: str | None) -> str:
+    text = given(name) or "createdAt"
+    if text.lower() not in _SORTS:
+        raise invalid("sortBy", f"'{text[:64]}' is not one of {', '.join(SORT_FIELDS)}")
+    return _SORTS[text.lower()]
+
+
+def must_look(args: QueryItems) -> bool:
+    """Whether the call is a search that looks at the items, maybe at very many. Never fails."""
+    if args.operation.lower() != "search":
+        return False
+    try:
+        return not search(args, "parent" if given(args.parent_id) else "").indexed
+    except ToolFailure:
+        return False

@@ -1,0 +1,256 @@
+"""Reading items: one, those that a search finds, and the overviews. None of this changes an item."""
+
+from __future__ import annotations
+
+from asyncio import Semaphore
+from collections.abc import Iterable, Sequence
+from time import perf_counter
+from typing import NamedTuple
+
+import msgspec
+
+from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
+from coordinator.store import Script, ScriptFailure, Store
+from coordinator.toolsets.items.rules.query import Search
+from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
+
+OVERVIEW_BUDGET = 70
+"""Rows with counts that one run of an overview reads."""
+SHOWN_CHILDREN = 50
+"""Children of each root in the overview of the roots."""
+
+
+class View(msgspec.Struct, array_like=True):
+    """Everything of an item, as ``include/view.lua`` shows it; False stands for absent."""
+
+    id: str
+    parent: str | bool
+    title: str
+    description: str | bool
+    summary: str
+    role: int
+    label: str | bool
+    previous_role: int | bool
+    priority: int
+    complexity: int | bool
+    depth: int
+    metadata: str | bool
+    tags: str | bool
+    type: str | bool
+    properties: str | bool
+    traits: str | bool
+    created: int
+    modified: int
+    role_changed: int
+    requires_verification: bool
+
+
+class ShortView(NamedTuple):
+    """What lists show of an item, as ``include/rows.lua`` has it; False stands for absent."""
+
+    id: str
+    parent: str | bool
+    title: str
+    role: int
+    label: str | bool
+    priority: int
+    depth: int
+    tags: str | bool
+    type: str | bool
+    traits: str | bool
+
+
+Counts = tuple[int, int, int, int, int]
+"""Children by role code."""
+
+
+class Root(NamedTuple):
+    """One entry of the reply of ``overview_roots.lua``."""
+
+    row: ShortView
+    counts: Counts
+    claims: tuple[int, int, int]
+    """Active, expired, unclaimed."""
+    children: list[tuple[ShortView, Counts]]
+
+
+class Page(NamedTuple):
+    """What a search found: one page, and how many match in all."""
+
+    rows: list[ShortView]
+    ancestors: list[Path]
+    """Of each row; empty where not asked for."""
+    claimed: list[bool]
+    """Of each row; empty where the search does not ask for claims."""
+    total: int
+
+
+class Indexed(NamedTuple):
+    """Reply of ``search_page.lua``."""
+
+    total: int
+    rows: list[ShortView]
+    ancestors: list[Path]
+    left: list[int]
+
+
+class Scanned(NamedTuple):
+    """Reply of ``scan_items.lua``."""
+
+    choice: int
+    score: int
+    last: str
+    done: bool
+    looked: int
+    matched: int
+    listed: list[tuple[str, int | str, int]]
+    """Id, sort key, creation in ms."""
+
+
+_READ = Script(PACKAGE, "read_item", tuple[View, Path])
+_PAGE = Script(PACKAGE, "search_page", Indexed)
+_SCAN = Script(PACKAGE, "scan_items", Scanned)
+_ROWS = Script(PACKAGE, "read_rows", tuple[list[ShortView], list[Path], list[bool]])
+_ROOTS = Script(PACKAGE, "overview_roots", tuple[int, list[Root]])
+_ITEM = Script(PACKAGE, "overview_item", tuple[View, Counts, list[ShortView]])
+_EXPIRE = Script(PACKAGE, "expire_claims", bool)
+
+
+class Pace:
+    """How many items one run of a search looks at, so that it takes a few ms at most.
+
+    It follows how long the last run took as seen from here: less when the server is slow or
+    busy with other calls, more when it has nothing else to do.
+    """
+
+    LEAST, START, MOST = 50, 150, 600
+    TARGET = 0.0025
+    """Seconds."""
+
+    def __init__(self) -> None:
+        self.budget = self.START
+
+    def took(self, seconds: float) -> None:
+        """Takes in how long a run took."""
+        if seconds > self.TARGET:
+            self.budget = max(self.LEAST, self.budget * 2 // 3)
+        else:
+            self.budget = min(self.MOST, self.budget + 25)
+
+
+class Best:
+    """The first ``size`` of the items that a search came across, in its order."""
+
+    def __init__(self, size: int, descending_text: bool) -> None:
+        self._size = size
+        self._descending_text = descending_text
+        self._kept: dict[str, tuple[int | str, int]] = {}
+        self.bound: tuple[int | str, int] | None = None
+        """Key and creation of the last of them, once there are as many."""
+
+    def add(self, listed: Iterable[tuple[str, int | str, int]]) -> int:
+        """Takes items in; says how many of them were there already (their rank changed meanwhile)."""
+        again = 0
+        for item, key, created in listed:
+            again += item in self._kept
+            self._kept[item] = (key, created)
+        if len(self._kept) >= self._size + max(self._size, 200):
+            self._kept = dict(self._ordered()[: self._size])
+            self.bound = next(reversed(self._kept.values()))
+        return again
+
+    def page(self, offset: int) -> list[str]:
+        """The ids from ``offset`` on."""
+        return [item for item, _ in self._ordered()[offset : self._size]]
+
+    def _ordered(self) -> list[tuple[str, tuple[int | str, int]]]:
+        ordered = sorted(self._kept.items(), key=lambda entry: (-entry[1][1], entry[0]))
+        ordered.sort(key=lambda entry: entry[1][0], reverse=self._descending_text)
+        return ordered
+
+
+class QueryStore(RoomStore):
+    """Reads of any project's items."""
+
+    def __init__(self, store: Store, settings: Settings, schemas: SchemaSource) -> None:
+        super().__init__(store, settings, schemas)
+        # One slice at a time in a process: however many search at once, other calls get in between.
+        self._scanning = Semaphore()
+        self._pace = Pace()
+
+    async def read(self, project: str, item: str, ancestors: bool) -> tuple[View, Path]:
+        """One item in full, with its ancestors where asked for.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND.
+        """
+        try:
+            return await self._read(_READ, project, item, int(ancestors))
+        except ScriptFailure:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "id: no such item") from None
+
+    async def search(self, project: str, search: Search, ancestors: bool) -> Page:
+        """A page of what matches, and how many do."""
+        if search.indexed:
+            return await self._search_index(project, search, ancestors)
+        return await self._scan(project, search, ancestors)
+
+    async def _search_index(self, project: str, search: Search, ancestors: bool) -> Page:
+        state: bytes | str = ""
+        span = pack(search.span)
+        while True:
+            found = await self._read(
+                _PAGE, project, search.scopes[0][1][0], search.classes, span, search.sorting, int(search.descending),
+                search.offset, search.limit, int(ancestors), state,
+            )  # fmt: skip
+            if not found.left:
+                return Page(found.rows, found.ancestors, [], found.total)
+            state = pack(found.left)
+
+    async def _scan(self, project: str, search: Search, ancestors: bool) -> Page:
+        asked = pack(search.packable())
+        best = Best(search.offset + search.limit, search.sorting == "t" and search.descending)
+        state: bytes | str = ""
+        total, done = 0, False
+        while not done:
+            bound = pack(best.bound) if best.bound else ""
+            async with self._scanning:
+                began = perf_counter()
+                part = await self._read(_SCAN, project, asked, state, bound, self._pace.budget)
+                self._pace.took(perf_counter() - began)
+            total += part.matched - best.add(part.listed)
+            state, done = pack((part.choice, part.score, part.last)), part.done
+        ids = best.page(search.offset)
+        rows, paths, claimed = (
+            await self._read(_ROWS, project, asked, pack(ids), int(ancestors)) if ids else ([], [], [])
+        )
+        return Page(rows, paths if ancestors else [], claimed if "cl" in search.conditions else [], total)
+
+    async def overview(self, project: str, ids: Sequence[str], children: bool) -> list[Root]:
+        """Items with the counts of their children, those that are gone left out."""
+        roots: list[Root] = []
+        position = 0
+        while position < len(ids):
+            part = pack(ids[position:])
+            shown = SHOWN_CHILDREN if children else 0
+            finished, entries = await self._read(_ROOTS, project, part, shown, OVERVIEW_BUDGET)
+            if finished < 0:
+                while not await self._read(_EXPIRE, project, self._events):
+                    pass
+                continue
+            position += finished
+            roots += entries
+        return roots
+
+    async def overview_item(self, project: str, item: str, limit: int) -> tuple[View, Counts, list[ShortView]]:
+        """One item in full, the counts of its children and the newest of them.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND.
+        """
+        try:
+            return await self._read(_ITEM, project, item, limit)
+        except ScriptFailure:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None

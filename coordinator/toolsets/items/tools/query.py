@@ -1,0 +1,166 @@
+"""query_items: one item, a search, the overviews (seed 004)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from coordinator.errors import invalid
+from coordinator.toolsets.items.contract.query import (
+    MAX_LIMIT,
+    OPERATIONS,
+    ChildClaims,
+    ChildCounts,
+    ChildItem,
+    FoundItem,
+    FullItem,
+    ItemOverview,
+    QueryItems,
+    RootItem,
+    RootsOverview,
+    SearchResult,
+    ShortItem,
+)
+from coordinator.toolsets.items.rules import query as rules
+from coordinator.toolsets.items.rules.clock import iso
+from coordinator.toolsets.items.rules.ids import dashed, parse
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.specs import trait_list, with_traits
+from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
+from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.tool import Call, Tool
+
+DEFAULT_ROOTS = 20
+
+_DESCRIPTION = (
+    "Read work items. get: everything about one, but its claim. search: all filters given must hold; answers a page "
+    "of short items and the total. overview: with itemId that item in full, its children counted by role and the "
+    "newest 200 (or limit) of them; without, the newest roots with counts by role and claim of their direct children, "
+    "with includeChildren also the 50 newest children of each. "
+    "A search is answered from the index, in a time that does not depend on the number of items, if it has at most "
+    "one of parentId, type, depth 0 and a single tag, beside that only role, priority and created bounds, and sorts by "
+    "createdAt, priority or complexity. Any other looks at every item of the narrowest of these filters in small "
+    "steps, at 1,000,000 items for some seconds; offset plus limit end at 10,000 there. Items that keep their "
+    "priority, complexity and filtered fields meanwhile are found exactly once; one that changes may be missed or, "
+    "when its priority or complexity changes, counted twice in total, but is never listed twice, and is listed only "
+    "if it still matches. query ignores case by Unicode case folding; sortBy title folds only A to Z and goes by "
+    "code point."
+)
+
+
+def tools(items: QueryStore) -> tuple[Tool, ...]:
+    """query_items."""
+
+    async def get(call: Call, args: QueryItems) -> FullItem:
+        if not args.id:
+            raise invalid("id", "is required for operation get")
+        item = await items.resolve_one(call.project, parse(args.id, "id"))
+        view, path = await items.read(call.project, item, args.include_ancestors)
+        full = _full(view)
+        if args.include_ancestors:
+            full.ancestors = ancestors(path)
+        return full
+
+    async def search(call: Call, args: QueryItems) -> SearchResult:
+        parent = rules.given(args.parent_id)
+        if parent is not None:
+            parent = await items.resolve_one(call.project, parse(parent, "parentId"))
+        asked = rules.search(args, parent or "")
+        page = await items.search(call.project, asked, args.include_ancestors)
+        found = [FoundItem(**_short(row)) for row in page.rows]
+        if args.include_ancestors:
+            for item, path in zip(found, page.ancestors, strict=True):
+                item.ancestors = ancestors(path)
+        for item, claimed in zip(found, page.claimed, strict=False):
+            item.is_claimed = claimed
+        return SearchResult(items=found, total=page.total, returned=len(found), limit=asked.limit, offset=asked.offset)
+
+    async def overview(call: Call, args: QueryItems) -> ItemOverview | RootsOverview:
+        if item := rules.given(args.item_id):
+            inner = await items.resolve_one(call.project, parse(item, "itemId"))
+            view, counts, children = await items.overview_item(call.project, inner, args.limit or MAX_LIMIT)
+            return ItemOverview(
+                item=_full(view), child_counts=_counts(counts), children=[ShortItem(**_short(row)) for row in children]
+            )
+        newest = await items.search(call.project, rules.newest_roots(args.limit or DEFAULT_ROOTS), ancestors=False)
+        roots = await items.overview(call.project, [row.id for row in newest.rows], args.include_children)
+        return RootsOverview(items=[_root(root, args.include_children) for root in roots], total=len(roots))
+
+    async def query_items(call: Call, args: QueryItems) -> FullItem | SearchResult | ItemOverview | RootsOverview:
+        operation = one_of(args.operation, OPERATIONS, "operation")
+        if operation == "get":
+            return await get(call, args)
+        return await (search(call, args) if operation == "search" else overview(call, args))
+
+    return (
+        Tool(
+            "query_items",
+            _DESCRIPTION,
+            QueryItems,
+            (FullItem, SearchResult, ItemOverview, RootsOverview),
+            query_items,
+            read_only=True,
+            idempotent=True,
+            waits=rules.must_look,
+        ),
+    )
+
+
+def _short(row: ShortView) -> dict[str, Any]:
+    return {
+        "id": dashed(row.id),
+        "parent_id": dashed(row.parent) if isinstance(row.parent, str) else UNSET,
+        "title": row.title,
+        "role": ROLE_NAMES[row.role],
+        "status_label": or_unset(row.label),
+        "priority": PRIORITY_NAMES[row.priority],
+        "depth": row.depth,
+        "tags": or_unset(row.tags),
+        "type": or_unset(row.type),
+    }
+
+
+def _counts(counts: Counts) -> ChildCounts:
+    return ChildCounts(**dict(zip(ROLE_NAMES, counts, strict=True)))
+
+
+def _traits(row: ShortView) -> dict[str, Any]:
+    return {"traits": trait_list(row.traits)} if isinstance(row.traits, str) else {}
+
+
+def _root(root: Root, children: bool) -> RootItem:
+    active, expired, unclaimed = root.claims
+    shown = [ChildItem(**_short(row), **_traits(row), child_counts=_counts(counts)) for row, counts in root.children]
+    return RootItem(
+        **_short(root.row),
+        **_traits(root.row),
+        child_counts=_counts(root.counts),
+        claim_summary=ChildClaims(active=active, expired=expired, unclaimed=unclaimed),
+        children=shown if children else UNSET,
+    )
+
+
+def _full(view: View) -> FullItem:
+    traits = view.traits.split(",") if isinstance(view.traits, str) else []
+    properties = with_traits(view.properties if isinstance(view.properties, str) else None, traits)
+    return FullItem(
+        id=dashed(view.id),
+        parent_id=dashed(view.parent) if isinstance(view.parent, str) else UNSET,
+        title=view.title,
+        description=or_unset(view.description),
+        summary=view.summary,
+        role=ROLE_NAMES[view.role],
+        status_label=or_unset(view.label),
+        previous_role=UNSET if view.previous_role is False else ROLE_NAMES[view.previous_role],
+        priority=PRIORITY_NAMES[view.priority],
+        complexity=view.complexity or None,
+        depth=view.depth,
+        metadata=or_unset(view.metadata),
+        tags=or_unset(view.tags),
+        type=or_unset(view.type),
+        properties=or_unset(properties),
+        created_at=iso(view.created),
+        modified_at=iso(view.modified),
+        role_changed_at=iso(view.role_changed),
+    )
