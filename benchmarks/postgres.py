@@ -1,0 +1,83 @@
+"""How many claim-and-complete cycles does the store do against PostgreSQL, both on disk before each answer?
+
+50 clients each claim the best ready item, by priority, complexity and age, and complete it: two
+calls and two commits. PostgreSQL gets one row update per commit (``FOR UPDATE SKIP LOCKED`` over
+a partial index, prepared statements) from pgbench, which is written in C. The store gets the
+very scripts of ``claim_item`` and ``advance_item``, with idempotency records, fences, leases, ranked
+indexes, cascades, the event and transition logs, from one process of ours on epoll, whose cost
+per cycle is printed next to pgbench's: client and server share the machine. Rounds take
+turns; the ratio is the median of the rounds' ratios. Both listen on Unix sockets, both keep
+their files under the same temporary folder. Skipped where PostgreSQL is not installed.
+
+    python -m benchmarks postgres [ITEMS] [ROUNDS] [CYCLES] [CLIENTS]
+    python -m benchmarks postgres 200000 7 20000
+    python -m benchmarks postgres 1000000 5 20000
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+
+from benchmarks.loader import FAMILY, PROJECT, servers
+from benchmarks.rivals.cycles import Cycles
+from benchmarks.rivals.postgresql import Missing, postgresql
+from benchmarks.server import Cost, Server
+from benchmarks.support import console, median, table
+
+GOAL = 4.0
+
+
+def sync_ms(times: int = 200) -> float:
+    """What it takes to write a little to the disk that both sides use."""
+    waits = []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(times):
+            file.write(b"x" * 512)
+            began = time.perf_counter()
+            file.flush()
+            os.fdatasync(file.fileno())
+            waits.append(time.perf_counter() - began)
+    return median(waits) * 1000
+
+
+def main(items: str = "20000", rounds: str = "3", cycles: str = "3000", clients: str = "50") -> None:
+    """Runs both and prints."""
+    count, many, each, callers = int(items), int(rounds), int(cycles), int(clients)
+    ready = count - count // FAMILY
+    if ready < (many + 1) * each:
+        raise SystemExit(f"{many} rounds and one to warm up take {(many + 1) * each} items; there are {ready}")
+    try:
+        with postgresql() as rival, servers([count], fsync="always") as started:
+            rival.fill(count)
+            server = Server(started[count].url)
+            ours = Cycles(started[count].url, PROJECT, callers)
+            found = []
+            for number in range(many + 1):
+                rival.tidy()
+                theirs = rival.cycles(callers, each)
+                server.begin()
+                made = ours.run(each)
+                cost: Cost = server.cost()
+                if number:
+                    found.append((theirs, made, cost))
+            ours.close()
+            server.close()
+            version = rival.sql("SHOW server_version").strip()
+    except Missing as reason:
+        console.print(f"postgres: skipped, {reason}\n")
+        return
+    table(
+        f"Claim and complete, {count:,} items, {callers} clients, median of {many} rounds of {each:,} cycles",
+        ("side", "cycles/s", "client CPU us/cycle", "server CPU us/cycle"),
+        [
+            (f"PostgreSQL {version}, pgbench", f"{median([a.per_second for a, _, _ in found]):,.0f}",
+             f"{median([a.client_cpu_us for a, _, _ in found]):.0f}", ""),
+            ("the store's scripts", f"{median([b.per_second for _, b, _ in found]):,.0f}",
+             f"{median([b.client_cpu_us for _, b, _ in found]):.0f}",
+             f"{median([2 * c.cpu_us for _, _, c in found]):.0f}"),
+        ],
+    )  # fmt: skip
+    ratio = median([b.per_second / a.per_second for a, b, _ in found])
+    console.print(f"{ratio:.2f}x PostgreSQL (goal >= {GOAL}x); one write to this disk takes {sync_ms():.2f} ms\n")
