@@ -13,11 +13,11 @@ import random
 import time
 import uuid
 from collections import Counter
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from coordinator.cli.demo.calls import Caller, Passing
+from coordinator.cli.demo.calls import Passing
 from coordinator.cli.demo.proof import Crash
 
 _OFFERS = 20
@@ -27,6 +27,14 @@ _CANDIDATES = 5
 _IDLE_SHARE = 1 / 16
 """First pause when there is nothing to be had, as a share of the longest; doubles each time."""
 _GAVE_UP_SECONDS = 1.0
+
+
+class Calls(Protocol):
+    """What an agent speaks to the fleet with."""
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The tool's structured answer; raises ``Passing`` or ``Refused``."""
+        ...
 
 
 class Temper(msgspec.Struct, frozen=True):
@@ -61,17 +69,17 @@ class Agent:
 
     Args:
         name: the actor id, which no other agent has or ever had.
-        caller: its connection.
+        calls: its connection.
         rng: what it decides by.
         stop: set when it is to finish what it holds and end.
         counts: shared by the agents of a process: what they did.
     """
 
     def __init__(
-        self, name: str, caller: Caller, temper: Temper, rng: random.Random, stop: asyncio.Event, counts: Counter[str]
+        self, name: str, calls: Calls, temper: Temper, rng: random.Random, stop: asyncio.Event, counts: Counter[str]
     ) -> None:
         self.name = name
-        self._caller = caller
+        self._calls = calls
         self._temper = temper
         self._rng = rng
         self._stop = stop
@@ -109,7 +117,7 @@ class Agent:
         self._rounds += 1
         # Work that a crashed agent had begun waits in the role "work".
         for role in ("queue", "work") if self._rounds % 4 else ("work", "queue"):
-            answer = await self._caller.call("get_next_item", {"role": role, "limit": _OFFERS})
+            answer = await self._calls.call("get_next_item", {"role": role, "limit": _OFFERS})
             offers = {offer["itemId"]: offer["role"] for offer in answer["recommendations"]}
             if offers:
                 return await self._claim(offers)
@@ -133,7 +141,7 @@ class Agent:
         if fence > 1:
             # Somebody had it before and may have begun it since it was offered; `start` on an
             # item that is in work already would end it.
-            role = (await self._caller.call("query_items", {"operation": "get", "id": item}))["role"]
+            role = (await self._calls.call("query_items", {"operation": "get", "id": item}))["role"]
         return Held(item, role, fence, asked)
 
     async def _work(self, held: Held) -> bool:
@@ -171,14 +179,14 @@ class Agent:
 
     async def _ask_for_claims(self, items: list[str]) -> list[dict[str, Any]]:
         claims = [{"itemId": item, "ttlSeconds": self._temper.ttl_seconds} for item in items]
-        answer = await self._caller.call("claim_item", self._signed(claims=claims))
+        answer = await self._calls.call("claim_item", self._signed(claims=claims))
         results: list[dict[str, Any]] = answer["claimResults"]
         return results
 
     async def _advance(self, held: Held, trigger: str) -> None:
         transition = {"itemId": held.item, "trigger": trigger, "actor": self._actor, "fenceToken": held.fence}
         arguments = {"transitions": [transition], "requestId": str(uuid.uuid4())}
-        result = (await self._caller.call("advance_item", arguments))["results"][0]
+        result = (await self._calls.call("advance_item", arguments))["results"][0]
         if not result["applied"]:
             # Not ours any more, or somebody else has finished it.
             self._counts["refused_" + trigger] += 1
@@ -186,7 +194,7 @@ class Agent:
             raise Lost
 
     async def _release(self, held: Held) -> None:
-        answer = await self._caller.call("claim_item", self._signed(releases=[{"itemId": held.item}]))
+        answer = await self._calls.call("claim_item", self._signed(releases=[{"itemId": held.item}]))
         self._counts["release_" + answer["releaseResults"][0]["outcome"]] += 1
 
     def _signed(self, **arguments: Any) -> dict[str, Any]:

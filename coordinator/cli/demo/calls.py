@@ -116,6 +116,11 @@ class Gate:
         self._address = host, port
         self._looking: asyncio.Task[None] | None = None
 
+    @property
+    def closed(self) -> bool:
+        """Whether somebody looks just now."""
+        return self._looking is not None
+
     async def wait(self) -> None:
         """Returns at once while the gate is open; at most ``PATIENCE_SECONDS`` later otherwise."""
         if self._looking is not None:

@@ -56,6 +56,7 @@ class Hosts:
         self._agents = agents
         self._processes: list[asyncio.subprocess.Process] = []
         self._readers: list[asyncio.Task[None]] = []
+        self._ordered = False
         self._stopping = False
         self.tally = Tally()
 
@@ -80,6 +81,7 @@ class Hosts:
             url: the fleet's MCP endpoint.
             seed: what their decisions follow from.
         """
+        self._ordered = True
         share, rest = divmod(self._agents, self.count)
         first = 1
         for number, process in enumerate(self._processes):
@@ -92,6 +94,8 @@ class Hosts:
         """Lets the agents finish what they hold and ends the processes. Does nothing the second time."""
         self._stopping = True
         for process in self._processes:
+            if not self._ordered:
+                process.kill()
             if process.stdin is not None:
                 process.stdin.close()
         try:

@@ -69,7 +69,7 @@ async def run(options: Options, settings: Settings) -> Report:
         client = history.connect(target.redis_url)
         stack.push_async_callback(client.aclose)
         try:
-            project = await stack.enter_async_context(_project(client, options.project, target.own))
+            project = await stack.enter_async_context(new_project(client, options.project))
             return await _run_in(project, options, target, client, hosts)
         except RedisError as error:
             raise CommandFailed(
@@ -187,7 +187,7 @@ async def _drain(
 
 
 @asynccontextmanager
-async def _project(client: redis.asyncio.Redis, name: str | None, own_fleet: bool) -> AsyncIterator[str]:
+async def new_project(client: redis.asyncio.Redis, name: str | None) -> AsyncIterator[str]:
     """A project that nobody has worked in; one without a name is removed afterwards.
 
     Raises:
@@ -203,7 +203,7 @@ async def _project(client: redis.asyncio.Redis, name: str | None, own_fleet: boo
     try:
         yield project
     finally:
-        if name is None and not own_fleet:
+        if name is None:
             await _remove(client, project)
 
 

@@ -1,0 +1,278 @@
+"""``fleet demo`` as a whole: a fleet, agents over HTTP, and the audit that decides the exit code."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.cli import demo as demo_package
+from coordinator.cli import run as fleet_main
+from coordinator.cli.demo import command
+from coordinator.cli.demo import fleet as demo_fleet
+from coordinator.cli.demo import history as demo_history
+from coordinator.cli.demo import run as demo_run
+from coordinator.cli.demo.fleet import Chaos
+from coordinator.cli.demo.proof import Facts, Violation
+from coordinator.cli.demo.report import Report, latency, text
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.fleetfile import Fleet, FleetFile, Process
+from coordinator.settings import Settings
+from coordinator.store import keys
+from tests.support.fleets import RunningFleet, fleet_command
+
+pytestmark = pytest.mark.timeout(120)
+
+LOCK = """\
+alpha==1  # via beta, gamma
+beta==2  # via gamma
+gamma==3
+delta==4  # via alpha
+epsilon==5
+"""
+"""Five distributions in a chain of four, so fifteen steps."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    fleet = RunningFleet(tmp_path_factory.mktemp("demo") / "fleet", "--port", "0", "--workers", "0")
+    fleet.wait_ready()
+    yield fleet
+    fleet.clean_up()
+
+
+def report_of(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(path.read_bytes())
+    return found
+
+
+def demo(tmp_path: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    lock = tmp_path / "five.lock"
+    lock.write_text(LOCK)
+    return fleet_command("demo", "--from", str(lock), "--agents", "10", *arguments, timeout=110, **env)
+
+
+def test_agents_drain_a_running_fleet_and_the_audit_passes(running: RunningFleet, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    done = demo(
+        tmp_path, "--data-dir", str(running.data_dir), "--project", "kept", "--crash-rate", "0.4", "--ttl", "1",
+        "--report", str(path),
+    )  # fmt: skip
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    assert "audit passed" in done.stdout
+    assert "15 of 15 steps of 5 distributions done by 10 agents" in done.stdout
+    report = report_of(path)
+    assert report["ok"]
+    assert report["facts"]["steps_done"] == 15
+    assert report["facts"]["items_done"] == 1 + 5 + 15
+    # 15 steps and four in ten claims crash: that none did has a chance of one in two thousand.
+    assert report["crashes"] >= 1
+    assert report["facts"]["expiries"] + report["facts"]["takeovers"] >= report["crashes"]
+    assert {"get_next_item", "claim_item", "advance_item", "tools/list"} <= report["latency"].keys()
+    # A second run there would have a history that is not its own.
+    second = demo(tmp_path, "--data-dir", str(running.data_dir), "--project", "kept")
+    assert second.returncode == Exit.USAGE
+    assert second.stderr.startswith("fleet: project kept has a history already")
+
+
+def test_it_brings_a_fleet_of_its_own_and_survives_kills(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    path = tmp_path / "report.json"
+    done = demo(
+        tmp_path, "--data-dir", str(tmp_path / "none"), "--frontends", "2", "--crash-rate", "0", "--trees", "1",
+        # Six steps follow on each other, so the work takes three seconds at least and claims are renewed.
+        "--work-ms", "1000", "--chaos", "--chaos-seconds", "1.5", "--report", str(path),
+        TMPDIR=str(tmp_path / "tmp"),
+    )  # fmt: skip
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    assert "no fleet is running here: starting one for the demo" in done.stdout
+    report = report_of(path)
+    assert report["kills"] >= 1
+    assert report["facts"]["steps_done"] == 15
+    assert not list((tmp_path / "tmp").iterdir()), "its data are gone"
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.anyio
+async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(redis_url: str, project: str) -> None:
+    async with demo_history.connect(redis_url) as client:
+        async with demo_run.new_project(client, None) as name:
+            assert name.startswith("demo-")
+            # More keys than are removed at a time.
+            await client.mset({keys.request.key(name, str(n)): b"x" for n in range(1200)})
+            await client.xadd(keys.events.key(name), {"k": "create"})
+        assert not [key async for key in client.scan_iter(match=keys.project_prefix(name) + b"*", count=1000)]
+        async with demo_run.new_project(client, project):
+            await client.xadd(keys.events.key(project), {"k": "create"})
+        with pytest.raises(CommandFailed, match="has a history already"):
+            async with demo_run.new_project(client, project):
+                pass
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--agents", "0"], "--agents must be from 1 to 2000, not 0"),
+        (["--crash-rate", "nan"], "--crash-rate must be from 0 to 0.5, not nan"),
+        (["--crash-rate", "0.6"], "--crash-rate must be from 0 to 0.5, not 0.6"),
+        (["--ttl", "0"], "--ttl must be from 1 to 86400, not 0"),
+        (["--work-ms", "-1"], "--work-ms must be from 0 to 60000, not -1"),
+        (["--trees", "101"], "--trees must be from 1 to 100, not 101"),
+        (["--chaos-seconds", "0"], "--chaos-seconds must be from 0.1 to 3600, not 0"),
+        (["--url", "ftp://host"], "--url must be an http or https URL"),
+        (["--project", "Not OK"], "--project: must be 1 to 63 lower-case letters"),
+        (["--report", "/no/such/dir/report.json"], "there is no directory /no/such/dir"),
+        (["--from", "/no/such/file"], "--from /no/such/file: No such file or directory"),
+        (["--url", "http://127.0.0.1:1"], "say which with --redis-url, or give its --data-dir"),
+    ],
+)
+def test_what_is_not_allowed_is_told_in_a_sentence(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fleet_main(["demo", "--data-dir", str(tmp_path / "none"), *arguments]) == Exit.USAGE
+    told = capsys.readouterr().err
+    assert told.startswith("fleet: ")
+    assert words in told
+
+
+def test_an_unreachable_redis_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--url", "http://127.0.0.1:1", "--redis-url", "redis://:secret@127.0.0.1:1/0"]
+    assert fleet_main(["demo", "--data-dir", str(tmp_path / "none"), *arguments]) == Exit.STORE_UNREACHABLE
+    told = capsys.readouterr().err
+    assert "redis://:***@127.0.0.1:1/0 cannot be read" in told
+    assert "secret" not in told
+
+
+def test_chaos_needs_a_fleet_on_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--url", "http://127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1/0", "--chaos"]
+    assert fleet_main(["demo", "--data-dir", str(tmp_path / "none"), *arguments]) == Exit.USAGE
+    assert "--chaos kills processes of a fleet on this machine" in capsys.readouterr().err
+
+
+# --- the report -------------------------------------------------------------------------------
+
+
+def report(**changes: Any) -> Report:
+    whole: dict[str, Any] = {
+        "ok": True, "source": "s", "notes": (), "distributions": 2, "requirements": 1, "trees": 1, "items": 9,
+        "steps": 6, "project": "p", "base_url": "u", "agents": 3, "agent_processes": 1, "seed": "1", "seconds": 2.0,
+        "steps_per_second": 3.0, "latency": {"claim_item": latency([1.0])}, "calls": 1, "retries": {},
+        "agent_counts": {},
+        "claims_lost": 0, "claims_in_vain": 0, "crashes": 0, "kills": 0, "kills_skipped": 0,
+        "facts": Facts(steps_done=6), "violations": (), "failures": (),
+    }  # fmt: skip
+    return Report(**(whole | changes))
+
+
+def test_a_failed_audit_fails_the_command_and_lists_what_was_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    violations = tuple(Violation("one claim", f"item {n}", "two at once", f"{n}-0") for n in range(30))
+
+    async def broken(*_: object) -> Report:
+        return report(ok=False, violations=violations, failures=("agent-1: it ended",))
+
+    monkeypatch.setattr("coordinator.cli.demo.run.run", broken)
+    path = tmp_path / "report.json"
+    assert fleet_main(["demo", "--data-dir", str(tmp_path), "--report", str(path)]) == Exit.FAILED
+    told = capsys.readouterr().out
+    assert "VIOLATION   one claim: item 0: two at once (event 0-0)" in told
+    assert "and 10 more" in told
+    assert "FAILED      agent-1: it ended" in told
+    assert "audit failed: 30 violations" in told
+    assert len(report_of(path)["violations"]) == 30
+
+
+def test_percentiles_are_by_nearest_rank() -> None:
+    found = latency([float(n) for n in range(100, 0, -1)])
+    assert (found.calls, found.p50, found.p95, found.p99, found.worst) == (100, 50.0, 95.0, 99.0, 100.0)
+    assert latency([3.0]).p50 == 3.0
+
+
+def test_the_text_names_what_counts() -> None:
+    shown = "\n".join(
+        text(
+            report(
+                trees=2,
+                kills=4,
+                kills_skipped=1,
+                retries={"connection": 3, "draining": 5},
+                facts=Facts(steps_done=6, late=2, claims=8, expiries=2, takeovers=1),
+            )
+        )
+    )
+    assert "6 of 6 steps of 2 distributions in 2 trees done by 3 agents in 2.0 s: 3 items/s" in shown
+    assert "retries     8 of 1 calls: 5 draining, 3 connection" in shown
+    assert "chaos       4 front-ends killed; 1 times none was up" in shown
+    assert "3 claims expired" in shown
+    assert "late        2 role changes" in shown
+
+
+# --- the fleet it works on --------------------------------------------------------------------
+
+
+def state(*processes: Process, ready: bool = True) -> Fleet:
+    return Fleet(
+        pid=1, version="0", base_url="http://127.0.0.1:5", ready=ready, started_at="", metrics_dir="", store="embedded",
+        store_pid=None, processes=processes,
+    )  # fmt: skip
+
+
+def test_chaos_kills_ready_front_ends_in_turn(tmp_path: Path) -> None:
+    sleepers = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(4)]
+    file = FleetFile(tmp_path)
+    try:
+        a, b, starting, worker = (one.pid for one in sleepers)
+        file.write(
+            state(
+                Process("fe-0", "frontend", a, True),
+                Process("fe-1", "frontend", b, True),
+                Process("fe-2", "frontend", starting, False),
+                Process("fe-3", "frontend", None, False),
+                Process("w-0", "worker", worker, True),
+            )
+        )
+        chaos = Chaos(tmp_path, 1.0)
+        assert chaos.kill()
+        assert sleepers[0].wait(10) == -signal.SIGKILL
+        assert chaos.kill()
+        assert sleepers[1].wait(10) == -signal.SIGKILL
+        assert not chaos.kill(), "those that run already ended"
+        assert [one.poll() for one in sleepers[2:]] == [None, None]
+        file.write(state(Process("fe-2", "frontend", starting, False)))
+        assert not chaos.kill()
+    finally:
+        file.close()
+        for one in sleepers:
+            one.kill()
+            one.communicate()
+
+
+def test_a_fleet_that_is_still_starting_is_not_used(tmp_path: Path) -> None:
+    file = FleetFile(tmp_path)
+    try:
+        file.write(state(ready=False))
+        with pytest.raises(CommandFailed, match="is still starting"):
+            demo_fleet.running(Settings(data_dir=str(tmp_path)), None)
+    finally:
+        file.close()
+
+
+def test_a_url_elsewhere_uses_the_redis_that_is_named(tmp_path: Path) -> None:
+    settings = Settings(data_dir=str(tmp_path), redis_url="redis://example.org/0")
+    target = demo_fleet.running(settings, "http://example.org:8420/")
+    assert target == ("http://example.org:8420", "redis://example.org/0", None, False)
+    assert demo_fleet.running(Settings(data_dir=str(tmp_path)), None) is None
+
+
+def test_the_command_is_what_the_package_offers() -> None:
+    assert demo_package.demo is command.demo

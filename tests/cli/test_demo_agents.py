@@ -1,0 +1,276 @@
+"""The demo's agents: how they behave, and how their calls go on through failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from coordinator.cli.demo import calls as demo_calls
+from coordinator.cli.demo.agent import Agent, Temper
+from coordinator.cli.demo.calls import Budget, Caller, Line, Passing, Refused
+from coordinator.cli.demo.proof import Crash
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+ITEM = "00000000-0000-0000-0000-0000000000aa"
+OTHER = "00000000-0000-0000-0000-0000000000bb"
+
+
+class Fleet:
+    """A fleet with one item after the other, which answers as its script says."""
+
+    def __init__(self, stop: asyncio.Event, offers: list[list[tuple[str, str]]]) -> None:
+        self.stop = stop
+        self.offers = offers
+        self.asked: list[tuple[str, Any]] = []
+        self.claims: dict[str, list[str]] = {}
+        """Item -> outcomes of the claims on it, in order; success when there is none left."""
+        self.fence = 1
+        self.role = "queue"
+        self.applied = True
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        if tool == "get_next_item":
+            if not self.offers:
+                self.stop.set()
+                return {"recommendations": []}
+            return {"recommendations": [{"itemId": item, "role": role} for item, role in self.offers.pop(0)]}
+        if tool == "query_items":
+            self.asked.append(("get", arguments["id"]))
+            return {"role": self.role}
+        if tool == "advance_item":
+            (transition,) = arguments["transitions"]
+            assert transition["fenceToken"] == self.fence
+            self.asked.append((transition["trigger"], transition["itemId"]))
+            return {"results": [{"applied": self.applied}]}
+        assert tool == "claim_item"
+        if "releases" in arguments:
+            self.asked.append(("release", arguments["releases"][0]["itemId"]))
+            return {"releaseResults": [{"outcome": "success"}]}
+        self.asked.append(("claim", sorted(claim["itemId"] for claim in arguments["claims"])))
+        return {"claimResults": [self._claimed(claim["itemId"]) for claim in arguments["claims"]]}
+
+    def _claimed(self, item: str) -> dict[str, Any]:
+        outcome = self.claims[item].pop(0) if self.claims.get(item) else "success"
+        return {"itemId": item, "outcome": outcome, "fenceToken": self.fence}
+
+
+@asynccontextmanager
+async def agent_on(
+    offers: list[list[tuple[str, str]]], crash_rate: float = 0.0, work_ms: float = 0.0
+) -> AsyncIterator[tuple[Fleet, Callable[[], Awaitable[Crash | None]], Counter[str]]]:
+    stop = asyncio.Event()
+    fleet, counts = Fleet(stop, offers), Counter[str]()
+    temper = Temper(work_ms=work_ms, ttl_seconds=1, crash_rate=crash_rate, idle_limit=0.01)
+    agent = Agent("a1", fleet, temper, random.Random(1), stop, counts)
+    async with asyncio.timeout(20):
+        yield fleet, agent.run, counts
+
+
+async def test_an_item_is_claimed_begun_done_and_given_back() -> None:
+    async with agent_on([[(ITEM, "queue")]]) as (fleet, run, counts):
+        assert await run() is None
+    assert fleet.asked == [("claim", [ITEM]), ("start", ITEM), ("complete", ITEM), ("release", ITEM)]
+    assert counts["done"] == counts["claim_success"] == counts["release_success"] == 1
+
+
+async def test_work_that_somebody_had_begun_is_not_begun_again() -> None:
+    async with agent_on([[(ITEM, "work")]]) as (fleet, run, _):
+        await run()
+    assert [asked for asked, _ in fleet.asked] == ["claim", "complete", "release"]
+
+
+async def test_an_item_that_had_an_owner_since_is_looked_at_before_it_is_begun() -> None:
+    async with agent_on([[(ITEM, "queue")]]) as (fleet, run, _):
+        fleet.fence, fleet.role = 2, "work"
+        await run()
+    assert [asked for asked, _ in fleet.asked] == ["claim", "get", "complete", "release"]
+
+
+async def test_another_item_is_taken_where_somebody_was_faster() -> None:
+    async with agent_on([[(ITEM, "queue"), (OTHER, "queue")], [(ITEM, "queue")]]) as (fleet, run, counts):
+        fleet.claims = {ITEM: ["already_claimed", "already_claimed"]}
+        await run()
+    assert fleet.asked[:2] == [("claim", [ITEM, OTHER]), ("start", OTHER)]
+    assert counts["claim_already_claimed"] == 2
+    assert counts["claims_in_vain"] == 1
+    assert counts["done"] == 1
+
+
+async def test_a_long_work_renews_the_claim() -> None:
+    async with agent_on([[(ITEM, "queue")]], work_ms=1200) as (fleet, run, counts):
+        await run()
+    assert counts["renewals"] >= 1
+    assert counts["done"] == 1
+    assert [asked for asked, _ in fleet.asked].count("claim") == 1 + counts["renewals"]
+
+
+async def test_work_ends_when_the_claim_is_lost() -> None:
+    async with agent_on([[(ITEM, "queue")]], work_ms=1200) as (fleet, run, counts):
+        fleet.claims = {ITEM: ["success", "already_claimed"]}
+        await run()
+    assert counts["lost_while_working"] == 1
+    assert not counts["done"]
+    assert "complete" not in [asked for asked, _ in fleet.asked]
+
+
+async def test_a_refused_change_gives_the_item_back() -> None:
+    async with agent_on([[(ITEM, "queue")]]) as (fleet, run, counts):
+        fleet.applied = False
+        await run()
+    assert [asked for asked, _ in fleet.asked] == ["claim", "start", "release"]
+    assert counts["refused_start"] == counts["lost_while_working"] == 1
+
+
+async def test_a_crash_leaves_the_item_as_it_is() -> None:
+    async with agent_on([[(ITEM, "queue")]], crash_rate=1.0) as (fleet, run, _):
+        assert await run() == Crash("a1", ITEM.replace("-", ""), 1)
+    assert {asked for asked, _ in fleet.asked} <= {"claim", "start"}
+
+
+# --- calls ------------------------------------------------------------------------------------
+
+Answer = dict[str, Any] | bytes
+"""A result, or bytes to send before the connection is closed."""
+
+
+class Server:
+    """An endpoint that answers each request with the next of some answers."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.bodies: list[dict[str, Any]] = []
+        self.port = 0
+
+    @asynccontextmanager
+    async def listening(self, port: int = 0) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+        self.port = server.sockets[0].getsockname()[1]
+        async with server:
+            yield f"http://127.0.0.1:{self.port}/mcp/items"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = next(
+                    int(line.split(b":")[1])
+                    for line in head.split(b"\r\n")
+                    if line.lower().startswith(b"content-length")
+                )
+                body = json.loads(await reader.readexactly(length))
+                self.bodies.append(body["params"])
+                answer = self.answers.pop(0)
+                if isinstance(answer, bytes):
+                    writer.write(answer)
+                    return
+                message = json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": answer}).encode()
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+                    b"content-length: %d\r\n\r\n%s" % (len(message), message)
+                )
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+def result(content: dict[str, Any], failed: bool = False) -> dict[str, Any]:
+    text = [{"type": "text", "text": json.dumps(content)}]
+    return {"resultType": "complete", "content": text, "structuredContent": content, "isError": failed}
+
+
+def failure(kind: str, code: str, **more: int) -> dict[str, Any]:
+    return result({"error": {"kind": kind, "code": code, "message": "because", **more}}, failed=True)
+
+
+@asynccontextmanager
+async def caller_on(url: str) -> AsyncIterator[tuple[Caller, Line]]:
+    line = Line(url, per_second=1000.0)
+    async with asyncio.timeout(20), Caller(line, careful=False) as caller:
+        yield caller, line
+
+
+async def test_a_call_is_repeated_unchanged_through_all_that_may_pass() -> None:
+    server = Server(
+        b"",
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
+        b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n",
+        failure("shedding", "over_capacity", retryAfterMs=20),
+        failure("transient", "conflict"),
+        result({"done": True}),
+    )
+    async with server.listening() as url, caller_on(url) as (caller, line):
+        assert await caller.call("claim_item", {"requestId": "r1"}) == {"done": True}
+        expected = {"connection": 2, "server error": 1, "over_capacity": 1, "conflict": 1}
+        assert dict(line.meter.retries) == expected
+        # Answered attempts: the two refusals and the success.
+        assert len(line.meter.take()["claim_item"]) == 3
+    assert len(server.bodies) == 6
+    assert {body["arguments"]["requestId"] for body in server.bodies} == {"r1"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        failure("permanent", "VALIDATION_ERROR"),
+        result({"no": "error"}, failed=True),
+        {"resultType": "complete", "content": []},
+    ],
+    ids=["refused", "no error object", "no content"],
+)
+async def test_what_cannot_pass_is_told_at_once(answer: dict[str, Any]) -> None:
+    server = Server(answer)
+    async with server.listening() as url, caller_on(url) as (caller, line):
+        with pytest.raises(Refused, match="claim_item"):
+            await caller.call("claim_item", {})
+        assert not line.meter.retries
+
+
+async def test_callers_wait_together_until_the_fleet_is_there_again() -> None:
+    server = Server(b"", b"")
+    async with AsyncExitStack() as stack:
+        async with server.listening() as url:
+            line = Line(url, per_second=1000.0)
+            callers = [await stack.enter_async_context(Caller(line, careful=False)) for _ in range(2)]
+            calls = [asyncio.create_task(caller.call("get_next_item", {})) for caller in callers]
+            await wait_until(lambda: len(server.bodies) == 2, what="both calls to arrive")
+        # Nobody listens any more.
+        await wait_until(lambda: line.gate.closed, what="the gate to close")
+        calls.append(asyncio.create_task(callers[0].call("get_next_item", {})))
+        assert not line.meter.retries["unreachable"]
+        async with Server(*(result({"n": n}) for n in range(3))).listening(server.port):
+            answers = await asyncio.gather(*calls)
+        assert all(set(answer) == {"n"} for answer in answers)
+        assert not line.meter.retries["unreachable"], "one look for all of them, and no call before it succeeded"
+
+
+async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_calls, "PATIENCE_SECONDS", 0.2)
+    server = Server(*(failure("shedding", "draining") for _ in range(100)))
+    async with server.listening() as url, caller_on(url) as (caller, _):
+        with pytest.raises(Passing, match="draining"):
+            await caller.call("claim_item", {})
+
+
+async def test_retries_that_are_not_covered_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("coordinator.cli.demo.calls.time.monotonic", lambda: now)
+    budget = Budget(per_second=2.0, per_call=0.5)
+    assert [budget.retry() for _ in range(10)] == [0.0] * 10
+    assert [budget.retry() for _ in range(3)] == [0.5, 1.0, 1.5]
+    now += 1.0
+    assert budget.retry() == 1.0
+    for _ in range(4):
+        budget.call()
+    assert budget.retry() == 0.5
+    now += 3600
+    assert [budget.retry() for _ in range(11)] == [0.0] * 10 + [0.5], "saved up for a while only"
