@@ -87,7 +87,7 @@ def test_it_brings_a_fleet_of_its_own_and_survives_kills(tmp_path: Path) -> None
     done = demo(
         tmp_path, "--data-dir", str(tmp_path / "none"), "--frontends", "2", "--crash-rate", "0", "--trees", "1",
         # Six steps follow on each other, so the work takes three seconds at least and claims are renewed.
-        "--work-ms", "1000", "--chaos", "--chaos-seconds", "1.5", "--report", str(path),
+        "--work-ms", "1000", "--chaos", "--chaos-seconds", "2.5", "--report", str(path),
         TMPDIR=str(tmp_path / "tmp"),
     )  # fmt: skip
     assert done.returncode == Exit.OK, done.stdout + done.stderr

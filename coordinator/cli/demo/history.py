@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
 import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
 
 from coordinator.store import keys
 from coordinator.store.address import parse
@@ -67,7 +69,13 @@ def connect(url: str) -> redis.asyncio.Redis:
         AddressError: the URL cannot be understood.
     """
     # RESP 2, so that streams look the same from every server; no timeout on reads, which may block.
-    return redis.asyncio.Redis(**parse(url).client_options(), protocol=2, socket_connect_timeout=5, socket_timeout=None)
+    return redis.asyncio.Redis(
+        **parse(url).client_options(),
+        protocol=2,
+        socket_connect_timeout=5,
+        socket_timeout=None,
+        retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 3),
+    )
 
 
 async def read(client: redis.asyncio.Redis, project: str) -> list[Event]:
