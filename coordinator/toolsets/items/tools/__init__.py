@@ -26,6 +26,24 @@ INSTRUCTIONS = (
     "UUID as requestId and repeat the call with the same one if the answer was lost."
 )
 
+ORDER = (
+    "manage_items",
+    "query_items",
+    "create_work_tree",
+    "complete_tree",
+    "manage_notes",
+    "query_notes",
+    "manage_dependencies",
+    "query_dependencies",
+    "advance_item",
+    "get_next_status",
+    "get_context",
+    "get_next_item",
+    "get_blocked_items",
+    "claim_item",
+)
+"""The tools in the order of seed 004."""
+
 
 def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
     """The items toolset over one process's services; without ``schemas``, those of the settings."""
@@ -38,7 +56,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
     work = WorkStore(*shared)
     parking = Parking(services.store, work)
     read = ReadStore(*shared)
-    tools = (
+    made = (
         *crud.tools(ItemStore(*shared), services),
         *query.tools(QueryStore(*shared)),
         *dependencies.tools(DependencyStore(*shared), services),
@@ -49,11 +67,12 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         *reads.tools(read),
         *context.tools(read),
     )
+    by_name = {tool.name: dataclasses.replace(tool, handler=source.steady(tool.handler)) for tool in made}
     return Toolset(
         "items",
         "Work items",
         INSTRUCTIONS,
-        tuple(dataclasses.replace(tool, handler=source.steady(tool.handler)) for tool in tools),
+        tuple(by_name[name] for name in ORDER),
         drain=parking.close,
         configure=configure,
         examples=EXAMPLES,
