@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
+from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.idempotency import NONE
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.work import WorkStore
@@ -16,8 +17,11 @@ async def server_time(store: Store) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-async def lapse(tools: Client, item: str) -> None:
-    """Makes a live claim one that has just expired: as if its TTL had been shorter."""
+async def lapse(tools: Client, item: str) -> str:
+    """Makes a live claim one that has just expired: as if its TTL had been shorter.
+
+    Returns the time at which its agent first claimed the item, which may have to be earlier now.
+    """
     inner = item.replace("-", "")
     end = await server_time(tools.store) - 1
     key = keys.item.key(tools.project, inner)
@@ -26,6 +30,7 @@ async def lapse(tools: Client, item: str) -> None:
     claimed, first = (min(int(time), end) for time in times[1:])
     await tools.store.command("HSET", key, "cx", end, "cc", claimed, "co", first)
     await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, inner)
+    return iso(first)
 
 
 async def claim_for(tools: Client, agent: str, item: str, ms: int) -> None:

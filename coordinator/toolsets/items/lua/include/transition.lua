@@ -84,11 +84,11 @@ local function cascade(child, trigger, run, events, open)
   end
 end
 
--- {id, title} of each, once.
+-- {id, title} of each, once; without those that a cascade has blocked again.
 local function named(items)
   local list, seen = {}, {}
   for _, it in ipairs(items) do
-    if not seen[it.id] then
+    if not seen[it.id] and not it.nb then
       seen[it.id] = true
       list[#list + 1] = {it.id, title(it)}
     end

@@ -1,0 +1,340 @@
+"""Seed 004's rules for items, dependencies, transitions and claims, as simply as they can be said.
+
+Everything is recomputed from the items at each question; there are no indexes or counters.
+Answers are plain values that a test compares with what the tools say. No schemas: there is
+no review phase and there are no gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+FORWARD = ("queue", "work", "review", "terminal")
+PRIORITIES = ("high", "medium", "low")
+LABELS = {"start": "in-progress", "complete": "done", "block": "blocked", "cancel": "cancelled"}
+MAX_DEPTH = 3
+
+
+@dataclass
+class Claim:
+    """The record of a claim; one that is not live has expired."""
+
+    agent: str
+    original: str
+    live: bool = True
+
+
+@dataclass
+class Item:
+    id: str
+    parent: str | None
+    role: str
+    priority: str
+    complexity: int | None
+    created: str = ""
+    label: str | None = None
+    previous: str | None = None
+    claim: Claim | None = None
+    fence: int = 0
+
+
+class Edge(NamedTuple):
+    source: str
+    target: str
+    type: str
+    threshold: str | None = None
+
+    @property
+    def blocker(self) -> str:
+        return self.target if self.type == "IS_BLOCKED_BY" else self.source
+
+    @property
+    def blocked(self) -> str:
+        return self.source if self.type == "IS_BLOCKED_BY" else self.target
+
+
+class Change(NamedTuple):
+    """An item that a transition took along: a cascade."""
+
+    item: str
+    before: str
+    after: str
+
+
+@dataclass
+class Outcome:
+    """What a transition comes to: a refusal with its reason, or the new state and all that followed."""
+
+    refusal: str = ""
+    blockers: set[tuple[str, str, str]] = field(default_factory=set)
+    before: str = ""
+    after: str = ""
+    label: str | None = None
+    cascades: list[Change] = field(default_factory=list)
+    unblocked: set[str] = field(default_factory=set)
+
+
+class Model:
+    """One project."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, Item] = {}
+        self.edges: list[Edge] = []
+
+    # --- the tree
+
+    def children(self, item: str) -> list[Item]:
+        return [each for each in self.items.values() if each.parent == item]
+
+    def above(self, item: str) -> Iterator[Item]:
+        """The ancestors, nearest first."""
+        parent = self.items[item].parent
+        while parent is not None:
+            yield self.items[parent]
+            parent = self.items[parent].parent
+
+    def depth(self, item: str) -> int:
+        return sum(1 for _ in self.above(item))
+
+    def height(self, item: str) -> int:
+        return max((1 + self.height(child.id) for child in self.children(item)), default=0)
+
+    def create_refusal(self, parent: str | None) -> str:
+        if parent is None:
+            return ""
+        if parent not in self.items:
+            return "parentId: no such item"
+        return "depth would exceed" if self.depth(parent) == MAX_DEPTH else ""
+
+    def move(self, item: str, parent: str | None) -> str:
+        """Why the item cannot go below the parent, '' if it did."""
+        if parent == self.items[item].parent:
+            return ""
+        if parent is not None:
+            if parent not in self.items:
+                return "parentId: no such item"
+            if item == parent or item in (each.id for each in self.above(parent)):
+                return "cannot move below itself"
+            if self.depth(parent) + 1 + self.height(item) > MAX_DEPTH:
+                return "depth would exceed"
+        self.items[item].parent = parent
+        return ""
+
+    def delete(self, ids: list[str], recursive: bool) -> dict[str, Any]:
+        """The expected answer of manage_items delete."""
+        failures, gone = [], []
+        for item in ids:
+            if item in gone:
+                continue
+            if item not in self.items:
+                failures.append({"id": item, "error": "no such item"})
+            elif not recursive and (children := len(self.children(item))):
+                error = f"item has {children} children; use recursive to delete them too"
+                failures.append({"id": item, "error": error})
+            else:
+                gone += self._remove(item)
+        refused = {failure["id"] for failure in failures}
+        answer: dict[str, Any] = {
+            "ids": [item for item in dict.fromkeys(ids) if item not in refused],
+            "deleted": len(gone),
+            "failed": len(failures),
+        }
+        if below := sum(item not in ids for item in gone):
+            answer["descendantsDeleted"] = below
+        return answer | ({"failures": failures} if failures else {})
+
+    def _remove(self, item: str) -> list[str]:
+        gone = [each for child in self.children(item) for each in self._remove(child.id)]
+        del self.items[item]
+        self.edges = [edge for edge in self.edges if item not in edge[:2]]
+        return [*gone, item]
+
+    # --- dependencies
+
+    def link(self, batch: list[Edge]) -> list[tuple[int, str]]:
+        """Index and reason of each refusal; without any the edges are there."""
+        refusals: list[tuple[int, str]] = []
+        tried: set[tuple[str, str, str]] = set()
+        accepted: list[Edge] = []
+        for number, edge in enumerate(batch):
+            if edge.source == edge.target:
+                refusals.append((number, "same item on both sides"))
+            elif edge.source not in self.items or edge.target not in self.items:
+                refusals.append((number, "no such item"))
+            elif edge[:3] in tried or edge[:3] in [each[:3] for each in self.edges]:
+                refusals.append((number, "exists already"))
+            else:
+                tried.add(edge[:3])
+                if edge.type != "RELATES_TO" and self._reaches(edge.blocked, edge.blocker, accepted):
+                    refusals.append((number, "close a cycle"))
+                else:
+                    accepted.append(edge)
+        if not refusals:
+            self.edges += batch
+        return refusals
+
+    def _reaches(self, start: str, goal: str, accepted: list[Edge]) -> bool:
+        edges = [edge for edge in self.edges + accepted if edge.type != "RELATES_TO"]
+        seen, todo = {start}, [start]
+        while todo:
+            at = todo.pop()
+            if at == goal:
+                return True
+            new = {edge.blocked for edge in edges if edge.blocker == at} - seen
+            seen |= new
+            todo += new
+        return False
+
+    def unlink(self, source: str, target: str | None) -> int:
+        """Deletes the edges from source to target, or all of one item; returns how many."""
+        kept = [
+            edge
+            for edge in self.edges
+            if (edge[:2] != (source, target) if target is not None else source not in edge[:2])
+        ]
+        deleted = len(self.edges) - len(kept)
+        self.edges = kept
+        return deleted
+
+    def waits_for(self, item: str) -> set[tuple[str, str, str]]:
+        """Unsatisfied blockers: id, role, role needed."""
+        found = set()
+        for edge in self.edges:
+            if edge.type == "RELATES_TO" or edge.blocked != item:
+                continue
+            role, needed = self.items[edge.blocker].role, edge.threshold or "terminal"
+            if role == "blocked" or FORWARD.index(role) < FORWARD.index(needed):
+                found.add((edge.blocker, role, needed))
+        return found
+
+    # --- transitions
+
+    def advance(self, item: str, trigger: str, agent: str = "", fence: int | None = None) -> Outcome:
+        it = self.items.get(item)
+        if it is None:
+            return Outcome("no such item")
+        if it.claim and it.claim.live and it.claim.agent != agent:
+            return Outcome("not_claim_holder")
+        if fence is not None and fence != it.fence:
+            return Outcome("stale_fence")
+        after = self._target(it, trigger)
+        if after not in (*FORWARD, "blocked"):
+            return Outcome(after)
+        before = it.role
+        forward = "blocked" not in (before, after) and FORWARD.index(after) > FORWARD.index(before)
+        if forward and (blockers := self.waits_for(item)):
+            return Outcome("blocking dependencies are not satisfied", blockers)
+        label = "done" if trigger == "start" and after == "terminal" else LABELS.get(trigger)
+        if label is None and after == "blocked":
+            label = it.label
+        self._change(it, after, label)
+        outcome = Outcome(before=before, after=after, label=label)
+        self._cascade(it, trigger, outcome)
+        changed = {item, *(change.item for change in outcome.cascades)}
+        blocked = {edge.blocked for edge in self.edges if edge.type != "RELATES_TO" and edge.blocker in changed}
+        outcome.unblocked = {each for each in blocked if not self.waits_for(each)}
+        return outcome
+
+    def _target(self, it: Item, trigger: str) -> str:
+        """The new role, or why there is none."""
+        if trigger == "reopen":
+            return "queue" if it.role == "terminal" else "only a terminal item can be reopened"
+        if it.role == "terminal":
+            return "already terminal"
+        if trigger == "cancel":
+            return "terminal"
+        if trigger == "resume":
+            return (it.previous or "no role to return to") if it.role == "blocked" else "only a blocked item"
+        if it.role == "blocked":
+            return "already blocked" if trigger in ("block", "hold") else "use 'resume' first"
+        if trigger in ("block", "hold"):
+            return "blocked"
+        return "work" if trigger == "start" and it.role == "queue" else "terminal"
+
+    def _change(self, it: Item, after: str, label: str | None) -> None:
+        it.previous = it.role if after == "blocked" else None
+        it.role, it.label = after, label
+
+    def _cascade(self, child: Item, trigger: str, outcome: Outcome) -> None:
+        for parent in self.above(child.id):
+            before = parent.role
+            if child.role == "work" and parent.role == "queue":
+                self._change(parent, "work", "in-progress")
+            elif child.role == "terminal" and parent.role != "terminal" and self._all_ended(parent.id):
+                self._change(parent, "terminal", "done")
+            elif trigger == "reopen" and parent.role == "terminal":
+                self._change(parent, "work", "in-progress")
+                outcome.cascades.append(Change(parent.id, before, parent.role))
+                return
+            else:
+                return
+            outcome.cascades.append(Change(parent.id, before, parent.role))
+            child = parent
+
+    def _all_ended(self, item: str) -> bool:
+        return all(child.role == "terminal" for child in self.children(item))
+
+    # --- claims
+
+    def claim(self, agent: str, wanted: list[tuple[str, int | None]]) -> list[str]:
+        """Outcomes of claims; the one that succeeds is placed. ``original`` is left for the caller to fill."""
+        outcomes = [self._judge(agent, item, fence) for item, fence in wanted]
+        winners = [number for number, outcome in enumerate(outcomes) if outcome == "success"]
+        for number in winners[:-1]:
+            outcomes[number] = "superseded"
+        if winners:
+            self._acquire(agent, self.items[wanted[winners[-1]][0]])
+        return outcomes
+
+    def _judge(self, agent: str, item: str, fence: int | None) -> str:
+        it = self.items.get(item)
+        if it is None:
+            return "not_found"
+        if it.role == "terminal":
+            return "terminal_item"
+        if it.claim and it.claim.live and it.claim.agent != agent:
+            return "already_claimed"
+        mine = it.claim is not None and it.claim.agent == agent
+        return "stale_fence" if fence is not None and not (mine and fence == it.fence) else "success"
+
+    def _acquire(self, agent: str, it: Item) -> None:
+        mine = it.claim if it.claim and it.claim.agent == agent else None
+        if not (mine and mine.live):
+            it.fence += 1
+        for other in self.items.values():
+            if other.claim and other.claim.agent == agent:
+                other.claim = None
+        it.claim = Claim(agent, mine.original if mine else "")
+
+    def release(self, agent: str, item: str, fence: int | None) -> str:
+        it = self.items.get(item)
+        if it is None:
+            return "not_found"
+        if it.claim is None or it.claim.agent != agent:
+            return "not_claimed_by_you"
+        if fence is not None and fence != it.fence:
+            return "stale_fence"
+        it.claim = None
+        return "success"
+
+    # --- what to do next
+
+    def next(self, role: str, parent: str | None, limit: int, include_claimed: bool) -> list[tuple[str, bool]]:
+        """Ids, best first, and whether they are claimed. Nothing below a claimed item is offered."""
+        found = [
+            it
+            for it in self.items.values()
+            if it.role == role
+            and (parent is None or it.parent == parent)
+            and not self.waits_for(it.id)
+            and (include_claimed or not self.claimed(it))
+            and not any(self.claimed(each) for each in self.above(it.id))
+        ]
+        found.sort(key=lambda it: (PRIORITIES.index(it.priority), it.complexity or 11, it.created, it.id))
+        return [(it.id, self.claimed(it)) for it in found[:limit]]
+
+    @staticmethod
+    def claimed(it: Item) -> bool:
+        return it.claim is not None and it.claim.live
