@@ -141,6 +141,17 @@ async def test_a_reopened_child_leaves_an_open_parent_alone(tools: Client, role:
     assert (await tools.advance(item, "reopen"))["cascadeEvents"] == []
 
 
+async def test_what_the_reopened_parent_blocks_again_is_not_listed(tools: Client) -> None:
+    """The child satisfies its dependent in any role, but the parent that is reopened with it does not."""
+    parent = await tools.add(role="terminal")
+    item, waits = await tools.add(parentId=parent, role="terminal"), await tools.add()
+    await tools.link(item, waits, unblockAt="queue")
+    await tools.link(parent, waits)
+    assert await tools.next(limit=9) == [waits]
+    assert (await tools.advance(item, "reopen"))["unblockedItems"] == []
+    assert await tools.next(limit=9) == [item]
+
+
 async def test_a_reopened_parent_waits_for_its_children_again(tools: Client) -> None:
     ids = await tools.chain(1)
     await tools.move(ids[1], "complete", "reopen")
