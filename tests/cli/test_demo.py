@@ -168,7 +168,7 @@ def report(**changes: Any) -> Report:
         "steps_per_second": 3.0, "latency": {"claim_item": latency([1.0])}, "calls": 1, "retries": {},
         "agent_counts": {},
         "claims_lost": 0, "claims_in_vain": 0, "crashes": 0, "kills": 0, "kills_skipped": 0,
-        "facts": Facts(steps_done=6), "violations": (), "failures": (),
+        "facts": Facts(steps_done=6), "violations": (), "differences": (), "failures": (),
     }  # fmt: skip
     return Report(**(whole | changes))
 
@@ -179,16 +179,16 @@ def test_a_failed_audit_fails_the_command_and_lists_what_was_broken(
     violations = tuple(Violation("one claim", f"item {n}", "two at once", f"{n}-0") for n in range(30))
 
     async def broken(*_: object) -> Report:
-        return report(ok=False, violations=violations, failures=("agent-1: it ended",))
+        return report(ok=False, violations=violations, failures=("agent-1: it ended",), differences=("i:x: odd",))
 
     monkeypatch.setattr("coordinator.cli.demo.run.run", broken)
     path = tmp_path / "report.json"
     assert fleet_main(["demo", "--data-dir", str(tmp_path), "--report", str(path)]) == Exit.FAILED
     told = capsys.readouterr().out
     assert "VIOLATION   one claim: item 0: two at once (event 0-0)" in told
-    assert "and 10 more" in told
+    assert "and 11 more" in told
     assert "FAILED      agent-1: it ended" in told
-    assert "audit failed: 30 violations" in told
+    assert "audit failed: 30 violations in 0 events, 1 differences between items and indexes" in told
     assert len(report_of(path)["violations"]) == 30
 
 
@@ -270,7 +270,7 @@ def test_a_fleet_that_is_still_starting_is_not_used(tmp_path: Path) -> None:
 def test_a_url_elsewhere_uses_the_redis_that_is_named(tmp_path: Path) -> None:
     settings = Settings(data_dir=str(tmp_path), redis_url="redis://example.org/0")
     target = demo_fleet.running(settings, "http://example.org:8420/")
-    assert target == ("http://example.org:8420", "redis://example.org/0", None, False)
+    assert target == ("http://example.org:8420", "redis://example.org/0", None)
     assert demo_fleet.running(Settings(data_dir=str(tmp_path)), None) is None
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from coordinator.cli.demo.hosts import package_environment
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, read_fleet
+from coordinator.cli.stores import given_url
 from coordinator.settings import Settings
 from coordinator.store.embedded import find_running
 
@@ -33,8 +34,6 @@ class Target(NamedTuple):
     """With the password in it: never shown."""
     data_dir: Path | None
     """Of a fleet on this machine; tells its processes."""
-    own: bool
-    """Whether the demo started it and stops it again."""
 
 
 def running(settings: Settings, url: str | None) -> Target | None:
@@ -51,7 +50,8 @@ def running(settings: Settings, url: str | None) -> Target | None:
     if url is None and fleet is None:
         return None
     same = fleet is not None and url in (None, fleet.base_url)
-    redis_url = settings.redis_url or (find_running(data_dir) if same else None)
+    embedded = same and fleet is not None and fleet.store == "embedded"
+    redis_url = find_running(data_dir) if embedded else given_url(settings, os.environ)
     if not redis_url:
         raise CommandFailed(
             f"the audit reads the history of the fleet at {url or (fleet and fleet.base_url)} from its Redis: "
@@ -59,29 +59,30 @@ def running(settings: Settings, url: str | None) -> Target | None:
             Exit.USAGE,
         )
     base_url = url or (fleet.base_url if fleet is not None else "")
-    return Target(base_url, redis_url, data_dir if same else None, own=False)
+    return Target(base_url, redis_url, data_dir if same else None)
 
 
 @asynccontextmanager
 async def own(settings: Settings) -> AsyncIterator[Target]:
-    """A fleet on a free port with data of its own, which are gone afterwards.
+    """A fleet on a free port, on the given Redis or else with data of its own, which are gone afterwards.
 
     Raises:
         CommandFailed: it does not start.
     """
     data_dir = Path(tempfile.mkdtemp(prefix="fleet-demo-"))
+    redis_url = given_url(settings, os.environ)
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "coordinator.cli.demo.tied", _LOG, "up",
             "--data-dir", str(data_dir), "--host", "127.0.0.1", "--port", "0",
             "--frontends", str(settings.frontends), "--workers", "0", "--log-format", "json",
             cwd=data_dir, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            env=_environment(),
+            env=_environment(redis_url),
             start_new_session=True,  # Ctrl-C is for the demo, which stops it last
         )  # fmt: skip
         try:
             fleet = await _until_ready(process, data_dir)
-            yield Target(fleet.base_url, find_running(data_dir) or "", data_dir, own=True)
+            yield Target(fleet.base_url, redis_url or find_running(data_dir) or "", data_dir)
         finally:
             await _stop(process)
     finally:
@@ -124,10 +125,17 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _environment() -> dict[str, str]:
-    """Ours without settings: the demo's own fleet runs with the defaults and the flags above."""
-    kept = ("FLEET_REDIS_SERVER",)
-    return {name: value for name, value in package_environment().items() if name[:6] != "FLEET_" or name in kept}
+def _environment(redis_url: str) -> dict[str, str]:
+    """Ours without settings: the demo's own fleet runs with the defaults and the flags above.
+
+    A Redis URL is told this way, because every user can read a command line.
+    """
+    kept = {
+        name: value
+        for name, value in package_environment().items()
+        if not name.startswith("FLEET_") or name == "FLEET_REDIS_SERVER"
+    }
+    return {**kept, "FLEET_REDIS_URL": redis_url} if redis_url else kept
 
 
 class Chaos:

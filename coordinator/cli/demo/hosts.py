@@ -15,7 +15,7 @@ from coordinator.cli.demo.agent import Temper
 from coordinator.cli.demo.messages import News, Orders, line
 from coordinator.cli.demo.proof import Crash
 
-AGENTS_PER_PROCESS = 50
+AGENTS_PER_PROCESS = 25
 _MOST_PROCESSES = 16
 _LINE_BYTES = 1 << 26
 _END_SECONDS = 20.0

@@ -55,6 +55,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     kills_skipped: int
     facts: Facts
     violations: tuple[Violation, ...]
+    differences: tuple[str, ...]
+    """Indexes and counters that do not agree with the items afterwards."""
     failures: tuple[str, ...]
     """What else went wrong: agents that ended, work that stood still."""
 
@@ -109,14 +111,22 @@ def _verdict(report: Report) -> Iterator[str]:
     if report.ok:
         yield (
             f"audit passed: {report.facts.events} events prove that every item was done once, that no two claims on an "
-            "item lived at a time, that dependencies were kept, and that crashed agents' items came back only by expiry"
+            "item lived at a time, that dependencies were kept, and that crashed agents' items came back by expiry "
+            "only; all indexes agree with the items"
         )
         return
     for failure in report.failures:
         yield f"FAILED      {failure}"
-    for violation in report.violations[:_SHOWN]:
-        at = f" (event {violation.event})" if violation.event else ""
-        yield f"VIOLATION   {violation.rule}: {violation.item}: {violation.problem}{at}"
-    if len(report.violations) > _SHOWN:
-        yield f"            and {len(report.violations) - _SHOWN} more"
-    yield f"audit failed: {len(report.violations)} violations in {report.facts.events} events"
+    broken = [f"VIOLATION   {one.rule}: {one.item}: {one.problem}{_at(one)}" for one in report.violations]
+    broken += [f"DIFFERENCE  {difference}" for difference in report.differences]
+    yield from broken[:_SHOWN]
+    if len(broken) > _SHOWN:
+        yield f"            and {len(broken) - _SHOWN} more"
+    yield (
+        f"audit failed: {len(report.violations)} violations in {report.facts.events} events, "
+        f"{len(report.differences)} differences between items and indexes"
+    )
+
+
+def _at(violation: Violation) -> str:
+    return f" (event {violation.event})" if violation.event else ""

@@ -23,14 +23,17 @@ from coordinator.cli.demo.proof import Planned
 from coordinator.cli.demo.report import Report
 from coordinator.cli.demo.watch import Watch
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.stores import open_store
 from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.store.address import redacted
+from coordinator.toolsets.items.audit import audit
 
 _LOOK_MS = 100
 _STALL_SECONDS = 60.0
 """A run in which nothing happens for this long (and ten times the TTL) has failed."""
 _BATCH = 500
+_STORE_MS = 5000
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -112,12 +115,17 @@ async def _run_in(
     failures = await _drain(plan, options, project, client, hosts, chaos)
     say("reading the history ...")
     events = await history.read(client, project)
+    differences = await _recount(target, project)
     tally = hosts.tally
     verdict = proof.prove(plan, events, tally.crashes)
     failures = [*failures, *tally.failures]
+    if chaos is not None and not chaos.kills:
+        failures.append(
+            "the work was done before a front-end was killed: more --trees or fewer --chaos-seconds are needed"
+        )
     facts = verdict.facts
     return Report(
-        ok=not verdict.violations and not failures,
+        ok=not verdict.violations and not failures and not differences,
         source=options.graph.source,
         notes=options.graph.notes,
         distributions=len(options.graph.packages),
@@ -143,8 +151,19 @@ async def _run_in(
         kills_skipped=chaos.skipped if chaos is not None else 0,
         facts=facts,
         violations=verdict.violations,
+        differences=differences,
         failures=tuple(failures),
     )
+
+
+async def _recount(target: fleet.Target, project: str) -> tuple[str, ...]:
+    """What the fleet's indexes and counters say that its items do not."""
+    store = await open_store(target.redis_url, _STORE_MS)
+    try:
+        found = await audit(store, project)
+    finally:
+        await store.close()
+    return tuple(f"{difference.key}: {difference.problem}" for difference in found.differences)
 
 
 async def _drain(
