@@ -1,11 +1,17 @@
-"""Runs the benchmarks: ``python -m benchmarks [NAME [ARGUMENTS...]]``."""
+"""Runs the benchmarks: ``python -m benchmarks [NAME [ARGUMENTS...]]``.
+
+Without a name all of them run, in sizes that end within a few minutes. Each says in its
+docstring what it asks, how, and with which arguments it asks for the full sizes.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-ALL = ("frontend", "link")
+from benchmarks.support import console
+
+ALL = ("frontend", "scaling", "link", "loader", "memory", "store", "postgres", "tools_at_scale", "equality")
 
 
 def main() -> int:
@@ -15,7 +21,9 @@ def main() -> int:
         print(f"no benchmark '{unknown[0]}'; there are: {', '.join(ALL)}", file=sys.stderr)
         return 2
     for name in names:
-        importlib.import_module(f"benchmarks.{name}").main(*arguments)
+        module = importlib.import_module(f"benchmarks.{name}")
+        console.print(f"[bold]{name}[/bold]: {str(module.__doc__).splitlines()[0]}")
+        module.main(*arguments)
     return 0
 
 

@@ -73,18 +73,16 @@ async def _items(url: str, count: int) -> list[str]:
 
 def _start(stack: contextlib.ExitStack, url: str) -> list[Server]:
     servers: list[Server] = []
+    port = free_port()
+    env = {
+        "FLEET_REDIS_URL": url,
+        "FLEET_PORT": str(port),
+        "FLEET_FRONTENDS": "1",
+        "FLEET_DATA_DIR": stack.enter_context(TemporaryDirectory(prefix="fleet-bench-")),
+        "FLEET_LOG_LEVEL": "warning",
+    }
+    process = stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
     for name, era in ((FRONT, "modern"), ("front-end, old wire", "legacy")):
-        if name == FRONT:
-            port = free_port()
-            folder = stack.enter_context(TemporaryDirectory(prefix="fleet-bench-"))
-            env = {
-                "FLEET_REDIS_URL": url,
-                "FLEET_PORT": str(port),
-                "FLEET_FRONTENDS": "1",
-                "FLEET_DATA_DIR": folder,
-                "FLEET_LOG_LEVEL": "warning",
-            }
-            process = stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
         servers.append(Server(name, port, process.pid, "/mcp/items", era))
     for kind in ("bare-link", "bare-pool", "sdk", "sdk-hint", "fastmcp"):
         port = free_port()

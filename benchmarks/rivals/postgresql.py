@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 CLAIM_AND_COMPLETE = r"""
-UPDATE items SET role = 'work', claimed_by = 'agent-' || :client_id::text, claim_expires = now() + interval '15 minutes',
-       fence = fence + 1
+UPDATE items SET role = 'work', claimed_by = 'agent-' || :client_id::text,
+       claim_expires = now() + interval '15 minutes', fence = fence + 1
  WHERE id = (SELECT id FROM items WHERE role = 'queue' ORDER BY priority, complexity, created
               LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING id \gset
-UPDATE items SET role = 'terminal', role_changed = now() WHERE id = :id::uuid AND claimed_by = 'agent-' || :client_id::text;
+UPDATE items SET role = 'terminal', role_changed = now()
+ WHERE id = :id::uuid AND claimed_by = 'agent-' || :client_id::text;
 """
 _TABLE = """
 CREATE TABLE items (id uuid PRIMARY KEY, parent uuid, title text NOT NULL, role text NOT NULL,

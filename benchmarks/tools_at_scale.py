@@ -1,0 +1,134 @@
+"""Do the tools stay as fast at 1,000,000 items as at 10,000, and how long is the store ever blocked?
+
+Loads a server of its own for each size (items with two tags and a type) and calls all 14
+tools through their handlers, one call at a time, the sizes in turn and round after round.
+Prints p50 and p99 of the calls and their growth, and the longest run of a script that the
+server itself noted (slow log, from 0.2 ms on; wall time, so a busy machine shows in it).
+Calls that look at every item are marked with *: these may grow with the items.
+
+    python -m benchmarks tools_at_scale [SIZES] [ROUNDS] [CALLS]
+    python -m benchmarks tools_at_scale 10000,1000000 5 100        # the sizes of the goals
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import msgspec
+import uvloop
+
+from benchmarks.calls import CASES, Case, World
+from benchmarks.loader import PROJECT, TIMEOUT_MS, Shape, servers
+from benchmarks.server import Server, Slow
+from benchmarks.support import console, median, table
+from coordinator.errors import ToolFailure
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Call, Services, Tool
+
+GOAL, GOAL_MS = 2.0, 5.0
+SCANS = 3
+"""Calls in a round of what looks at every item."""
+_SLOW_US = 200
+
+
+class Side(NamedTuple):
+    """One server, its items and its tools."""
+
+    size: int
+    world: World
+    tools: dict[str, Tool]
+    server: Server
+
+
+class Found:
+    """What was measured for one case at one size."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self.longest: Slow | None = None
+
+    def percentile(self, share: float) -> float:
+        """Milliseconds."""
+        ordered = sorted(self.waits)
+        return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000
+
+
+async def _calls(side: Side, case: Case, count: int, found: Found) -> None:
+    tool = side.tools[case.tool]
+    side.server.watch_slow(_SLOW_US)
+    for _ in range(count):
+        given = msgspec.convert(case.make(side.world), tool.arguments)
+        began = time.perf_counter()
+        result = await tool.handler(Call(PROJECT), given)
+        found.waits.append(time.perf_counter() - began)
+        side.world.learn(case, msgspec.to_builtins(result))
+    slowest = side.server.slowest()
+    if slowest is not None and (found.longest is None or slowest.ms > found.longest.ms):
+        found.longest = slowest
+
+
+async def _rounds(urls: dict[int, str], rounds: int, calls: int) -> dict[tuple[Case, int], Found]:
+    found: dict[tuple[Case, int], Found] = defaultdict(Found)
+    async with contextlib.AsyncExitStack() as stack:
+        sides: list[Side] = []
+        for size, url in urls.items():
+            store = Store(url, TIMEOUT_MS)
+            await store.open()
+            stack.push_async_callback(store.close)
+            items = load_toolsets(Services(Settings(), store, trust_self_reported))["items"]
+            if items.drain is not None:
+                stack.push_async_callback(items.drain)
+            server = Server(url)
+            stack.callback(server.close)
+            sides.append(Side(size, World(size, 1), {tool.name: tool for tool in items.tools}, server))
+        for number in range(rounds + 1):
+            for case in CASES:
+                for side in sides:
+                    # The first round warms up.
+                    into = found[case, side.size] if number else Found()
+                    try:
+                        await _calls(side, case, min(calls, SCANS) if case.scans else calls, into)
+                    except ToolFailure as failure:
+                        raise RuntimeError(f"{case.name} at {side.size}: {failure.message}") from None
+    return found
+
+
+def main(sizes: str = "1000,20000", rounds: str = "3", calls: str = "30") -> None:
+    """Loads, measures and prints."""
+    wanted = sorted(int(size) for size in sizes.split(","))
+    with (
+        servers(wanted, Shape(tags=2, typed=True)) as started,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        urls = {size: server.url for size, server in started.items()}
+        found = runner.run(_rounds(urls, int(rounds), int(calls)))
+    small, large = wanted[0], wanted[-1]
+    rows: list[tuple[Any, ...]] = []
+    for case in CASES:
+        few, many = found[case, small], found[case, large]
+        row: list[str] = [case.name + (" *" if case.scans else "")]
+        row += [f"{one.percentile(share):.2f}" for one in (few, many) for share in (0.5, 0.99)]
+        row += [f"{many.percentile(share) / few.percentile(share):.2f}x" for share in (0.5, 0.99)]
+        slow = many.longest
+        rows.append((*row, f"{slow.ms:.1f} {slow.script}" if slow else f"under {_SLOW_US / 1000}"))
+    columns = ("call", f"p50 {small:,}", "p99", f"p50 {large:,}", "p99", "p50 grows", "p99 grows", "longest script")
+    table(
+        f"The tools at {small:,} and {large:,} items, ms; {rounds} rounds of {calls} calls",
+        columns,
+        rows,
+    )
+    plain = [found[case, large].percentile(0.5) / found[case, small].percentile(0.5)
+             for case in CASES if not case.scans]  # fmt: skip
+    longest = max((one.longest for one in found.values() if one.longest), key=lambda slow: slow.ms, default=None)
+    console.print(
+        f"p50 of calls that do not look at every item: {median(plain):.2f}x in the middle, {max(plain):.2f}x at most "
+        f"(goal <= {GOAL}x); longest script {f'{longest.ms:.1f} ms, {longest.script}' if longest else 'under 0.2 ms'} "
+        f"(goal <= {GOAL_MS} ms)\n"
+    )
