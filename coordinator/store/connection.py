@@ -93,9 +93,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def finish(self) -> None:
-        """Waits for the replies still due, at most for the timeout, and closes."""
+        """Waits for the replies still due, which the deadline bounds, and closes."""
         if self._waiting:
-            await asyncio.wait(list(self._waiting), timeout=self._timeout)
+            await asyncio.wait(list(self._waiting))
         self.drop("was left")
         await self._closed.wait()
 
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         out = self._out
-        if out and not self._paused and self._transport is not None:
+        if out and self._transport is not None:
             data = out[0] if len(out) == 1 else b"".join(out)
             out.clear()
             self._transport.write(data)
@@ -145,7 +145,6 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._paused = False
         self._unsent_bytes = 0
-        self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end("closed the connection" if exc is None else "broke the connection", clean=True)

@@ -10,6 +10,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store import connection
 from coordinator.store.address import Address, parse
+from coordinator.store.connection import Connection
 from coordinator.store.errors import StoreTooOld, StoreUnreachable
 from coordinator.store.link import Link, pack
 from tests.store.conftest import OpenLink, StartFake
@@ -142,20 +143,22 @@ async def test_a_deadline_is_not_missed_while_other_replies_come(start_fake: Sta
 async def test_time_in_which_our_own_loop_stood_still_does_not_count(
     start_fake: StartFake, open_link: OpenLink
 ) -> None:
-    answered = asyncio.Event()
+    """The reply is too large to have arrived as a whole when the loop goes on."""
+    word = b"x" * 8_000_000
 
     async def talk(peer: Peer) -> None:
         await peer.greet()
-        while True:
-            peer.send(bulk((await peer.command())[1]))
-            answered.set()
+        await peer.command()
+        await asyncio.sleep(0.1)
+        peer.send(bulk(word))
+        time.sleep(0.8)  # noqa: ASYNC251 (the event loop, which is also the link's, has to stand still)
+        await peer.echo()
 
     fake = await start_fake(talk)
-    link = await open_link(fake.url, timeout=0.1)
-    call = echo(link, 1)
-    await answered.wait()
-    time.sleep(0.4)  # noqa: ASYNC251 (the event loop has to stand still)
-    assert await call == b"1"
+    link = await open_link(fake.url, timeout=0.4)
+    large, small = await asyncio.gather(echo(link, 1), echo(link, 2))
+    assert large == word
+    assert small == b"2"
     assert link.connects == 1
 
 
@@ -344,6 +347,17 @@ async def test_a_server_that_hangs_up_at_once_is_told(start_fake: StartFake, ope
     fake = await start_fake(talk)
     with pytest.raises(StoreUnreachable, match="no usable store"):
         await open_link(fake.url)
+
+
+async def test_a_connection_that_breaks_right_after_the_greeting_is_not_taken(start_fake: StartFake) -> None:
+    class Slow(Link):
+        async def _greet(self, connection: Connection, address: Address) -> None:
+            await super()._greet(connection, address)
+            await wait_until(lambda: connection.lost, what="the loss")
+
+    fake = await start_fake(Peer.greet)
+    with pytest.raises(StoreUnreachable, match="the connection broke"):
+        await Slow(parse(fake.url)).open()
 
 
 async def test_the_address_is_asked_for_before_every_attempt(start_fake: StartFake, open_link: OpenLink) -> None:
