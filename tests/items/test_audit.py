@@ -30,6 +30,9 @@ async def a_bit_of_everything(tools: Client) -> dict[str, str]:
     await lapse(tools, ids["lapsed"])
     await tools.claim("agent-2", ids["held"])
     await tools.move(ids["blocked"], "block")
+    notes = [{"itemId": ids["waits"], "key": "plan", "role": "queue", "body": "text"}]
+    notes.append({"itemId": ids["waits"], "key": "log", "role": "work", "body": ""})
+    ids["note"] = (await tools("manage_notes", operation="upsert", notes=notes))["notes"][0]["id"]
     return {name: text.replace("-", "") for name, text in ids.items()}
 
 
@@ -100,6 +103,12 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("DEL lp", "lp", "counts no lapsed claims in p{root}, should count 1"),
         ("HSET lp podd 1", "lp", "counts 1 lapsed claims in podd, should count no"),
         ("ZADD u:0000 0 " + GHOST[4:], "u:0000", f"lists {GHOST} ({GHOST[4:]}), which is not there"),
+        ("DEL o:{note}", "n:{waits}", "marks a note plan that does not exist"),
+        ("HSET o:{note} r w", "n:{waits}", "marks the note plan as {waits}, q, but it is {waits}, plan, w"),
+        ("HDEL o:{note} b", "n:{waits}", "marks the note plan as filled, but it is empty"),
+        ("HDEL n:{waits} plan", "o:{note}", "is not among the notes of {waits}"),
+        ("HSET wg some selector", "wg", "has only a selector for some, not both"),
+        ("ZADD wq:some 1 waiter", "wq:some", "has only a queue for some, not both"),
         ("DEL u:{waits:.4}", "i:{waits}", "is missing in the index of prefixes"),
     ],
 )  # fmt: skip

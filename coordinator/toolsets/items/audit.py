@@ -21,7 +21,7 @@ from coordinator.toolsets.items.rules import recount
 _pack = msgspec.msgpack.Encoder().encode
 _MOMENT = Script("coordinator.toolsets.items", "read_moment", list[Any])
 _TRIES = 8
-_ITEM, _EDGES = keys.item.suffix, keys.edges.suffix
+_ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edges, keys.notes, keys.note))
 SLICE = 100
 """Things judged in one script run: keeps each run around a millisecond."""
 
@@ -87,12 +87,15 @@ class _Audit:
             _ITEM: self._item,
             _EDGES: self._edges,
             keys.text.suffix: self._owned,
-            keys.notes.suffix: self._owned,
+            _NOTES: self._notes,
+            _NOTE: self._note,
             keys.dependency.suffix: self._dependency,
             keys.ranked.suffix: self._ranked,
             keys.prefixes.suffix: self._bucket,
             keys.leases.suffix: self._leases,
             keys.agents.suffix: self._agents,
+            keys.queue.suffix: self._queue,
+            keys.waiting.suffix: self._waiting,
         }
 
     async def run(self) -> Report:
@@ -236,6 +239,34 @@ class _Audit:
 
         yield _Subject(name, [("EXISTS", name), ("EXISTS", f"{_ITEM}:{item}")], _nothing, judge)
 
+    async def _notes(self, name: str, item: str) -> AsyncIterator[_Subject]:
+        async for subject in self._owned(name, item):
+            yield subject
+        async for key, _ in self._members("HSCAN", name):
+            yield self._mark(name, item, key)
+
+    def _mark(self, name: str, item: str, key: str) -> _Subject:
+        def beside(first: list[Any]) -> list[Read]:
+            note = f"{_NOTE}:{first[0][:32]}" if first[0] else ""
+            return [("HMGET", note, "i", "k", "r"), ("HSTRLEN", note, "b")] if note else []
+
+        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+            if first[0]:
+                yield from recount.note_problems(item, key, first[0], *beside)
+
+        return _Subject(name, [("HGET", name, key)], beside, judge)
+
+    async def _note(self, name: str, note: str) -> AsyncIterator[_Subject]:
+        def beside(first: list[Any]) -> list[Read]:
+            item, key = first[0]
+            return [("HGET", f"{_NOTES}:{item}", key)] if item else []
+
+        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+            if first[0][0] and not (beside[0] or "").startswith(note):
+                yield f"is not among the notes of {first[0][0]}"
+
+        yield _Subject(name, [("HMGET", name, "i", "k")], beside, judge)
+
     async def _dependency(self, name: str, dependency: str) -> AsyncIterator[_Subject]:
         def beside(first: list[Any]) -> list[Read]:
             ends = first[0] or ""
@@ -281,6 +312,23 @@ class _Audit:
                 yield f"lists {item} ({kept[2]}), which is not there or does not belong there"
 
         return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", field)], _nothing, judge)
+
+    async def _queue(self, name: str, queue: str) -> AsyncIterator[_Subject]:
+        yield self._waits(name, queue)
+
+    async def _waiting(self, name: str, _: str) -> AsyncIterator[_Subject]:
+        async for queue, _selector in self._members("HSCAN", name):
+            yield self._waits(name, queue)
+
+    def _waits(self, name: str, queue: str) -> _Subject:
+        """A queue of parked claims exists exactly as long as its selector does."""
+
+        def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+            if first[0] != first[1]:
+                yield f"has only {'a queue' if first[0] else 'a selector'} for {queue}, not both"
+
+        reads: list[Read] = [("EXISTS", f"{keys.queue.suffix}:{queue}"), ("HEXISTS", keys.waiting.suffix, queue)]
+        return _Subject(name, reads, _nothing, judge)
 
     async def _lapsed_counters(self) -> list[Difference]:
         counted = Counter(scope for scopes in self._claimed.values() for scope in scopes)

@@ -6,7 +6,9 @@ args:      reads
 reply:     list of {replies of each command}
 errors:    none
 --]]
-local READS = {EXISTS = 1, GET = 1, HGET = 1, HGETALL = 1, HKEYS = 1, HMGET = 1, TIME = 1, ZSCORE = 1}
+local READS = {
+  EXISTS = 1, GET = 1, HEXISTS = 1, HGET = 1, HGETALL = 1, HKEYS = 1, HMGET = 1, HSTRLEN = 1, TIME = 1, ZSCORE = 1,
+}
 local replies = {}
 for n, read in ipairs(cmsgpack.unpack(reads)) do
   if not READS[read[1]] then return redis.error_reply('ERR only reads are allowed here') end

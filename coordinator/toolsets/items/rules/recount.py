@@ -202,3 +202,13 @@ def edge_problems(
         yield f"has an edge {field} whose id leads to {dependency or 'nothing'}, should lead to {ends}"
     if found.waits and int(here[1] or 0) <= int(there[1] or 0):
         yield f"has level {int(here[1] or 0)}, not above {int(there[1] or 0)} of {found.other}, which blocks it"
+
+
+def note_problems(item: str, key: str, mark: str, note: Sequence[str | bool], size: int) -> Iterator[str]:
+    """The mark that gates read against its note: item, key and role as kept there, bytes of the body."""
+    if note[0] is False:
+        yield f"marks a note {key} that does not exist"
+    elif list(note) != [item, key, mark[32:33]]:
+        yield f"marks the note {key} as {item}, {mark[32:33]}, but it is {', '.join(map(str, note))}"
+    elif mark[33:] == "1" and not size:
+        yield f"marks the note {key} as filled, but it is empty"
