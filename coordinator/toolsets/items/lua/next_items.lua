@@ -4,9 +4,10 @@ purpose:   The best items of one role that can be worked on, in the selector's o
 guarantee: Reads the head of the ranked index: O(log n + limit), whatever the number of items, where the
            selector has at most one filter and nothing is shielded. Expired claims are put back first, in a
            bounded batch; a larger one when too few items are ready.
-args:      events_max held selector limit ancestors after
-           held = 0 ready items, 1 held ones; selector = packed (include/filters.lua); ancestors = 1 or 0;
-           after = cursor of the run before, or ''
+args:      events_max held shielding selector limit ancestors after
+           held = 0 ready items, 1 held ones; shielding = 1 leaves out those below a held item;
+           selector = packed (include/filters.lua); ancestors = 1 or 0; after = cursor of the run before,
+           or ''; NOT_FOUND says which field names no item
 reply:     {rows, after}; row = {position, id, title, role, priority, complexity, summary, tags, parent,
            claimed, ancestors}; after = cursor for the next run, '' at the end
 errors:    NOT_FOUND
@@ -18,8 +19,8 @@ errors:    NOT_FOUND
 
 local SCAN = 200
 local now, wanted, sel = server_time(), tonumber(limit), cmsgpack.unpack(selector)
-for _, id in ipairs({sel.parent, sel.ancestor}) do
-  if id ~= '' and not load(id) then return redis.error_reply('FLEET NOT_FOUND') end
+for _, field in ipairs({'parent', 'ancestor'}) do
+  if sel[field] ~= '' and not load(sel[field]) then return redis.error_reply('FLEET NOT_FOUND ' .. field) end
 end
 
 local rows
@@ -36,7 +37,7 @@ end
 local function look()
   rows = {}
   local class = held == '1' and held_class(sel.role) or ready_class(sel.role)
-  return select_items(sel, class, '', now, resume(after), SCAN, function(it)
+  return select_items(sel, class, shielding == '1' and '', now, resume(after), SCAN, function(it)
     if not it.nb then rows[#rows + 1] = row(it) end
     return #rows == wanted
   end)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Protocol
 
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract.claim import ORDERS
 from coordinator.toolsets.items.rules import specs
+from coordinator.toolsets.items.rules.clock import instant
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
 from coordinator.toolsets.items.store.work import Selector
 
@@ -29,32 +29,18 @@ class Filters(Protocol):
     order_by: str | None
 
 
-def milliseconds(text: str, field: str) -> int:
-    """An ISO-8601 time with zone as milliseconds since 1970.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR.
-    """
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        when = None
-    if when is None or when.tzinfo is None:
-        raise invalid(field, "must be an ISO-8601 time with zone, for example 2026-01-01T12:00:00Z")
-    return int(when.timestamp() * 1000)
-
-
 def bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]:
     """Both inclusive bounds in ms, 0 for open (seed 004: ``<name>After`` and ``<name>Before``).
 
     Raises:
         ToolFailure: VALIDATION_ERROR for a malformed time or an empty range.
     """
-    low = milliseconds(after, f"{name}After") if after else 0
-    high = milliseconds(before, f"{name}Before") if before else 0
-    if low and high and low > high:
+    low = instant(after, f"{name}After", up=True) if after and after.strip() else None
+    high = instant(before, f"{name}Before") if before and before.strip() else None
+    if low is not None and high is not None and low > high:
         raise invalid(f"{name}After", f"must not be later than {name}Before")
-    return low, high
+    # Nothing is as old as 1970: its first millisecond stands for all before it.
+    return 0 if low is None else max(low, 1), 0 if high is None else max(high, 1)
 
 
 def selector(filters: Filters, parent: str, ancestor: str = "", place: str = "") -> Selector:
@@ -69,13 +55,13 @@ def selector(filters: Filters, parent: str, ancestor: str = "", place: str = "")
     if most is not None and not 1 <= most <= 10:
         raise invalid(f"{place}complexityMax", f"must be 1 to 10, not {most}")
     priority = one_of(filters.priority, PRIORITY_NAMES, f"{place}priority") if filters.priority else None
-    tags = specs.tags(filters.tags)
+    tags = specs.tags(filters.tags, f"{place}tags")
     return Selector(
         role=ROLE_CODES[one_of(filters.role or "queue", ACTIONABLE, f"{place}role")],
         parent=parent,
         tags=list(dict.fromkeys(tag for part in tags.split(",") if (tag := part.strip()))),
         priority=PRIORITY_CODES[priority] if priority else -1,
-        type=specs.type_name(filters.type),
+        type=specs.type_name(filters.type, f"{place}type"),
         complexity=most or 0,
         created_from=created[0],
         created_to=created[1],

@@ -46,22 +46,22 @@ def summary(value: Any) -> str:
     return cast("str", text)
 
 
-def tags(value: Any) -> str:
+def tags(value: Any, field: str = "tags") -> str:
     """The tags as given, '' for none. Raises ToolFailure VALIDATION_ERROR for a malformed tag."""
     text = given(value)
     if text is None or not text.strip():
         return ""
     for tag in text.split(","):
         if tag.strip() and not TAG.fullmatch(tag.strip()):
-            raise invalid("tags", f"'{tag.strip()[:64]}' must be lower-case letters, digits and '-'")
+            raise invalid(field, f"'{tag.strip()[:64]}' must be lower-case letters, digits and '-'")
     return cast("str", text)
 
 
-def type_name(value: Any) -> str:
+def type_name(value: Any, field: str = "type") -> str:
     """The type, '' for none. Raises ToolFailure VALIDATION_ERROR over 200 characters."""
     text = given(value) or ""
     if len(text) > MAX_TYPE:
-        raise invalid("type", f"must be at most {MAX_TYPE} characters")
+        raise invalid(field, f"must be at most {MAX_TYPE} characters")
     return cast("str", text)
 
 

@@ -78,6 +78,10 @@ _ADVANCE = Script(PACKAGE, "advance_item", list[Advanced])
 _NEXT = Script(PACKAGE, "next_items", tuple[list[Next], str])
 
 
+def _no_such_item(field: str) -> ToolFailure:
+    return ToolFailure("RESOURCE_NOT_FOUND", f"{field}: no such item")
+
+
 class WorkStore(RoomStore):
     """Claims, transitions and recommendations of any project."""
 
@@ -99,27 +103,32 @@ class WorkStore(RoomStore):
     async def next(
         self, project: str, selector: Selector, limit: int, include_claimed: bool, ancestors: bool
     ) -> list[Next]:
-        """The best items for a selector, at most ``limit``.
+        """The best items for a selector, at most ``limit``; ``include_claimed`` adds held and shielded ones.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
         """
-        rows = await self._next(project, selector, limit, False, ancestors)
+        shields = not include_claimed
+        rows = await self._next(project, selector, limit, False, shields, ancestors)
         if include_claimed:
-            rows += await self._next(project, selector, limit, True, ancestors)
-            rows.sort(key=lambda row: (row.position, row.id))
+            rows += await self._next(project, selector, limit, True, shields, ancestors)
+            rows.sort(key=lambda row: row.id, reverse=selector.order == "newest")
+            rows.sort(key=lambda row: row.position)
         return rows[:limit]
 
-    async def _next(self, project: str, selector: Selector, limit: int, held: bool, ancestors: bool) -> list[Next]:
+    async def _next(
+        self, project: str, selector: Selector, limit: int, held: bool, shields: bool, ancestors: bool
+    ) -> list[Next]:
         packed, after = pack(selector), ""
         rows: list[Next] = []
         while True:
+            left = limit - len(rows)
             try:
                 found, after = await self._read(
-                    _NEXT, project, self._events, int(held), packed, limit - len(rows), int(ancestors), after
+                    _NEXT, project, self._events, int(held), int(shields), packed, left, int(ancestors), after
                 )
-            except ScriptFailure:
-                raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item") from None
+            except ScriptFailure as failure:
+                raise _no_such_item(f"{failure.detail}Id") from None
             rows += found
             if not after:
                 return rows

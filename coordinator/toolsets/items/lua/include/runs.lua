@@ -90,12 +90,19 @@ local function open_runs(sel, class, after)
   return runs
 end
 
+-- Ids break ties: in their order, or against it where the runs are read from their ends.
+local function before(p, i, position, id, down)
+  if p ~= position then return p < position end
+  if down then return i > id end
+  return i < id
+end
+
 -- The run with the next candidate, its position and id; nil at the end.
 local function next_run(runs)
   local best, position, id
   for _, run in ipairs(runs) do
     local p, i = head(run)
-    if p and (not position or p < position or (p == position and i < id)) then best, position, id = run, p, i end
+    if p and (not position or before(p, i, position, id, run.down)) then best, position, id = run, p, i end
   end
   return best, position, id
 end
