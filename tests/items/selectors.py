@@ -1,0 +1,125 @@
+"""Claims by selector, short, and a plain Python model of what a selector finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tests.items.client import Client, Json, actor, fresh_id
+
+ORDER = ("queue", "work", "review", "terminal")
+PRIORITIES = ("high", "medium", "low")
+
+
+def call_of(
+    agent: str, selector: Json | None = None, *, request_id: str = "", wait_ms: int = 0, **more: Any
+) -> dict[str, Any]:
+    """The arguments of a claim by selector; ``more`` are fields of the entry, and ``releases``."""
+    releases = more.pop("releases", ())
+    arguments = {
+        "actor": actor(agent),
+        "claims": [{"selector": selector or {}, **more}],
+        "requestId": request_id or fresh_id(),
+    }
+    if releases:
+        arguments["releases"] = [{"itemId": item} for item in releases]
+    if wait_ms:
+        arguments["waitMs"] = wait_ms
+    return arguments
+
+
+async def take(tools: Client, agent: str, selector: Json | None = None, **options: Any) -> Json:
+    """Claims by selector; the entry's result."""
+    answer = await tools("claim_item", **call_of(agent, selector, **options))
+    result: Json = answer["claimResults"][0]
+    return result
+
+
+def ms(text: str) -> int:
+    """A time of an answer in milliseconds."""
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+@dataclass
+class Thing:
+    """What the model knows of an item."""
+
+    id: str
+    parent: str | None
+    role: str
+    priority: str
+    complexity: int | None
+    tags: set[str]
+    type: str | None
+    created: int
+    changed: int
+    holder: str | None = None
+
+
+@dataclass
+class Model:
+    """Items, who holds them, and what blocks what: (blocker, blocked) -> threshold."""
+
+    things: dict[str, Thing] = field(default_factory=dict)
+    edges: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def ancestors(self, thing: Thing) -> Iterable[Thing]:
+        while thing.parent is not None:
+            thing = self.things[thing.parent]
+            yield thing
+
+    def waits(self, thing: Thing) -> bool:
+        """Whether a dependency is unsatisfied (seed 004: a blocked blocker never satisfies)."""
+        return any(
+            self.things[blocker].role == "blocked" or ORDER.index(self.things[blocker].role) < ORDER.index(threshold)
+            for (blocker, blocked), threshold in self.edges.items()
+            if blocked == thing.id
+        )
+
+    def shielded(self, thing: Thing, agent: str | None) -> bool:
+        return any(above.holder not in (None, agent) for above in self.ancestors(thing))
+
+    def matches(self, thing: Thing, selector: Mapping[str, Any]) -> bool:
+        tags = {tag.strip() for tag in (selector.get("tags") or "").split(",")} - {""}
+        least = selector.get("complexityMax")
+        times = (("createdAfter", "createdBefore", thing.created),
+                 ("roleChangedAfter", "roleChangedBefore", thing.changed))  # fmt: skip
+        return (
+            thing.role == (selector.get("role") or "queue")
+            and selector.get("parentId") in (None, thing.parent)
+            and selector.get("ancestorId") in (None, *(above.id for above in self.ancestors(thing)))
+            and (not tags or bool(tags & thing.tags))
+            and selector.get("priority") in (None, thing.priority)
+            and selector.get("type") in (None, thing.type)
+            and (least is None or (thing.complexity is not None and thing.complexity <= least))
+            and all(
+                (selector.get(after) is None or ms(selector[after]) <= at)
+                and (selector.get(before) is None or at <= ms(selector[before]))
+                for after, before, at in times
+            )
+        )
+
+    def found(self, selector: Mapping[str, Any], agent: str | None = None, claimed: bool = False) -> Sequence[str]:
+        """Ids in the order in which they are offered to ``agent``; ``claimed`` adds what is held and shielded."""
+        things = [
+            thing
+            for thing in self.things.values()
+            if self.matches(thing, selector)
+            and not self.waits(thing)
+            and (claimed or (thing.holder is None and not self.shielded(thing, agent)))
+        ]
+        order = selector.get("orderBy") or "priority"
+        if order == "priority":
+            things.sort(key=lambda one: (PRIORITIES.index(one.priority), one.complexity or 11, one.created, one.id))
+        else:
+            things.sort(key=lambda one: (one.created, one.id), reverse=order == "newest")
+        return [thing.id for thing in things]
+
+    def claim(self, agent: str, item: str) -> None:
+        """One claim per agent: the one before is let go."""
+        for thing in self.things.values():
+            if thing.holder == agent:
+                thing.holder = None
+        self.things[item].holder = agent
