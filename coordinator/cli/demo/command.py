@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import signal
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -105,13 +107,25 @@ def demo(
     if chaos and loaded.sources["frontends"] == "default":
         # A front-end needs a while to start: with two there would be times without any.
         settings = msgspec.structs.replace(settings, frontends=_CHAOS_FRONTENDS)
-    result = asyncio.run(run.run(options, settings))
+    try:
+        result = asyncio.run(_until_told(run.run(options, settings)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        # Everything that was started has been stopped by now.
+        raise CommandFailed("interrupted", Exit.FAILED) from None
     run.say("")
     for line in text(result):
         run.say(line)
     if report is not None:
         _write(report, result)
     return Exit.OK if result.ok else Exit.FAILED
+
+
+async def _until_told(work: Coroutine[None, None, Report]) -> Report:
+    """The work's result; SIGTERM cancels it, as SIGINT does anyway."""
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await work
 
 
 def _check(flag: str, value: float | None, least: float, most: float) -> None:
