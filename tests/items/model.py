@@ -322,15 +322,14 @@ class Model:
     # --- what to do next
 
     def next(self, role: str, parent: str | None, limit: int, include_claimed: bool) -> list[tuple[str, bool]]:
-        """Ids, best first, and whether they are claimed. Nothing below a claimed item is offered."""
+        """Ids, best first, and whether they are claimed. Nothing claimed or below a claimed item is offered."""
         found = [
             it
             for it in self.items.values()
             if it.role == role
             and (parent is None or it.parent == parent)
             and not self.waits_for(it.id)
-            and (include_claimed or not self.claimed(it))
-            and not any(self.claimed(each) for each in self.above(it.id))
+            and (include_claimed or not any(self.claimed(each) for each in (it, *self.above(it.id))))
         ]
         found.sort(key=lambda it: (PRIORITIES.index(it.priority), it.complexity or 11, it.created, it.id))
         return [(it.id, self.claimed(it)) for it in found[:limit]]

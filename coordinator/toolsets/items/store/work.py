@@ -111,7 +111,9 @@ class WorkStore(RoomStore):
         shields = not include_claimed
         rows = await self._next(project, selector, limit, False, shields, ancestors)
         if include_claimed:
+            # Two looks: an item that was claimed in between is in both.
             rows += await self._next(project, selector, limit, True, shields, ancestors)
+            rows = list({row.id: row for row in rows}.values())
             rows.sort(key=lambda row: row.id, reverse=selector.order == "newest")
             rows.sort(key=lambda row: row.position)
         return rows[:limit]
