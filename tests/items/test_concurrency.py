@@ -151,6 +151,22 @@ async def test_a_fleet_drains_a_queue_and_does_each_item_once(clients: list[Clie
     assert [(event["itemId"], event["targetRole"]) for event in ends] == [(parent, "terminal")]
 
 
+async def test_no_item_is_recommended_twice_while_its_claim_changes(clients: list[Client]) -> None:
+    ids = await clients[0].add_many(5)
+    over = asyncio.Event()
+
+    async def toggle(item: str) -> None:
+        while not over.is_set():
+            await clients[1].claim(item, item)
+            await clients[1].release(item, item)
+
+    toggling = [asyncio.create_task(toggle(item)) for item in ids]
+    answers = [await clients[0].next(includeClaimed=True, limit=20) for _ in range(60)]
+    over.set()
+    await asyncio.gather(*toggling)
+    assert [len(found) - len(set(found)) for found in answers] == [0] * 60
+
+
 async def test_of_two_edges_that_close_a_cycle_one_is_refused(clients: list[Client]) -> None:
     ids = await clients[0].add_many(40)
     pairs = [(ids[n], ids[n + 1]) for n in range(0, 40, 2)]
