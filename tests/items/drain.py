@@ -1,0 +1,44 @@
+"""One worker process of a fleet: takes items one after the other until none is left, and says what it did.
+
+    python -m tests.items.drain URL PROJECT AGENT
+
+Prints a line for each item: ``claimed <id>`` and ``completed <id> <cascades>``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from coordinator.store import Store
+from tests.items.client import Client
+from tests.support.wait import wait_until
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+async def main(url: str, project: str, agent: str) -> None:
+    store = Store(url, timeout_ms=10_000)
+    await store.open()
+    tools = Client(store, project)
+
+    async def look() -> list[str] | bool:
+        """Items to take; True when there is nothing more to wait for: what others hold may come back."""
+        return await tools.next(limit=5) or not await tools.next(includeClaimed=True)
+
+    while (found := await wait_until(look, 20, "an item")) is not True:
+        assert isinstance(found, list)
+        item = found[hash(agent) % len(found)]
+        if (await tools.claim(agent, item, ttlSeconds=1))["outcome"] != "success":
+            continue
+        say("claimed", item)
+        if not (await tools.advance(item, "complete", agent))["applied"]:
+            continue
+        say("completed", item)
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
