@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
+import msgspec
 import structlog
 from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
@@ -78,6 +79,15 @@ def create_app(
     )
 
 
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What the fast path answers, before it is put into HTTP."""
+
+    body: bytes
+    request_id: bytes
+    retry_after: int | None
+    """Seconds."""
+
+
 class FrontEnd:
     """The application; ``create_app`` makes it."""
 
@@ -102,7 +112,8 @@ class FrontEnd:
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
         self._health = Health(store, render_metrics, config)
         self._detour = Detour(surfaces, gate, self._bodies, limits, self._sdk, self._health, self._missed)
-        self._fast = fast
+        self.fast = fast
+        """Whether the fast path is in use."""
         self._drains = [toolset.drain for toolset in toolsets.values() if toolset.drain is not None]
         self._ending: list[asyncio.Future[None]] = []
         self._numbers = count(1)
@@ -142,7 +153,7 @@ class FrontEnd:
             return
         self.in_flight += 1
         try:
-            plan = self.fast_path.plan(scope) if self._fast else "off"
+            plan = self.fast_path.plan(scope) if self.fast else "off"
             if type(plan) is not Plan:
                 await self._the_long_way(scope, receive, send, None, str(plan))
                 return
@@ -181,23 +192,27 @@ class FrontEnd:
         if isinstance(target, Target):
             await (await self._sdk.get(target.surface)).warm_up()
 
-    async def _answer(self, order: Order, plan: Plan, send: Send) -> None:
+    async def call(self, order: Order, plan: Plan) -> Answer:
+        """Runs a call that the fast path has taken."""
         request_id = self._identify(plan.given_id)
-        self.fast_path.counts["hit"] += 1
+        self.fast_path.hits += 1
         self._hooks.fast_path("hit")
         done = await self._calls.run(order.tool, Call(plan.project, request_id), order.arguments, "fast")
-        body = self.fast_path.response(order, done)
+        return Answer(self.fast_path.response(order, done), request_id.encode(), done.retry_after)
+
+    async def _answer(self, order: Order, plan: Plan, send: Send) -> None:
+        answer = await self.call(order, plan)
         headers = [
             _CONTENT_TYPE,
-            (b"content-length", b"%d" % len(body)),
-            (b"x-request-id", request_id.encode()),
+            (b"content-length", b"%d" % len(answer.body)),
+            (b"x-request-id", answer.request_id),
         ]
-        if done.retry_after is not None:
-            headers.append((b"retry-after", b"%d" % done.retry_after))
+        if answer.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % answer.retry_after))
         if self._health.draining:
             headers.append(_CLOSE)
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.body", "body": answer.body})
 
     async def _the_long_way(self, scope: Scope, receive: Receive, send: Send, body: bytes | None, reason: str) -> None:
         request_id = self._identify(_given_id(scope))
@@ -224,7 +239,7 @@ class FrontEnd:
 
     def _identify(self, given: bytes | None) -> str:
         """The request's id, which from now on is in every line that this task logs."""
-        request_id = sane_request_id(given) or f"{self._id_head}{next(self._numbers):x}"
+        request_id = (given and sane_request_id(given)) or f"{self._id_head}{next(self._numbers):x}"
         _LOGGED_ID.set(request_id)
         return request_id
 
@@ -242,7 +257,7 @@ class FrontEnd:
         return marking
 
     def _missed(self, reason: str) -> None:
-        self.fast_path.counts[reason] += 1
+        self.fast_path.misses[reason] += 1
         self._hooks.fast_path("miss")
 
 

@@ -66,13 +66,16 @@ class LegacyCall(Struct, forbid_unknown_fields=True, gc=False):
 
 
 def modern_decoder(name: str, arguments: type[Struct]) -> msgspec.json.Decoder[Any]:
-    """Decodes a ``tools/call`` of revision 2026-07-28 for the one tool ``name``, arguments included."""
+    """Decodes a ``tools/call`` of revision 2026-07-28 for the one tool ``name``, arguments included.
+
+    ``params._meta`` is left as it came: clients send the same again and again.
+    """
     params = msgspec.defstruct(
         "ModernParams",
         [
             ("name", Literal[name]),
             ("arguments", arguments | UnsetType, UNSET),
-            ("meta", ModernMeta, field(name="_meta")),
+            ("meta", Raw, field(name="_meta")),
         ],
         kw_only=True,
         forbid_unknown_fields=True,

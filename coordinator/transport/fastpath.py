@@ -31,20 +31,19 @@ from starlette.requests import Request
 
 from coordinator.toolsets.tool import Tool
 from coordinator.transport.calls import Done
-from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, modern_decoder
+from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, ModernMeta, modern_decoder
 from coordinator.transport.guards import Gate, nested_deeper
 from coordinator.transport.replies import Header, Scope
 from coordinator.transport.schema import nesting
 from coordinator.transport.surfaces import Surface, Surfaces, Target
 
 _CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"))
-_CONTENT_TYPE: Header = (b"content-type", b"application/json")
 
 _ERAS: dict[bytes | None, bool] = {MODERN.encode(): True, **{version.encode(): False for version in LEGACY}}
 """Protocol version header -> whether it is the revision without a handshake."""
 
 _FEW = 256
-"""How many distinct heads, header names, Accept values and client descriptions are remembered."""
+"""How many distinct heads, header names, Accept values, envelopes and client descriptions are remembered."""
 
 _MANY = 4_096
 """How many distinct paths are remembered; projects are in them."""
@@ -136,9 +135,13 @@ class FastPath:
         self._accepts: set[bytes] = set()
         self._names: set[bytes] = {b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"mcp-session-id"}
         self._clients: set[bytes] = set()
+        self._metas: set[bytes] = set()
+        self._meta = msgspec.json.Decoder(ModernMeta).decode
         self._legacy = msgspec.json.Decoder(LegacyCall)
-        self.counts: Counter[str] = Counter()
-        """``hit``, and why requests for tools went the other way."""
+        self.hits = 0
+        """Calls that were answered here."""
+        self.misses: Counter[str] = Counter()
+        """Why calls went the other way."""
         info = _encode(server_info)
         self._modern_tails = tuple(
             b',"isError":' + flag + b',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":'
@@ -147,6 +150,11 @@ class FastPath:
         )  # fmt: skip
         self._legacy_tails = (b',"isError":false}}', b',"isError":true}}')
 
+    @property
+    def counts(self) -> Counter[str]:
+        """``hit`` and the reasons for misses."""
+        return self.misses + Counter(hit=self.hits)
+
     def plan(self, scope: Scope) -> Plan | str:
         """Whether the head allows the fast path; else the reason why it does not."""
         # Clients send the same head again and again: what was found of one holds for its like.
@@ -154,14 +162,14 @@ class FastPath:
         plan = self._plans.get(key)
         if plan is not None:
             return plan
-        found = self._plan(scope)
+        found = self._look_at(scope)
         if isinstance(found, Plan) and found.given_id is None:
             if len(self._plans) >= _FEW:
                 self._plans.clear()
             self._plans[key] = found
         return found
 
-    def _plan(self, scope: Scope) -> Plan | str:
+    def _look_at(self, scope: Scope) -> Plan | str:
         served = self._served.get(scope["path"]) or self._serve(scope["path"])
         if served is None or scope["method"] != "POST":
             return "endpoint"
@@ -199,9 +207,7 @@ class FastPath:
             if entry is not None:
                 call = entry.decode(body)
                 params = call.params
-                meta = params.meta
-                client = bytes(meta.capabilities) + bytes(meta.client)
-                if client not in self._clients and not self._learn_client(client, body):
+                if bytes(params.meta) not in self._metas and not self._known_client(params.meta, body):
                     return "client"
                 arguments = params.arguments
                 if arguments is UNSET:
@@ -284,6 +290,23 @@ class FastPath:
             return False
         if len(self._names) + len(head) < _FEW:
             self._names.update(head)
+        return True
+
+    def _known_client(self, raw: msgspec.Raw, body: bytes) -> bool:
+        """Whether an envelope is well-formed and its client's description known to be so.
+
+        Raises:
+            msgspec.MsgspecError: it is not one for the fast path.
+        """
+        meta = self._meta(raw)
+        client = bytes(meta.capabilities) + bytes(meta.client)
+        if client not in self._clients and not self._learn_client(client, body):
+            return False
+        if meta.progress is UNSET and meta.traceparent is UNSET:
+            # Nothing in it changes from call to call.
+            if len(self._metas) >= _FEW:
+                self._metas.clear()
+            self._metas.add(bytes(raw))
         return True
 
     def _learn_client(self, client: bytes, body: bytes) -> bool:

@@ -28,7 +28,7 @@ from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport import FrontEnd, create_app
 from coordinator.transport.calls import Calls
-from coordinator.transport.protocol import bounded
+from coordinator.transport.express import http_protocol
 from coordinator.transport.sdk import build_server
 from coordinator.transport.surfaces import Surface
 from tests.transport.rig import FakeStore, Hooks
@@ -356,12 +356,13 @@ def everything_app() -> FrontEnd:
 
 def main() -> None:
     """Serves on the given port."""
+    app = everything_app()
     config = uvicorn.Config(
-        everything_app(),
+        app,
         host="127.0.0.1",
         port=int(sys.argv[1]),
         loop="uvloop",
-        http=bounded(16_384),
+        http=http_protocol(app, 16_384),
         ws="none",
         log_level="warning",
         access_log=False,

@@ -13,7 +13,7 @@ import uvicorn
 import uvloop
 
 from coordinator.transport import FrontEnd
-from coordinator.transport.protocol import bounded
+from coordinator.transport.express import http_protocol
 from tests.support.wait import wait_until_sync
 
 
@@ -29,6 +29,16 @@ class Live:
 
     app: FrontEnd
     port: int
+    server: uvicorn.Server
+
+    @property
+    def protocol(self) -> type[asyncio.Protocol]:
+        """The class that serves its connections."""
+        return self.server.config.http_protocol_class
+
+    def stop(self) -> None:
+        """Begins the end of the server."""
+        self.server.should_exit = True
 
     @property
     def url(self) -> str:
@@ -37,7 +47,9 @@ class Live:
 
 
 @contextlib.contextmanager
-def serving(make: Callable[[], FrontEnd], head_limit: int = 16_384, arrival_seconds: float = 30.0) -> Iterator[Live]:
+def serving(
+    make: Callable[[], FrontEnd], head_limit: int = 16_384, arrival_seconds: float = 30.0, keep_alive: int = 30
+) -> Iterator[Live]:
     """Serves what ``make`` makes (in the server's thread) until the block ends."""
     sock = socket.create_server(("127.0.0.1", 0))
     servers: list[_Server] = []
@@ -47,13 +59,14 @@ def serving(make: Callable[[], FrontEnd], head_limit: int = 16_384, arrival_seco
         apps.append(make())
         config = uvicorn.Config(
             apps[0],
-            http=bounded(head_limit, arrival_seconds),
+            http=http_protocol(apps[0], head_limit, arrival_seconds),
             ws="none",
             loop="none",
             lifespan="on",
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=keep_alive,
             timeout_graceful_shutdown=2,
         )
         servers.append(_Server(config))
@@ -67,7 +80,7 @@ def serving(make: Callable[[], FrontEnd], head_limit: int = 16_384, arrival_seco
     thread.start()
     try:
         wait_until_sync(lambda: (servers and servers[0].started) or not thread.is_alive(), 20, "the server listens")
-        yield Live(apps[0], sock.getsockname()[1])
+        yield Live(apps[0], sock.getsockname()[1], servers[0])
     finally:
         for server in servers:
             server.should_exit = True

@@ -1,0 +1,204 @@
+"""The fast path at the level of the HTTP protocol, for requests whose like has been seen before.
+
+uvicorn parses each request, makes a scope, a cycle, an event, two timers and a task for it,
+and checks each header of the answer; that is most of what a small call costs. But clients
+send the same head again and again, byte for byte. So when a request that came in one piece
+was one for the fast path, its head is remembered with what was found of it. The next
+request with the very same bytes for a head goes to the fast path's decoder at once.
+
+Why that is safe: the same bytes, given to the same parser in the same state, would parse
+to the same head, and all that the fast path and the guards decide from a head has been
+decided for these bytes before. Anything that is not exactly one whole request with such a
+head, on a connection on which nothing else is under way, takes the usual way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+import structlog
+
+from coordinator.transport.fastpath import Order, Plan
+from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol
+
+if TYPE_CHECKING:
+    from coordinator.transport.app import FrontEnd
+
+_log = structlog.get_logger(__name__)
+
+_HEADS = 2_048
+"""How many distinct heads are remembered."""
+_LONGEST_HEAD = 2_048
+"""Bytes of a head that is worth remembering."""
+_UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"))
+"""Headers whose requests always take the usual way."""
+
+_HEAD = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
+
+
+class _Known(msgspec.Struct, frozen=True, gc=False):
+    """What was found of a head."""
+
+    plan: Plan
+    body: int
+    """Bytes of the body that follows."""
+
+
+class ExpressHttpProtocol(BoundedHttpProtocol):
+    """For ``uvicorn.Config(http=...)``; ``http_protocol`` makes one for a front."""
+
+    front: ClassVar[FrontEnd]
+    known: ClassVar[dict[bytes, _Known]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._task: asyncio.Task[None] | None = None
+        self._held = b""
+        self._leaving = False
+        self._idle: asyncio.TimerHandle | None = None
+        self._used = 0.0
+        self._default_headers: list[tuple[bytes, bytes]] = []
+        self._default_head = b""
+
+    def data_received(self, data: bytes) -> None:
+        if self._task is not None:
+            # Whoever sends on before the answer waits; what is on its way is bounded by the pause.
+            self._held += data
+            self.flow.pause_reading()
+            return
+        rested = self._rested()
+        if rested:
+            end = data.find(b"\r\n\r\n") + 4
+            known = self.known.get(data[:end])
+            if known is not None and len(data) == end + known.body and not self.flow.write_paused:
+                order = self.front.fast_path.order(known.plan, data[end:])
+                if type(order) is Order:
+                    self._start(order, known.plan)
+                    return
+        super().data_received(data)
+        if rested and not self.transport.is_closing():
+            self._learn(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Called by the server when it ends: closes after the answer that is under way."""
+        if self._task is not None:
+            self._leaving = True
+        else:
+            super().shutdown()
+
+    def _rested(self) -> bool:
+        """Whether nothing of a request has arrived and no answer is under way."""
+        scope: Any = self.scope
+        if scope is None:
+            return True
+        cycle: Any = self.cycle
+        return cycle is not None and cycle.response_complete and not cycle.more_body and cycle.scope is scope
+
+    def _learn(self, data: bytes) -> None:
+        """Remembers the head of a request for the fast path, if the request was all of ``data``."""
+        scope: Any = self.scope
+        cycle: Any = self.cycle
+        if cycle is None or cycle.more_body or cycle.scope is not scope or not cycle.keep_alive:
+            return
+        head = dict(scope["headers"])
+        end = data.find(b"\r\n\r\n") + 4
+        if end > _LONGEST_HEAD or scope["http_version"] != "1.1" or not _UNUSUAL.isdisjoint(head):
+            return
+        length = head.get(b"content-length", b"")
+        if not length.isdigit() or len(data) != end + int(length) or data[end:] != cycle.body:
+            return
+        plan = self.front.fast_path.plan(scope)
+        if isinstance(plan, Plan):
+            if len(self.known) >= _HEADS:
+                self.known.clear()
+            self.known[data[:end]] = _Known(plan, int(length))
+
+    def _start(self, order: Order, plan: Plan) -> None:
+        self._unset_keepalive_if_required()
+        self._arrived()
+        self._task = self.loop.create_task(self._answer(order, plan))
+        # The server waits for these when it ends.
+        self.tasks.add(self._task)
+
+    async def _answer(self, order: Order, plan: Plan) -> None:
+        front = self.front
+        front.in_flight += 1
+        try:
+            answer = await front.call(order, plan)
+            if self.transport.is_closing():
+                return
+            leaving = self._leaving or front.draining
+            more = b"retry-after: %d\r\n" % answer.retry_after if answer.retry_after is not None else b""
+            self.transport.write(
+                b"".join(
+                    (
+                        b"HTTP/1.1 200 OK\r\n",
+                        self._defaults(),
+                        _HEAD % (len(answer.body), answer.request_id),
+                        more,
+                        b"connection: close\r\n\r\n" if leaving else b"\r\n",
+                        answer.body,
+                    )
+                )
+            )
+            self.server_state.total_requests += 1
+            if leaving:
+                self.transport.close()
+        except Exception:
+            _log.exception("a request failed")
+            self.transport.close()
+        finally:
+            front.in_flight -= 1
+            self._ended()
+
+    def _ended(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            self.tasks.discard(task)
+        if self.transport.is_closing():
+            return
+        self._used = self.loop.time()
+        if self._idle is None:
+            self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
+        if self._held:
+            held, self._held = self._held, b""
+            self.flow.resume_reading()
+            self.data_received(held)
+
+    def _look_idle(self) -> None:
+        """Closes a connection that has been left alone; one timer looks now and then instead of one per answer."""
+        self._idle = None
+        rest = self._used + self.timeout_keep_alive - self.loop.time()
+        if rest > 0 or self._task is not None:
+            self._idle = self.loop.call_later(max(rest, 1.0), self._look_idle)
+        elif self._rested() and self.timeout_keep_alive_task is None:
+            self.transport.close()
+
+    def _defaults(self) -> bytes:
+        """The headers that the server puts on every answer, among them the date."""
+        headers = self.server_state.default_headers
+        if headers is not self._default_headers:
+            self._default_headers = headers
+            self._default_head = b"".join(b"%b: %b\r\n" % header for header in headers)
+        return self._default_head
+
+
+def http_protocol(
+    front: FrontEnd, head_limit: int, arrival_seconds: float = ARRIVAL_SECONDS
+) -> type[BoundedHttpProtocol]:
+    """The protocol class for ``uvicorn.Config(http=...)`` of a server whose application is ``front``.
+
+    Args:
+        head_limit: bytes of a request's first line and headers.
+        arrival_seconds: how long a request may take to arrive.
+    """
+    members = {"front": front, "known": {}, "head_limit": head_limit, "arrival_seconds": arrival_seconds}
+    base = ExpressHttpProtocol if front.fast else BoundedHttpProtocol
+    return type("HttpProtocol", (base,), members)

@@ -1,0 +1,286 @@
+"""Requests whose head has been seen before, answered without parsing it again."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.wait import wait_until_sync
+from tests.transport import fuzz
+from tests.transport.live import Live, serving
+from tests.transport.rig import Response, Rig, call, legacy, make_app, modern, send
+from tests.transport.test_wire import Client, raw, total
+
+ADD = call("add", {"left": 2, "right": 3})
+
+
+class Watched:
+    """A live front that tells how requests were taken."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.app = live.app
+        self.planned = 0
+        plan = live.app.fast_path.plan
+
+        def planning(scope: Any) -> Any:
+            self.planned += 1
+            return plan(scope)
+
+        live.app.fast_path.plan = planning  # type: ignore[method-assign]
+        self.short = 0
+        protocol: Any = live.protocol
+        start = protocol._start
+
+        def starting(connection: Any, order: Any, plan: Any) -> None:
+            self.short += 1
+            start(connection, order, plan)
+
+        protocol._start = starting
+
+    def parsed(self) -> int:
+        """How many requests were since the last time."""
+        planned, self.planned = self.planned, 0
+        return planned
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+@pytest.fixture
+def watched(rig: Rig) -> Iterator[Watched]:
+    with serving(lambda: make_app(rig)) as live:
+        yield Watched(live)
+
+
+def warm(watched: Watched, *requests: Any) -> None:
+    """Makes heads known."""
+    with Client(watched.live.port) as client:
+        for request in (*requests, *requests):
+            client.send(raw(request))
+            assert client.answer()[0] == 200
+    watched.parsed()
+
+
+@pytest.mark.parametrize("make", [modern, legacy])
+def test_a_known_head_is_not_parsed_again(watched: Watched, rig: Rig, make: Any) -> None:
+    request = make("tools/call", ADD)
+    warm(watched, request)
+    with Client(watched.live.port) as client:
+        for number in range(10):
+            client.send(raw(make("tools/call", ADD, number)))
+            status, headers, body = client.answer()
+            assert (status, json.loads(body)["id"], total(body)) == (200, number, 5)
+            assert headers["content-type"] == "application/json"
+            assert headers["x-request-id"] == rig.calls[-1][2]
+            assert "date" in headers
+    assert watched.parsed() == 0
+    assert watched.app.fast_path.hits >= 10
+    assert watched.app.in_flight == 0
+
+
+def test_both_ways_give_the_same_headers(watched: Watched) -> None:
+    for params in (ADD, call("fail", {"code": "over_capacity", "retryAfterMs": 1500})):
+        warm(watched, modern("tools/call", params))
+        with Client(watched.live.port) as client:
+            client.send(raw(modern("tools/call", params)))
+            short = client.answer()
+            client.send(raw(modern("tools/call", params), ("x-request-id", "given")))
+            long = client.answer()
+        assert watched.parsed() == 1
+        for one in (short, long):
+            assert one[1].pop("x-request-id")
+            one[1].pop("date")
+        assert short == long
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [("x-request-id", "abc")],
+        [("expect", "100-continue")],
+        [("connection", "close")],
+    ],
+)
+def test_unusual_requests_take_the_usual_way(watched: Watched, more: list[tuple[str, str]]) -> None:
+    for _ in range(4):
+        with Client(watched.live.port) as client:
+            client.send(raw(modern("tools/call", ADD), *more))
+            status, _, body = client.answer()
+            if status == 100:
+                status, _, body = client.answer()
+            assert (status, total(body)) == (200, 5)
+    assert watched.parsed() == 4
+
+
+def test_a_known_head_with_another_body_is_looked_at_afresh(watched: Watched) -> None:
+    headers, body = modern("tools/call", ADD)
+    warm(watched, (headers, body))
+    other = body.replace(b'"add"', b'"Add"')
+    wrong = body.replace(b'"left":2', b'"left":x')
+    with Client(watched.live.port) as client:
+        for one, status in ((other, 400), (wrong, 400), (body, 200)):
+            client.send(raw((headers, one)))
+            assert client.answer()[0] == status
+        # Half a body, then the rest.
+        data = raw((headers, body))
+        client.send(data[:-10])
+        client.send(data[-10:])
+        assert total(client.answer()[2]) == 5
+        # More than one request at once.
+        client.send(data * 3)
+        assert [total(client.answer()[2]) for _ in range(3)] == [5, 5, 5]
+
+
+def test_who_sends_on_before_the_answer_is_answered_in_order(watched: Watched, rig: Rig) -> None:
+    late = modern("tools/call", call("late", {"gate": "g"}), 1)
+    with Client(watched.live.port) as client:
+        for number in (1, 2, 3):
+            client.send(raw(late))
+            wait_until_sync(lambda: rig.waiting == {"g"})
+            if number == 3:
+                # Comes while the answer to a known head is under way.
+                for following in range(5):
+                    client.send(raw(modern("tools/call", ADD, 10 + following)))
+                client.send(raw(modern("tools/list", {}, 20)))
+            open_gate(rig)
+            assert json.loads(client.answer()[2])["id"] == 1
+        for following in range(5):
+            assert json.loads(client.answer()[2])["id"] == 10 + following
+        assert json.loads(client.answer()[2])["id"] == 20
+    assert watched.app.in_flight == 0
+
+
+def open_gate(rig: Rig) -> None:
+    """Opens the gate in the loop that waits at it."""
+    gate: Any = rig.gates.pop("g")
+    gate._loop.call_soon_threadsafe(gate.set)
+
+
+def test_a_client_that_leaves_is_no_trouble(watched: Watched, rig: Rig) -> None:
+    late = modern("tools/call", call("late", {"gate": "g"}))
+    for _ in range(3):
+        with Client(watched.live.port) as client:
+            client.send(raw(late))
+            wait_until_sync(lambda: rig.waiting == {"g"})
+        open_gate(rig)
+        wait_until_sync(lambda: watched.app.in_flight == 0)
+    with Client(watched.live.port) as client:
+        client.send(raw(modern("tools/call", ADD)))
+        assert total(client.answer()[2]) == 5
+
+
+def test_draining_closes_after_the_answer(watched: Watched) -> None:
+    request = modern("tools/call", ADD)
+    warm(watched, request)
+    with Client(watched.live.port) as client:
+        client.send(raw(request))
+        assert "connection" not in client.answer()[1]
+        watched.app.begin_drain()
+        client.send(raw(request))
+        status, headers, body = client.answer()
+        assert (status, headers["connection"], total(body)) == (200, "close", 5)
+        assert client.closed()
+    assert watched.parsed() == 0
+
+
+def test_the_end_of_the_server_waits_for_answers(rig: Rig) -> None:
+    late = modern("tools/call", call("late", {"gate": "g"}))
+    with serving(lambda: make_app(rig)) as live:
+        watched = Watched(live)
+        warm(watched, modern("tools/call", ADD))
+        with Client(live.port) as client:
+            for number in (1, 2, 3):
+                client.send(raw(late))
+                wait_until_sync(lambda: rig.waiting == {"g"})
+                if number == 3:
+                    live.stop()
+                    wait_until_sync(lambda: refused(live.port))
+                open_gate(rig)
+                status, headers, _ = client.answer()
+                assert (status, headers.get("connection")) == (200, "close" if number == 3 else None)
+            assert client.closed()
+
+
+def refused(port: int) -> bool:
+    """Whether nobody listens any more."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_connections_left_alone_are_closed(rig: Rig) -> None:
+    with serving(lambda: make_app(rig), keep_alive=1) as live:
+        watched = Watched(live)
+        request = modern("tools/call", ADD)
+        warm(watched, request)
+        with Client(live.port) as client:
+            client.send(raw(request))
+            assert total(client.answer()[2]) == 5
+            assert watched.parsed() == 0
+            assert client.closed()
+
+
+def test_what_is_remembered_is_bounded(watched: Watched) -> None:
+    protocol: Any = watched.live.protocol
+    with Client(watched.live.port) as client:
+        for number in range(2_100):
+            client.send(raw(modern("tools/call", call("nothing")), ("user-agent", f"agent-{number}")))
+            assert client.answer()[0] == 200
+    assert 0 < len(protocol.known) <= 2_048
+    with Client(watched.live.port) as client:
+        for _ in range(3):
+            client.send(raw(modern("tools/call", call("nothing")), ("user-agent", "a" * 3_000)))
+            assert client.answer()[0] == 200
+    assert max(map(len, protocol.known)) <= 2_048
+
+
+@pytest.mark.anyio
+async def test_the_wire_answers_like_the_sdk(watched: Watched) -> None:
+    """The differential fuzz over sockets: every request several times on one connection."""
+    generator, slow = fuzz.Generator(4711), make_app(fast=False)
+    differences = []
+    with capture_logs():
+        for _ in range(300):
+            case = generator.case()
+            if not sendable(case):
+                continue
+            expected = fuzz.meaning(await send(slow, case.method, case.path, case.headers, case.body))
+            with Client(watched.live.port) as client:
+                for _ in range(3):
+                    client.send(wire(case))
+                    found = fuzz.meaning(Response(*client.answer()))
+                    if found != expected:
+                        differences.append(f"{case}\n  wire: {found}\n  sdk:  {expected}")
+        await slow.aclose()
+    assert differences == []
+    assert watched.short > 50
+
+
+def sendable(case: fuzz.Case) -> bool:
+    """Whether HTTP has a way to send this, on a connection that is kept, to have the application answer it."""
+    names = {name for name, _ in case.headers}
+    plain = all(byte >= 32 and byte != 127 for _, value in case.headers for byte in value.replace(b"\t", b""))
+    return (
+        plain
+        and case.method != "HEAD"
+        and b"content-length" not in names
+        and (b"connection", b"close") not in case.headers
+        and sum(map(len, dict(case.headers).values())) < 15_000
+    )
+
+
+def wire(case: fuzz.Case) -> bytes:
+    """The request as it goes over the wire."""
+    lines = [b"%b: %b" % header for header in case.headers]
+    head = b"\r\n".join([f"{case.method} {case.path} HTTP/1.1".encode(), *lines])
+    return head + b"\r\ncontent-length: %d\r\n\r\n" % len(case.body) + case.body
