@@ -14,34 +14,59 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.errors import invalid
 
 KINDS = ("orchestrator", "subagent", "user", "external")
+STATUSES = ("absent", "unchecked", "verified", "rejected", "unavailable")
 MAX_ID = 500
 MAX_PROOF = 10_000
+
+
+ActorId = Annotated[str, Meta(description="The actor's id.")]
+ActorKind = Annotated[str, Meta(description="What the actor is.", extra_json_schema={"enum": list(KINDS)})]
 
 
 class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """An actor claim as a caller makes it."""
 
-    id: Annotated[str, Meta(description="Identifier of the actor: 1 to 500 characters.")] = ""
-    kind: Annotated[str, Meta(description="What the actor is.", extra_json_schema={"enum": list(KINDS)})] = ""
-    parent: Annotated[str | None, Meta(description="Id of the dispatching agent: the delegation chain.")] = None
-    proof: Annotated[str | None, Meta(description="Credential, for example a JWT. Never echoed back.")] = None
+    id: Annotated[
+        str,
+        Meta(description="Identifier of the actor: 1 to 500 characters.", extra_json_schema={"maxLength": MAX_ID}),
+    ] = ""
+    kind: ActorKind = ""
+    parent: Annotated[
+        str | None,
+        Meta(description="Id of the dispatching agent: the delegation chain.", extra_json_schema={"maxLength": MAX_ID}),
+    ] = None
+    proof: Annotated[
+        str | None,
+        Meta(
+            description="Credential, for example a JWT. Never echoed back.", extra_json_schema={"maxLength": MAX_PROOF}
+        ),
+    ] = None
 
 
 class ActorEcho(msgspec.Struct, omit_defaults=True):
     """An actor as results and records show it: never with its proof."""
 
-    id: str
-    kind: str
-    parent: str | UnsetType = UNSET
+    id: ActorId
+    kind: ActorKind
+    parent: Annotated[str, Meta(description="Id of the dispatching agent; absent: none given.")] | UnsetType = UNSET
 
 
 class Verification(msgspec.Struct, omit_defaults=True):
     """What became of an actor's proof (seed 004, VerificationStatus)."""
 
-    status: str
-    verifier: str
-    reason: str | UnsetType = UNSET
-    metadata: dict[str, str] | UnsetType = UNSET
+    status: Annotated[
+        str,
+        Meta(
+            description="absent: no proof; unchecked: nobody verifies; unavailable: could not be verified now.",
+            extra_json_schema={"enum": list(STATUSES)},
+        ),
+    ]
+    verifier: Annotated[str, Meta(description="Which verifier said so: noop, jwks.")]
+    reason: Annotated[str, Meta(description="What went wrong; absent: nothing.")] | UnsetType = UNSET
+    metadata: (
+        Annotated[dict[str, str], Meta(description="failureKind, verifiedFromCache, cacheAgeSeconds; absent: none.")]
+        | UnsetType
+    ) = UNSET
 
 
 class Trusted(msgspec.Struct, frozen=True):

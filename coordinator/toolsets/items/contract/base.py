@@ -1,4 +1,9 @@
-"""Bases and field types that the contracts of the items toolset share."""
+"""Bases and field types that the contracts of the items toolset share.
+
+Every field of a contract is described for those who read ``tools/list``, mostly language models: in few words, and
+once. What means the same everywhere is an alias here; a field that means something of its own says so itself, around
+an alias that still gives its values. Enums and bounds of the aliases are only published; the rules check arguments.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,10 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.toolsets.actor import Actor
 
 ROLES = ("queue", "work", "review", "blocked", "terminal")
+PHASES = ("queue", "work", "review")
+"""The roles that notes belong to."""
 PRIORITIES = ("high", "medium", "low")
+ERROR_KINDS = ("permanent", "shedding", "transient")
 
 
 class Arguments(msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
@@ -21,8 +29,10 @@ class Result(msgspec.Struct, rename="camel", omit_defaults=True):
     """A result or a part of one; fields that are UNSET are left out."""
 
 
-ItemRef = Annotated[str, Meta(description="Item id: a UUID, or the first 4 or more of its hex digits.")]
-OptionalItemRef = Annotated[str | None, Meta(description="Item id: a UUID, or the first 4 or more of its hex digits.")]
+# Arguments
+
+ItemRef = Annotated[str, Meta(description="Item: its UUID, or the first 4 or more hex digits.")]
+OptionalItemRef = Annotated[str | None, Meta(description="Item: its UUID, or the first 4 or more hex digits.")]
 RequestId = Annotated[
     str | None,
     Meta(
@@ -35,40 +45,120 @@ FenceToken = Annotated[
     Annotated[int, Meta(ge=1, le=9007199254740991)] | None,
     Meta(description="The fenceToken of the claim acted under; a stale one is refused."),
 ]
-Role = Annotated[str | None, Meta(extra_json_schema={"enum": list(ROLES)})]
+GivenPriority = Annotated[
+    str | None, Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]})
+]
+OnlyPriority = Annotated[
+    str | None, Meta(description="Only this priority.", extra_json_schema={"enum": [*PRIORITIES, None]})
+]
+OnlyType = Annotated[str | None, Meta(description="Only exactly this type.")]
+AnyTag = Annotated[str | None, Meta(description="Comma-separated; an item needs one of them.")]
+ChildrenOf = Annotated[str | None, Meta(description="Only direct children of this item; UUID or hex prefix.")]
+ComplexityMax = Annotated[
+    int | None,
+    Meta(description="1 to 10; leaves out items without one.", extra_json_schema={"minimum": 1, "maximum": 10}),
+]
+GivenNoteKey = Annotated[
+    str,
+    Meta(
+        description="Name of the note, unique per item; 1 to 200 characters.",
+        extra_json_schema={"minLength": 1, "maxLength": 200},
+    ),
+]
+GivenPhase = Annotated[str, Meta(description="Phase it belongs to.", extra_json_schema={"enum": list(PHASES)})]
+WantsAncestors = Annotated[bool, Meta(description="Add the way from the root to each listed item.")]
+
+# Results
+
+ItemId = Annotated[str, Meta(description="The item's UUID.")]
+ParentId = Annotated[str, Meta(description="The parent's UUID; absent for a root.")]
+Title = Annotated[str, Meta(description="The item's title.")]
+Role = Annotated[str, Meta(extra_json_schema={"enum": list(ROLES)})]
+"""A role; the field says whose, or when."""
+RoleName = Annotated[Role, Meta(description="The item's role.")]
+Priority = Annotated[str, Meta(description="The item's priority.", extra_json_schema={"enum": list(PRIORITIES)})]
+Complexity = Annotated[
+    int | None, Meta(description="1 (quick) to 10; null: not set.", extra_json_schema={"minimum": 1, "maximum": 10})
+]
+Depth = Annotated[int, Meta(description="0 for a root, at most 3.", extra_json_schema={"minimum": 0, "maximum": 3})]
+Tags = Annotated[str, Meta(description="Comma-separated; absent: none.")]
+NullableTags = Annotated[str | None, Meta(description="Comma-separated; null: none.")]
+StatusLabel = Annotated[str, Meta(description="Label beside the role; absent: none.")]
+TypeName = Annotated[str, Meta(description="The item's type; absent: none.")]
+Summary = Annotated[str, Meta(description="The item's summary.")]
+Count = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
+"""How many; the field says of what."""
+Listed = Annotated[Count, Meta(description="Length of the list.")]
+Failed = Annotated[Count, Meta(description="Refused; they had no effect.")]
+IsoTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""UTC with milliseconds, ``2026-01-01T12:00:00.250Z``; the field says of what."""
+CreatedAt = Annotated[IsoTime, Meta(description="Time of creation, UTC.")]
+ModifiedAt = Annotated[IsoTime, Meta(description="Time of the last change, UTC.")]
+ClaimedBy = Annotated[str, Meta(description="The holder's agent id.")]
+ClaimedAt = Annotated[IsoTime, Meta(description="When the claim was placed or last renewed, UTC.")]
+ClaimExpiresAt = Annotated[IsoTime, Meta(description="When it ends unless renewed, UTC.")]
+OriginalClaimedAt = Annotated[IsoTime, Meta(description="The holder's first claim on the item, UTC.")]
+IsClaimed = Annotated[bool, Meta(description="Whether somebody holds it now.")]
+ErrorKind = Annotated[
+    str,
+    Meta(
+        description="transient: a retry may succeed; permanent: it will not.",
+        extra_json_schema={"enum": list(ERROR_KINDS)},
+    ),
+]
+ContendedItemId = Annotated[str, Meta(description="UUID of the item that was fought over.")]
+NoteId = Annotated[str, Meta(description="The note's UUID.")]
+NoteKey = Annotated[str, Meta(description="The note's key.")]
+Phase = Annotated[str, Meta(description="Phase of the note.", extra_json_schema={"enum": list(PHASES)})]
+NoteDescription = Annotated[str, Meta(description="What belongs in the note.")]
+Guidance = Annotated[str, Meta(description="How to write the note; absent: none configured.")]
+Skill = Annotated[str, Meta(description="Skill to write the note with; absent: none configured.")]
+GuidancePointer = Annotated[
+    str | None, Meta(description="Guidance for the first required note not filled; null: none.")
+]
+SkillPointer = Annotated[str, Meta(description="Skill for the first required note not filled; absent: none.")]
+SchemaMatch = Annotated[bool, Meta(description="Whether a note schema applies to the item.")]
 
 
 class Failure(Result, kw_only=True):
     """One element of a batch that was refused."""
 
-    index: int | UnsetType = UNSET
-    id: str | UnsetType = UNSET
-    error: str
+    index: Annotated[Count, Meta(description="Its position, from 0; absent where id names it.")] | UnsetType = UNSET
+    id: Annotated[str, Meta(description="The id as the caller wrote it.")] | UnsetType = UNSET
+    error: Annotated[str, Meta(description="Why, in a sentence.")]
 
 
 class ExpectedNote(Result, kw_only=True):
     """A note that the item's schema asks for."""
 
-    key: str
-    role: str
-    required: bool
-    description: str
-    exists: bool
-    guidance: str | UnsetType = UNSET
-    skill: str | UnsetType = UNSET
+    key: NoteKey
+    role: Phase
+    required: Annotated[bool, Meta(description="Whether leaving the phase needs it filled.")]
+    description: NoteDescription
+    exists: Annotated[bool, Meta(description="Whether it is there, blank or not.")]
+    guidance: Guidance | UnsetType = UNSET
+    skill: Skill | UnsetType = UNSET
 
 
 class NoteProgress(Result, kw_only=True):
     """Counts of the required notes of one phase."""
 
-    filled: int
-    remaining: int
-    total: int
+    filled: Annotated[Count, Meta(description="With a body that is not blank.")]
+    remaining: Annotated[Count, Meta(description="Missing or blank.")]
+    total: Annotated[Count, Meta(description="filled + remaining.")]
 
 
 class Ancestor(Result, kw_only=True):
     """One step of the way from the root to an item."""
 
-    id: str
-    title: str
-    depth: int
+    id: ItemId
+    title: Title
+    depth: Depth
+
+
+Progress = Annotated[
+    NoteProgress | None, Meta(description="Required notes of the present phase; null: no schema, or terminal.")
+]
+ExpectedNotes = Annotated[list[ExpectedNote], Meta(description="Notes that its schema asks for.")]
+Ancestors = Annotated[list[Ancestor], Meta(description="Root first, parent last; with includeAncestors.")]
+Failures = Annotated[list[Failure], Meta(description="What was refused; absent: nothing.")]

@@ -8,18 +8,43 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import Actor
 from coordinator.toolsets.items.contract.base import (
-    PRIORITIES,
+    AnyTag,
     Arguments,
+    ChildrenOf,
+    ClaimedAt,
+    ClaimedBy,
+    ClaimExpiresAt,
+    ComplexityMax,
+    ContendedItemId,
+    Count,
+    ErrorKind,
     FenceToken,
     ItemRef,
+    OnlyPriority,
+    OnlyType,
     OptionalItemRef,
+    OriginalClaimedAt,
     Result,
 )
 
 MAX_WAIT_MS = 60_000
 ORDERS = ("priority", "oldest", "newest")
+CLAIM_OUTCOMES = (
+    "success",
+    "already_claimed",
+    "not_found",
+    "terminal_item",
+    "stale_fence",
+    "no_match",
+    "superseded",
+)
+RELEASE_OUTCOMES = ("success", "not_claimed_by_you", "not_found", "stale_fence")
 
 Time = Annotated[str | None, Meta(description="ISO-8601 time with zone, inclusive.")]
+GivenRole = Annotated[
+    str | None,
+    Meta(description="Default queue.", extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]}),
+]
 OrderBy = Annotated[
     str | None,
     Meta(
@@ -32,17 +57,12 @@ OrderBy = Annotated[
 class Selector(Arguments, kw_only=True):
     """Which item to take; every filter is optional."""
 
-    role: Annotated[
-        str | None,
-        Meta(description="Default queue.", extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]}),
-    ] = None
-    parent_id: OptionalItemRef = None
-    tags: Annotated[str | None, Meta(description="Comma-separated; an item needs one of them.")] = None
-    priority: Annotated[str | None, Meta(extra_json_schema={"enum": [*PRIORITIES, None]})] = None
-    type: str | None = None
-    complexity_max: Annotated[
-        int | None, Meta(description="1 to 10; leaves out items without one.", extra_json_schema={"maximum": 10})
-    ] = None
+    role: GivenRole = None
+    parent_id: ChildrenOf = None
+    tags: AnyTag = None
+    priority: OnlyPriority = None
+    type: OnlyType = None
+    complexity_max: ComplexityMax = None
     created_after: Time = None
     created_before: Time = None
     role_changed_after: Time = None
@@ -60,7 +80,13 @@ class ClaimEntry(Arguments, kw_only=True):
     ttl_seconds: Annotated[int, Meta(description="How long the claim lasts, in seconds.", ge=1, le=86400)] = 900
     agent_id: Annotated[str | None, Meta(description="Ignored: the trusted actor is the holder.")] = None
     fence_token: FenceToken = None
-    claim_ref: Annotated[str | None, Meta(description="1 to 64 characters, echoed in the result.")] = None
+    claim_ref: Annotated[
+        str | None,
+        Meta(
+            description="1 to 64 characters, echoed in the result.",
+            extra_json_schema={"minLength": 1, "maxLength": 64},
+        ),
+    ] = None
 
 
 class ReleaseEntry(Arguments, kw_only=True):
@@ -78,55 +104,83 @@ class ClaimItem(Arguments, kw_only=True):
         str,
         Meta(description="UUID made by the caller for one logical operation; repeating the call is safe."),
     ]
-    claims: Annotated[list[ClaimEntry], Meta(description="Items to claim; the last claimable one is acquired.")] = []
-    releases: Annotated[list[ReleaseEntry], Meta(description="Items to release, after the claims.")] = []
+    claims: Annotated[
+        list[ClaimEntry],
+        Meta(description="Items to claim; the last claimable one is acquired.", extra_json_schema={"maxItems": 100}),
+    ] = []
+    releases: Annotated[
+        list[ReleaseEntry],
+        Meta(description="Items to release, after the claims.", extra_json_schema={"maxItems": 100}),
+    ] = []
     wait_ms: Annotated[
         int,
         Meta(description="With a selector: how long to wait for an item, in milliseconds.", ge=0, le=MAX_WAIT_MS),
     ] = 0
 
 
+EntryItemId = Annotated[str, Meta(description="The item's UUID; as the caller wrote it if it was not found.")]
+EntryError = Annotated[str, Meta(description="Why, where the outcome does not say enough.")]
+
+
 class ClaimResult(Result, kw_only=True):
     """What became of one claim."""
 
-    item_id: str | UnsetType = UNSET
-    outcome: str
-    selector_resolved: bool | UnsetType = UNSET
-    claim_ref: str | UnsetType = UNSET
-    claimed_by: str | UnsetType = UNSET
-    claimed_at: str | UnsetType = UNSET
-    claim_expires_at: str | UnsetType = UNSET
-    original_claimed_at: str | UnsetType = UNSET
-    fence_token: int | UnsetType = UNSET
-    kind: str | UnsetType = UNSET
-    code: str | UnsetType = UNSET
-    contended_item_id: str | UnsetType = UNSET
-    retry_after_ms: int | UnsetType = UNSET
-    error: str | UnsetType = UNSET
+    item_id: EntryItemId | UnsetType = UNSET
+    outcome: Annotated[
+        str,
+        Meta(
+            description="success: held by the caller now. Claim fields come with it only.",
+            extra_json_schema={"enum": list(CLAIM_OUTCOMES)},
+        ),
+    ]
+    selector_resolved: Annotated[bool, Meta(description="True: found by the selector.")] | UnsetType = UNSET
+    claim_ref: Annotated[str, Meta(description="claimRef of the entry.")] | UnsetType = UNSET
+    claimed_by: ClaimedBy | UnsetType = UNSET
+    claimed_at: ClaimedAt | UnsetType = UNSET
+    claim_expires_at: ClaimExpiresAt | UnsetType = UNSET
+    original_claimed_at: OriginalClaimedAt | UnsetType = UNSET
+    fence_token: (
+        Annotated[
+            int,
+            Meta(
+                description="Show it in later calls; grows with each new claim, a renewal keeps it.",
+                extra_json_schema={"minimum": 1},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    kind: ErrorKind | UnsetType = UNSET
+    code: Annotated[str, Meta(description="With no_match: no_match.")] | UnsetType = UNSET
+    contended_item_id: ContendedItemId | UnsetType = UNSET
+    retry_after_ms: (
+        Annotated[Count, Meta(description="With already_claimed: time left of that claim, in milliseconds.")]
+        | UnsetType
+    ) = UNSET
+    error: EntryError | UnsetType = UNSET
 
 
 class ReleaseResult(Result, kw_only=True):
     """What became of one release."""
 
-    item_id: str
-    outcome: str
-    error: str | UnsetType = UNSET
+    item_id: EntryItemId
+    outcome: Annotated[str, Meta(description="success: released.", extra_json_schema={"enum": list(RELEASE_OUTCOMES)})]
+    error: EntryError | UnsetType = UNSET
 
 
 class ClaimSummary(Result, kw_only=True):
     """Counts over the call."""
 
-    claims_total: int
-    claims_succeeded: int
-    claims_failed: int
-    releases_total: int
-    releases_succeeded: int
-    releases_failed: int
+    claims_total: Annotated[Count, Meta(description="Entries of claims.")]
+    claims_succeeded: Annotated[Count, Meta(description="With outcome success.")]
+    claims_failed: Annotated[Count, Meta(description="With any other.")]
+    releases_total: Annotated[Count, Meta(description="Entries of releases.")]
+    releases_succeeded: Annotated[Count, Meta(description="With outcome success.")]
+    releases_failed: Annotated[Count, Meta(description="With any other.")]
 
 
 class ClaimItemResult(Result, kw_only=True):
     """One entry per claim and release, in order."""
 
-    claim_results: list[ClaimResult]
-    release_results: list[ReleaseResult]
+    claim_results: Annotated[list[ClaimResult], Meta(description="One per claim, in order.")]
+    release_results: Annotated[list[ReleaseResult], Meta(description="One per release, in order.")]
     summary: ClaimSummary

@@ -8,10 +8,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.items.contract.base import (
     Arguments,
-    Failure,
+    Count,
+    Failures,
+    ItemId,
     ItemRef,
     OptionalActor,
-    OptionalItemRef,
     RequestId,
     Result,
 )
@@ -30,6 +31,13 @@ Threshold = Annotated[
         extra_json_schema={"enum": [*THRESHOLDS, None]},
     ),
 ]
+DependencyId = Annotated[str, Meta(description="The dependency's UUID.")]
+FromItemId = Annotated[str, Meta(description="UUID of the item it goes from.")]
+ToItemId = Annotated[str, Meta(description="UUID of the item it goes to.")]
+EdgeType = Annotated[str, Meta(description="BLOCKS: to waits for from.", extra_json_schema={"enum": list(TYPES)})]
+ThresholdRole = Annotated[str, Meta(extra_json_schema={"enum": list(THRESHOLDS)})]
+"""A role that a blocker must reach; the field says which."""
+UnblockAt = Annotated[ThresholdRole, Meta(description="The threshold given; absent: none (terminal).")]
 
 
 class DependencySpec(Arguments, kw_only=True):
@@ -44,8 +52,17 @@ class DependencySpec(Arguments, kw_only=True):
 class ManageDependencies(Arguments, kw_only=True):
     """Create or delete dependency edges; a create is all or nothing."""
 
-    operation: Annotated[str, Meta(extra_json_schema={"enum": ["create", "delete"]})]
-    dependencies: Annotated[list[DependencySpec] | None, Meta(description="Create: explicit edges.")] = None
+    operation: Annotated[
+        str,
+        Meta(
+            description="create takes dependencies or pattern; delete takes id, both ends, or deleteAll with one.",
+            extra_json_schema={"enum": ["create", "delete"]},
+        ),
+    ]
+    dependencies: Annotated[
+        list[DependencySpec] | None,
+        Meta(description="Create: explicit edges.", extra_json_schema={"minItems": 1, "maxItems": 500}),
+    ] = None
     pattern: Annotated[
         str | None,
         Meta(
@@ -55,14 +72,17 @@ class ManageDependencies(Arguments, kw_only=True):
     ] = None
     type: DependencyType = None
     unblock_at: Threshold = None
-    item_ids: Annotated[list[str] | None, Meta(description="linear: items in order, A before B before C.")] = None
-    source: OptionalItemRef = None
+    item_ids: Annotated[
+        list[str] | None,
+        Meta(description="linear: items in order, A before B before C.", extra_json_schema={"minItems": 2}),
+    ] = None
+    source: Annotated[str | None, Meta(description="fan-out: the item that the targets wait for.")] = None
     targets: Annotated[list[str] | None, Meta(description="fan-out: items that wait for source.")] = None
     sources: Annotated[list[str] | None, Meta(description="fan-in: items that target waits for.")] = None
-    target: OptionalItemRef = None
+    target: Annotated[str | None, Meta(description="fan-in: the item that waits for the sources.")] = None
     id: Annotated[str | None, Meta(description="Delete: the dependency's UUID.")] = None
-    from_item_id: OptionalItemRef = None
-    to_item_id: OptionalItemRef = None
+    from_item_id: Annotated[str | None, Meta(description="Delete: edges from this item; UUID or hex prefix.")] = None
+    to_item_id: Annotated[str | None, Meta(description="Delete: edges to this item; UUID or hex prefix.")] = None
     delete_all: Annotated[bool, Meta(description="Delete: every edge of fromItemId or toItemId.")] = False
     actor: OptionalActor = None
     request_id: RequestId = None
@@ -71,28 +91,28 @@ class ManageDependencies(Arguments, kw_only=True):
 class Dependency(Result, kw_only=True):
     """An edge as stored; unblockAt only where it was given."""
 
-    id: str
-    from_item_id: str
-    to_item_id: str
-    type: str
-    unblock_at: str | UnsetType = UNSET
+    id: DependencyId
+    from_item_id: FromItemId
+    to_item_id: ToItemId
+    type: EdgeType
+    unblock_at: UnblockAt | UnsetType = UNSET
 
 
 class CreateDependenciesResult(Result, kw_only=True):
     """All edges of the call, or none and the reasons."""
 
-    dependencies: list[Dependency]
-    created: int
-    failed: int | UnsetType = UNSET
-    failures: list[Failure] | UnsetType = UNSET
+    dependencies: Annotated[list[Dependency], Meta(description="All edges of the call; empty where one was refused.")]
+    created: Annotated[Count, Meta(description="Edges created.")]
+    failed: Annotated[Count, Meta(description="Edges refused; absent: none.")] | UnsetType = UNSET
+    failures: Failures | UnsetType = UNSET
 
 
 class DeleteDependenciesResult(Result, kw_only=True):
     """How many edges went; echoes what selected them."""
 
-    id: str | UnsetType = UNSET
-    item_id: str | UnsetType = UNSET
-    from_item_id: str | UnsetType = UNSET
-    to_item_id: str | UnsetType = UNSET
-    deleted: int
-    message: str | UnsetType = UNSET
+    id: Annotated[str, Meta(description="By id: as the caller wrote it.")] | UnsetType = UNSET
+    item_id: Annotated[ItemId, Meta(description="With deleteAll: the item's UUID.")] | UnsetType = UNSET
+    from_item_id: FromItemId | UnsetType = UNSET
+    to_item_id: ToItemId | UnsetType = UNSET
+    deleted: Annotated[Count, Meta(description="Edges deleted.")]
+    message: Annotated[str, Meta(description="Why nothing was deleted by id.")] | UnsetType = UNSET

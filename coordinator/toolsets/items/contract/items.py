@@ -10,23 +10,36 @@ from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
     ROLES,
     Arguments,
-    ExpectedNote,
-    Failure,
+    Count,
+    Depth,
+    ExpectedNotes,
+    Failed,
+    Failures,
+    ItemId,
+    ModifiedAt,
+    NullableTags,
     OptionalActor,
+    Priority,
     RequestId,
     Result,
+    RoleName,
+    SchemaMatch,
+    Title,
 )
 
 Text = str | None | UnsetType
+RequiresVerification = Annotated[bool, Meta(description="As stored with the item.")]
 
 
 class ItemSpec(Arguments, kw_only=True):
     """An item to create, or with ``id`` the fields of one to change."""
 
     id: Annotated[str | None, Meta(description="Update: the item. UUID or hex prefix.")] = None
-    title: Annotated[Text, Meta(description="Required on create; 1 to 500 characters.")] = UNSET
+    title: Annotated[
+        Text, Meta(description="Required on create; 1 to 500 characters.", extra_json_schema={"maxLength": 500})
+    ] = UNSET
     description: Annotated[Text, Meta(description="Long text. Null clears it.")] = UNSET
-    summary: Annotated[Text, Meta(description="Up to 2000 characters.")] = UNSET
+    summary: Annotated[Text, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})] = UNSET
     role: Annotated[
         Text, Meta(description="Create only (default queue).", extra_json_schema={"enum": [*ROLES, None]})
     ] = UNSET
@@ -41,18 +54,35 @@ class ItemSpec(Arguments, kw_only=True):
     parent_id: Annotated[Text, Meta(description="Parent item; on update null moves to the root.")] = UNSET
     tags: Annotated[Text, Meta(description="Comma-separated tags of a-z, 0-9 and '-'. Null clears.")] = UNSET
     metadata: Annotated[Text, Meta(description="Free text for tools.")] = UNSET
-    type: Annotated[Text, Meta(description="Selects the work-item schema; up to 200 characters.")] = UNSET
+    type: Annotated[
+        Text,
+        Meta(description="Selects the work-item schema; up to 200 characters.", extra_json_schema={"maxLength": 200}),
+    ] = UNSET
     properties: Annotated[Text, Meta(description="JSON object as a string; traits are kept in it.")] = UNSET
     traits: Annotated[Text, Meta(description="Comma-separated trait names; replaces the stored list.")] = UNSET
-    requires_verification: bool | None | UnsetType = UNSET
+    requires_verification: Annotated[
+        bool | None | UnsetType, Meta(description="Kept with the item; default false.")
+    ] = UNSET
 
 
 class ManageItems(Arguments, kw_only=True):
     """Create, update or delete work items."""
 
-    operation: Annotated[str, Meta(extra_json_schema={"enum": ["create", "update", "delete"]})]
-    items: Annotated[list[ItemSpec] | None, Meta(description="Create and update: the items.")] = None
-    ids: Annotated[list[str] | None, Meta(description="Delete: ids (UUID or hex prefix).")] = None
+    operation: Annotated[
+        str,
+        Meta(
+            description="create and update take items, delete takes ids.",
+            extra_json_schema={"enum": ["create", "update", "delete"]},
+        ),
+    ]
+    items: Annotated[
+        list[ItemSpec] | None,
+        Meta(description="Create and update: the items.", extra_json_schema={"minItems": 1, "maxItems": 1000}),
+    ] = None
+    ids: Annotated[
+        list[str] | None,
+        Meta(description="Delete: ids (UUID or hex prefix).", extra_json_schema={"minItems": 1, "maxItems": 1000}),
+    ] = None
     parent_id: Annotated[
         str | None, Meta(description="Create: default parent; an item's own parentId overrides it.")
     ] = None
@@ -66,50 +96,52 @@ class ManageItems(Arguments, kw_only=True):
 class CreatedItem(Result, kw_only=True):
     """An item right after its creation."""
 
-    id: str
-    title: str
-    depth: int
-    role: str
-    priority: str
-    requires_verification: bool
-    tags: str | None
-    type: str | None
-    schema_match: bool
-    expected_notes: list[ExpectedNote]
+    id: ItemId
+    title: Title
+    depth: Depth
+    role: RoleName
+    priority: Priority
+    requires_verification: RequiresVerification
+    tags: NullableTags
+    type: Annotated[str | None, Meta(description="The item's type; null: none.")]
+    schema_match: SchemaMatch
+    expected_notes: ExpectedNotes
 
 
 class CreateItemsResult(Result, kw_only=True):
     """Items that were created and, where any were refused, which and why."""
 
-    items: list[CreatedItem]
-    created: int
-    failed: int
-    failures: list[Failure] | UnsetType = UNSET
-    available_traits: list[str] | UnsetType = UNSET
+    items: Annotated[list[CreatedItem], Meta(description="What was created, in the order given.")]
+    created: Annotated[Count, Meta(description="Items created.")]
+    failed: Failed
+    failures: Failures | UnsetType = UNSET
+    available_traits: (
+        Annotated[list[str], Meta(description="Traits that items may have; absent: none configured.")] | UnsetType
+    ) = UNSET
 
 
 class UpdatedItem(Result, kw_only=True):
     """An item right after its update."""
 
-    id: str
-    modified_at: str
-    requires_verification: bool
+    id: ItemId
+    modified_at: ModifiedAt
+    requires_verification: RequiresVerification
 
 
 class UpdateItemsResult(Result, kw_only=True):
     """Items that were updated and, where any were refused, which and why."""
 
-    items: list[UpdatedItem]
-    updated: int
-    failed: int
-    failures: list[Failure] | UnsetType = UNSET
+    items: Annotated[list[UpdatedItem], Meta(description="What was updated, in the order given.")]
+    updated: Annotated[Count, Meta(description="Items updated.")]
+    failed: Failed
+    failures: Failures | UnsetType = UNSET
 
 
 class DeleteItemsResult(Result, kw_only=True):
     """Ids that were deleted, as the caller wrote them; ``deleted`` counts descendants too."""
 
-    ids: list[str]
-    deleted: int
-    failed: int
-    descendants_deleted: int | UnsetType = UNSET
-    failures: list[Failure] | UnsetType = UNSET
+    ids: Annotated[list[str], Meta(description="The ids deleted, as the caller wrote them.")]
+    deleted: Annotated[Count, Meta(description="Items deleted, descendants included.")]
+    failed: Failed
+    descendants_deleted: Annotated[Count, Meta(description="Of these, descendants; absent: none.")] | UnsetType = UNSET
+    failures: Failures | UnsetType = UNSET

@@ -8,25 +8,38 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import Actor, ActorEcho, Verification
 from coordinator.toolsets.items.contract.base import (
+    PHASES,
     Arguments,
-    Failure,
+    Count,
+    CreatedAt,
+    Failed,
+    Failures,
+    GivenNoteKey,
+    GivenPhase,
+    GuidancePointer,
+    ItemId,
     ItemRef,
-    NoteProgress,
+    Listed,
+    ModifiedAt,
+    NoteId,
+    NoteKey,
     OptionalActor,
-    OptionalItemRef,
+    Phase,
+    Progress,
     RequestId,
     Result,
+    SkillPointer,
 )
 
-NOTE_ROLES = ("queue", "work", "review")
+NOTE_ROLES = PHASES
 
 
 class NoteInput(Arguments, kw_only=True):
     """A note to write."""
 
     item_id: ItemRef
-    key: Annotated[str, Meta(description="Name of the note, unique per item; 1 to 200 characters.")]
-    role: Annotated[str, Meta(description="Phase it belongs to.", extra_json_schema={"enum": list(NOTE_ROLES)})]
+    key: GivenNoteKey
+    role: GivenPhase
     body: Annotated[str | None, Meta(description="Content; default empty. A blank note fills no gate.")] = None
     actor: Annotated[Actor | None, Meta(description="Who writes it.")] = None
 
@@ -34,10 +47,23 @@ class NoteInput(Arguments, kw_only=True):
 class ManageNotes(Arguments, kw_only=True):
     """Write or delete notes."""
 
-    operation: Annotated[str, Meta(extra_json_schema={"enum": ["upsert", "delete"]})]
-    notes: Annotated[list[NoteInput] | None, Meta(description="Upsert: the notes.")] = None
-    ids: Annotated[list[str] | None, Meta(description="Delete: note UUIDs.")] = None
-    item_id: OptionalItemRef = None
+    operation: Annotated[
+        str,
+        Meta(
+            description="upsert takes notes; delete takes ids, or itemId, or both.",
+            extra_json_schema={"enum": ["upsert", "delete"]},
+        ),
+    ]
+    notes: Annotated[
+        list[NoteInput] | None,
+        Meta(description="Upsert: the notes.", extra_json_schema={"minItems": 1, "maxItems": 500}),
+    ] = None
+    ids: Annotated[list[str] | None, Meta(description="Delete: note UUIDs.", extra_json_schema={"maxItems": 500})] = (
+        None
+    )
+    item_id: Annotated[
+        str | None, Meta(description="Delete: all notes of this item, or the one under key; UUID or hex prefix.")
+    ] = None
     key: Annotated[str | None, Meta(description="Delete, with itemId: only the note under this key.")] = None
     actor: OptionalActor = None
     request_id: RequestId = None
@@ -46,10 +72,10 @@ class ManageNotes(Arguments, kw_only=True):
 class WrittenNote(Result, kw_only=True):
     """A note that was written."""
 
-    id: str
-    item_id: str
-    key: str
-    role: str
+    id: NoteId
+    item_id: ItemId
+    key: NoteKey
+    role: Phase
     actor: ActorEcho | UnsetType = UNSET
     verification: Verification | UnsetType = UNSET
 
@@ -57,35 +83,38 @@ class WrittenNote(Result, kw_only=True):
 class NoteContext(Result, kw_only=True):
     """How the notes of an item's present phase stand after the call."""
 
-    guidance_pointer: str | None
-    note_progress: NoteProgress | None
-    skill_pointer: str | UnsetType = UNSET
+    guidance_pointer: GuidancePointer
+    note_progress: Progress
+    skill_pointer: SkillPointer | UnsetType = UNSET
 
 
 class UpsertNotesResult(Result, kw_only=True):
     """Notes that were written and, by item, what is still missing."""
 
-    notes: list[WrittenNote]
-    upserted: int
-    failed: int
-    failures: list[Failure] | UnsetType = UNSET
-    item_context: dict[str, NoteContext]
+    notes: Annotated[list[WrittenNote], Meta(description="What was written, in the order given.")]
+    upserted: Annotated[Count, Meta(description="Notes written.")]
+    failed: Failed
+    failures: Failures | UnsetType = UNSET
+    item_context: Annotated[dict[str, NoteContext], Meta(description="By UUID of each item written to.")]
 
 
 class DeleteNotesResult(Result, kw_only=True):
     """How many notes went."""
 
-    deleted: int
-    failed: int
-    failures: list[Failure] | UnsetType = UNSET
+    deleted: Annotated[Count, Meta(description="Notes deleted.")]
+    failed: Failed
+    failures: Failures | UnsetType = UNSET
 
 
 class QueryNotes(Arguments, kw_only=True):
     """Read one note, or the notes of an item."""
 
-    operation: Annotated[str, Meta(extra_json_schema={"enum": ["get", "list"]})]
+    operation: Annotated[
+        str,
+        Meta(description="get takes id, list takes itemId.", extra_json_schema={"enum": ["get", "list"]}),
+    ]
     id: Annotated[str | None, Meta(description="Get: the note's UUID.")] = None
-    item_id: OptionalItemRef = None
+    item_id: Annotated[str | None, Meta(description="List: the item; UUID or hex prefix.")] = None
     role: Annotated[
         str | None, Meta(description="List: only this phase.", extra_json_schema={"enum": [*NOTE_ROLES, None]})
     ] = None
@@ -95,13 +124,13 @@ class QueryNotes(Arguments, kw_only=True):
 class Note(Result, kw_only=True):
     """A note."""
 
-    id: str
-    item_id: str
-    key: str
-    role: str
-    body: str | UnsetType = UNSET
-    created_at: str
-    modified_at: str
+    id: NoteId
+    item_id: ItemId
+    key: NoteKey
+    role: Phase
+    body: Annotated[str, Meta(description="Content; absent with includeBody false.")] | UnsetType = UNSET
+    created_at: CreatedAt
+    modified_at: ModifiedAt
     actor: ActorEcho | UnsetType = UNSET
     verification: Verification | UnsetType = UNSET
 
@@ -109,5 +138,5 @@ class Note(Result, kw_only=True):
 class ListNotesResult(Result, kw_only=True):
     """Notes of an item, oldest first."""
 
-    notes: list[Note]
-    total: int
+    notes: Annotated[list[Note], Meta(description="Oldest first.")]
+    total: Listed

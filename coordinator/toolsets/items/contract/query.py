@@ -9,10 +9,27 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
     ROLES,
-    Ancestor,
+    Ancestors,
     Arguments,
-    OptionalItemRef,
+    Complexity,
+    Count,
+    CreatedAt,
+    Depth,
+    IsClaimed,
+    IsoTime,
+    ItemId,
+    Listed,
+    ModifiedAt,
+    ParentId,
+    Priority,
     Result,
+    Role,
+    RoleName,
+    StatusLabel,
+    Summary,
+    Tags,
+    Title,
+    TypeName,
 )
 
 OPERATIONS = ("get", "search", "overview")
@@ -29,8 +46,11 @@ Before = Annotated[str | None, Meta(description=_BEFORE)]
 class QueryItems(Arguments, kw_only=True):
     """Read, search or survey work items."""
 
-    operation: Annotated[str, Meta(extra_json_schema={"enum": list(OPERATIONS)})]
-    id: OptionalItemRef = None
+    operation: Annotated[
+        str,
+        Meta(description="get takes id; overview may take itemId.", extra_json_schema={"enum": list(OPERATIONS)}),
+    ]
+    id: Annotated[str | None, Meta(description="Get: the item; UUID or hex prefix.")] = None
     item_id: Annotated[
         str | None, Meta(description="Overview: of this item and its children; without it, of the roots.")
     ] = None
@@ -86,97 +106,102 @@ class QueryItems(Arguments, kw_only=True):
 class FullItem(Result, kw_only=True):
     """Everything about an item but its claim. Absent fields are null, except complexity."""
 
-    id: str
-    parent_id: str | UnsetType
-    title: str
-    description: str | UnsetType
-    summary: str
-    role: str
-    status_label: str | UnsetType
-    previous_role: str | UnsetType
-    priority: str
-    complexity: int | None
-    depth: int
-    metadata: str | UnsetType
-    tags: str | UnsetType
-    type: str | UnsetType
-    properties: str | UnsetType
-    created_at: str
-    modified_at: str
-    role_changed_at: str
-    ancestors: list[Ancestor] | UnsetType = UNSET
+    id: ItemId
+    parent_id: ParentId | UnsetType
+    title: Title
+    description: Annotated[str, Meta(description="Long text; absent: none.")] | UnsetType
+    summary: Summary
+    role: RoleName
+    status_label: StatusLabel | UnsetType
+    previous_role: Annotated[Role, Meta(description="While blocked: the role that resume returns to.")] | UnsetType
+    priority: Priority
+    complexity: Complexity
+    depth: Depth
+    metadata: Annotated[str, Meta(description="Free text for tools; absent: none.")] | UnsetType
+    tags: Tags | UnsetType
+    type: TypeName | UnsetType
+    properties: Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
+    created_at: CreatedAt
+    modified_at: ModifiedAt
+    role_changed_at: Annotated[IsoTime, Meta(description="Time of the last role change, UTC.")]
+    ancestors: Ancestors | UnsetType = UNSET
 
 
 class ShortItem(Result, kw_only=True):
     """The minimal fields of an item; absent ones are left out."""
 
-    id: str
-    parent_id: str | UnsetType = UNSET
-    title: str
-    role: str
-    status_label: str | UnsetType = UNSET
-    priority: str
-    depth: int
-    tags: str | UnsetType = UNSET
-    type: str | UnsetType = UNSET
+    id: ItemId
+    parent_id: ParentId | UnsetType = UNSET
+    title: Title
+    role: RoleName
+    status_label: StatusLabel | UnsetType = UNSET
+    priority: Priority
+    depth: Depth
+    tags: Tags | UnsetType = UNSET
+    type: TypeName | UnsetType = UNSET
 
 
 class FoundItem(ShortItem, kw_only=True):
     """A search result; isClaimed comes with the filter claimStatus."""
 
-    is_claimed: bool | UnsetType = UNSET
-    ancestors: list[Ancestor] | UnsetType = UNSET
+    is_claimed: IsClaimed | UnsetType = UNSET
+    ancestors: Ancestors | UnsetType = UNSET
 
 
 class SearchResult(Result, kw_only=True):
     """One page; total counts all that match."""
 
-    items: list[FoundItem]
-    total: int
-    returned: int
-    limit: int
-    offset: int
+    items: Annotated[list[FoundItem], Meta(description="The page.")]
+    total: Annotated[Count, Meta(description="All items that match.")]
+    returned: Annotated[Count, Meta(description="Items of this page.")]
+    limit: Annotated[Count, Meta(description="The limit in force.")]
+    offset: Annotated[Count, Meta(description="How many were skipped.")]
 
 
 class ChildCounts(Result, kw_only=True):
     """Direct children by role."""
 
-    queue: int
-    work: int
-    review: int
-    blocked: int
-    terminal: int
+    queue: Annotated[Count, Meta(description="In queue.")]
+    work: Annotated[Count, Meta(description="In work.")]
+    review: Annotated[Count, Meta(description="In review.")]
+    blocked: Annotated[Count, Meta(description="In role blocked.")]
+    terminal: Annotated[Count, Meta(description="Done or cancelled.")]
 
 
 class ChildClaims(Result, kw_only=True):
     """Direct children by claim: live, past its time, none on record."""
 
-    active: int
-    expired: int
-    unclaimed: int
+    active: Annotated[Count, Meta(description="Held now.")]
+    expired: Annotated[Count, Meta(description="Claim past its time.")]
+    unclaimed: Annotated[Count, Meta(description="No claim on record.")]
+
+
+Traits = Annotated[list[str], Meta(description="Trait names; absent: none.")]
 
 
 class ChildItem(ShortItem, kw_only=True):
     """A child in the overview of the roots."""
 
-    traits: list[str] | UnsetType = UNSET
+    traits: Traits | UnsetType = UNSET
     child_counts: ChildCounts
 
 
 class RootItem(ShortItem, kw_only=True):
     """A root in the overview."""
 
-    traits: list[str] | UnsetType = UNSET
+    traits: Traits | UnsetType = UNSET
     child_counts: ChildCounts
     claim_summary: ChildClaims
-    children: list[ChildItem] | UnsetType = UNSET
+    children: Annotated[list[ChildItem], Meta(description="The newest children; with includeChildren.")] | UnsetType = (
+        UNSET
+    )
 
 
 class RootsOverview(Result, kw_only=True):
     """The newest roots; total counts those that are listed."""
 
-    items: list[RootItem]
-    total: int
+    items: Annotated[list[RootItem], Meta(description="Newest first.")]
+    total: Listed
 
 
 class ItemOverview(Result, kw_only=True):
@@ -184,4 +209,4 @@ class ItemOverview(Result, kw_only=True):
 
     item: FullItem
     child_counts: ChildCounts
-    children: list[ShortItem]
+    children: Annotated[list[ShortItem], Meta(description="Direct children, newest first.")]

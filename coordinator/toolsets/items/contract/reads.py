@@ -8,20 +8,40 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import ActorEcho, Verification
 from coordinator.toolsets.items.contract.base import (
-    Ancestor,
+    Ancestors,
     Arguments,
+    ChildrenOf,
+    ClaimedAt,
+    ClaimedBy,
+    ClaimExpiresAt,
+    Complexity,
+    Count,
+    Depth,
     ExpectedNote,
+    GuidancePointer,
+    IsoTime,
+    ItemId,
     ItemRef,
-    NoteProgress,
-    OptionalItemRef,
+    Listed,
+    NullableTags,
+    OriginalClaimedAt,
+    Priority,
+    Progress,
     Result,
+    Role,
+    RoleName,
+    SkillPointer,
+    Summary,
+    Tags,
+    Title,
+    WantsAncestors,
 )
-from coordinator.toolsets.items.contract.dependencies import TYPES, Dependency
-from coordinator.toolsets.items.contract.work import Blocker
+from coordinator.toolsets.items.contract.dependencies import TYPES, Dependency, ThresholdRole, UnblockAt
+from coordinator.toolsets.items.contract.work import TRIGGERS, Blocker, MissingKeys
 
 DIRECTIONS = ("incoming", "outgoing", "all")
 
-IncludeAncestors = Annotated[bool, Meta(description="Add the way from the root to each listed item.")]
+EffectiveUnblockRole = Annotated[ThresholdRole, Meta(description="The threshold in force.")]
 Truncated = Annotated[bool | UnsetType, Meta(description="True where there is more than one answer can hold.")]
 
 
@@ -48,15 +68,15 @@ class QueryDependencies(Arguments, kw_only=True):
 class ItemInfo(Result, kw_only=True):
     """An item at one end of an edge."""
 
-    title: str
-    role: str
-    priority: str
+    title: Title
+    role: RoleName
+    priority: Priority
 
 
 class DependencyView(Dependency, kw_only=True):
     """An edge; effectiveUnblockRole is the threshold in force, absent for RELATES_TO."""
 
-    effective_unblock_role: str | UnsetType = UNSET
+    effective_unblock_role: EffectiveUnblockRole | UnsetType = UNSET
     from_item: ItemInfo | UnsetType = UNSET
     to_item: ItemInfo | UnsetType = UNSET
 
@@ -64,23 +84,23 @@ class DependencyView(Dependency, kw_only=True):
 class DependencyCounts(Result, kw_only=True):
     """Edges of the item, whatever the call's filters."""
 
-    incoming: int
-    outgoing: int
-    relates_to: int
+    incoming: Annotated[Count, Meta(description="That this item waits for or waited for.")]
+    outgoing: Annotated[Count, Meta(description="That wait for this item or did.")]
+    relates_to: Annotated[Count, Meta(description="RELATES_TO, either way.")]
 
 
 class DependencyGraph(Result, kw_only=True):
     """All items that blocking edges connect with the item, blockers first; depth counts edges."""
 
-    chain: list[str]
-    depth: int
+    chain: Annotated[list[str], Meta(description="UUIDs of the items, this one included.")]
+    depth: Annotated[Count, Meta(description="Edges of the longest path.")]
     truncated: Truncated = UNSET
 
 
 class QueryDependenciesResult(Result, kw_only=True):
     """The edges that were asked for."""
 
-    dependencies: list[DependencyView]
+    dependencies: Annotated[list[DependencyView], Meta(description="Those that pass the filters.")]
     counts: DependencyCounts
     graph: DependencyGraph | UnsetType = UNSET
     truncated: Truncated = UNSET
@@ -96,9 +116,9 @@ class ReadyStatus(Result, kw_only=True):
     """The item can take ``trigger``; notes may still be required (get_context)."""
 
     recommendation: Annotated[str, Meta(description="Ready")]
-    current_role: str
-    next_role: str
-    trigger: str
+    current_role: RoleName
+    next_role: Annotated[Role, Meta(description="Role that the trigger leads to.")]
+    trigger: Annotated[str, Meta(description="start")]
     progression_position: Annotated[str, Meta(description="Present phase and number of phases, as in 1/3.")]
 
 
@@ -106,27 +126,29 @@ class BlockedStatus(Result, kw_only=True):
     """The item cannot move on: dependencies (blockers), or its role (suggestion)."""
 
     recommendation: Annotated[str, Meta(description="Blocked")]
-    current_role: str
-    blockers: list[Blocker] | UnsetType = UNSET
-    suggestion: str | UnsetType = UNSET
+    current_role: RoleName
+    blockers: Annotated[list[Blocker], Meta(description="What it waits for; absent in role blocked.")] | UnsetType = (
+        UNSET
+    )
+    suggestion: Annotated[str, Meta(description="In role blocked: how to leave it.")] | UnsetType = UNSET
 
 
 class TerminalStatus(Result, kw_only=True):
     """The item is done or cancelled."""
 
     recommendation: Annotated[str, Meta(description="Terminal")]
-    current_role: str
-    reason: str
+    current_role: RoleName
+    reason: Annotated[str, Meta(description="What can still be done, in a sentence.")]
 
 
 class GetContext(Arguments, kw_only=True):
     """A snapshot: of one item (itemId), of what happened since a time (since), or of everything (neither)."""
 
-    item_id: OptionalItemRef = None
+    item_id: Annotated[str | None, Meta(description="This item; UUID or hex prefix. Wins over since.")] = None
     since: Annotated[
         str | None, Meta(description="ISO-8601 time with a zone, inclusive, for example 2026-01-01T12:00:00Z.")
     ] = None
-    include_ancestors: IncludeAncestors = False
+    include_ancestors: WantsAncestors = False
     limit: Annotated[
         int | None, Meta(description="With since: most transitions listed; taken as 1 to 200, default 50.")
     ] = None
@@ -135,36 +157,36 @@ class GetContext(Arguments, kw_only=True):
 class ContextItem(Result, kw_only=True):
     """The item that was asked about."""
 
-    id: str
-    title: str
-    role: str
-    tags: str | UnsetType = UNSET
-    depth: int
-    ancestors: list[Ancestor] | UnsetType = UNSET
+    id: ItemId
+    title: Title
+    role: RoleName
+    tags: Tags | UnsetType = UNSET
+    depth: Depth
+    ancestors: Ancestors | UnsetType = UNSET
 
 
 class SchemaNote(ExpectedNote, kw_only=True):
     """A note that the item's schema asks for, and whether it has a body."""
 
-    filled: bool
+    filled: Annotated[bool, Meta(description="Whether its body is not blank.")]
 
 
 class GateStatus(Result, kw_only=True):
     """Whether the notes of the present phase allow a transition; dependencies are not looked at."""
 
-    can_advance: bool
-    phase: str
-    missing: Annotated[list[str], Meta(description="Keys of required notes that are not filled.")]
+    can_advance: Annotated[bool, Meta(description="Not terminal, and nothing missing.")]
+    phase: RoleName
+    missing: MissingKeys
 
 
 class ClaimDetail(Result, kw_only=True):
     """Who holds the item, or held it until the claim expired."""
 
-    claimed_by: str
-    claimed_at: str
-    claim_expires_at: str
-    original_claimed_at: str
-    is_expired: bool
+    claimed_by: ClaimedBy
+    claimed_at: ClaimedAt
+    claim_expires_at: ClaimExpiresAt
+    original_claimed_at: OriginalClaimedAt
+    is_expired: Annotated[bool, Meta(description="Whether its time is over: anybody may claim the item.")]
 
 
 class ItemContextResult(Result, kw_only=True):
@@ -172,73 +194,80 @@ class ItemContextResult(Result, kw_only=True):
 
     mode: Annotated[str, Meta(description="item")]
     item: ContextItem
-    schema: list[SchemaNote]
+    schema: Annotated[list[SchemaNote], Meta(description="Notes of all phases that its schema asks for.")]
     gate_status: GateStatus
-    guidance_pointer: str | None
-    skill_pointer: str | UnsetType = UNSET
-    note_progress: NoteProgress | None
+    guidance_pointer: GuidancePointer
+    skill_pointer: SkillPointer | UnsetType = UNSET
+    note_progress: Progress
     claim_detail: ClaimDetail | UnsetType = UNSET
 
 
 class ListedItem(Result, kw_only=True):
     """An item of a list."""
 
-    id: str
-    title: str
-    role: str
-    tags: str | None
-    ancestors: list[Ancestor] | UnsetType = UNSET
+    id: ItemId
+    title: Title
+    role: RoleName
+    tags: NullableTags
+    ancestors: Ancestors | UnsetType = UNSET
 
 
 class StalledItem(Result, kw_only=True):
     """An item in work or review that lacks required notes of its phase."""
 
-    id: str
-    title: str
-    role: str
-    missing_notes: list[str]
-    guidance_pointer: str | None
-    skill_pointer: str | UnsetType = UNSET
-    ancestors: list[Ancestor] | UnsetType = UNSET
+    id: ItemId
+    title: Title
+    role: RoleName
+    missing_notes: MissingKeys
+    guidance_pointer: GuidancePointer
+    skill_pointer: SkillPointer | UnsetType = UNSET
+    ancestors: Ancestors | UnsetType = UNSET
 
 
 class RecentTransition(Result, kw_only=True):
     """A role change."""
 
-    item_id: str
-    from_role: str
-    to_role: str
-    trigger: str
-    at: str
+    item_id: ItemId
+    from_role: Annotated[Role, Meta(description="Role before.")]
+    to_role: Annotated[Role, Meta(description="Role after.")]
+    trigger: Annotated[
+        str,
+        Meta(description="cascade: it followed a child.", extra_json_schema={"enum": [*TRIGGERS, "cascade"]}),
+    ]
+    at: Annotated[IsoTime, Meta(description="When, UTC.")]
     actor: ActorEcho | UnsetType = UNSET
     verification: Verification | UnsetType = UNSET
+
+
+ActiveItems = Annotated[list[ListedItem], Meta(description="In work, then in review; best first.")]
+StalledItems = Annotated[list[StalledItem], Meta(description="Active ones that lack required notes.")]
 
 
 class SessionResumeResult(Result, kw_only=True):
     """What is going on, and what happened since a time, newest first."""
 
     mode: Annotated[str, Meta(description="session-resume")]
-    since: str
-    active_items: list[ListedItem]
-    recent_transitions: list[RecentTransition]
-    stalled_items: list[StalledItem]
+    since: Annotated[str, Meta(description="As given.")]
+    active_items: ActiveItems
+    recent_transitions: Annotated[list[RecentTransition], Meta(description="At or after since, newest first.")]
+    stalled_items: StalledItems
     truncated: Truncated = UNSET
 
 
 class ActiveClaims(Result, kw_only=True):
     """Claims of all items."""
 
-    active: int
-    expired: int
+    active: Annotated[Count, Meta(description="Held now.")]
+    expired: Annotated[Count, Meta(description="Past their time.")]
 
 
 class HealthCheckResult(Result, kw_only=True):
     """What is going on, what is stuck, and how many claims there are."""
 
     mode: Annotated[str, Meta(description="health-check")]
-    active_items: list[ListedItem]
-    blocked_items: list[ListedItem]
-    stalled_items: list[StalledItem]
+    active_items: ActiveItems
+    blocked_items: Annotated[list[ListedItem], Meta(description="In role blocked; best first.")]
+    stalled_items: StalledItems
     claim_summary: ActiveClaims | UnsetType = UNSET
     truncated: Truncated = UNSET
 
@@ -246,41 +275,47 @@ class HealthCheckResult(Result, kw_only=True):
 class GetBlockedItems(Arguments, kw_only=True):
     """Everything that is blocked, and by what."""
 
-    parent_id: OptionalItemRef = None
+    parent_id: ChildrenOf = None
     include_item_details: Annotated[bool, Meta(description="Add summary and tags.")] = False
-    include_ancestors: IncludeAncestors = False
+    include_ancestors: WantsAncestors = False
 
 
 class BlockedBy(Result, kw_only=True):
     """An item that another one depends on; unblockAt only where it was given."""
 
-    item_id: str
-    title: str
-    role: str
-    unblock_at: str | UnsetType = UNSET
-    effective_unblock_role: str
-    satisfied: bool
+    item_id: ItemId
+    title: Title
+    role: RoleName
+    unblock_at: UnblockAt | UnsetType = UNSET
+    effective_unblock_role: EffectiveUnblockRole
+    satisfied: Annotated[bool, Meta(description="Whether it has reached that.")]
 
 
 class BlockedItem(Result, kw_only=True):
     """A blocked item; blockerCount counts the unsatisfied ones of blockedBy."""
 
-    item_id: str
-    title: str
-    role: str
-    priority: str
-    complexity: int | None
-    block_type: Annotated[str, Meta(description="explicit: its role is blocked; dependency: it waits for others.")]
-    blocked_by: list[BlockedBy]
-    blocker_count: int
-    summary: str | UnsetType = UNSET
-    tags: str | UnsetType = UNSET
-    ancestors: list[Ancestor] | UnsetType = UNSET
+    item_id: ItemId
+    title: Title
+    role: RoleName
+    priority: Priority
+    complexity: Complexity
+    block_type: Annotated[
+        str,
+        Meta(
+            description="explicit: its role is blocked; dependency: it waits for others.",
+            extra_json_schema={"enum": ["explicit", "dependency"]},
+        ),
+    ]
+    blocked_by: Annotated[list[BlockedBy], Meta(description="What it depends on, satisfied or not.")]
+    blocker_count: Annotated[Count, Meta(description="How many of these are not satisfied.")]
+    summary: Summary | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
+    ancestors: Ancestors | UnsetType = UNSET
 
 
 class GetBlockedItemsResult(Result, kw_only=True):
     """Explicitly blocked items first; then by role queue, work, review, each by priority and age."""
 
-    blocked_items: list[BlockedItem]
-    total: int
+    blocked_items: Annotated[list[BlockedItem], Meta(description="Explicitly blocked ones first.")]
+    total: Listed
     truncated: Truncated = UNSET

@@ -7,16 +7,35 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.items.contract.base import (
-    PRIORITIES,
     Arguments,
-    ExpectedNote,
+    Count,
+    Depth,
+    ExpectedNotes,
+    GivenNoteKey,
+    GivenPhase,
+    GivenPriority,
+    ItemId,
+    NoteId,
+    NoteKey,
     OptionalActor,
-    OptionalItemRef,
+    Phase,
     RequestId,
     Result,
+    RoleName,
+    SchemaMatch,
+    StatusLabel,
+    Tags,
+    Title,
 )
-from coordinator.toolsets.items.contract.dependencies import DependencyType, Threshold
-from coordinator.toolsets.items.contract.notes import NOTE_ROLES
+from coordinator.toolsets.items.contract.dependencies import (
+    DependencyId,
+    DependencyType,
+    EdgeType,
+    Threshold,
+    UnblockAt,
+)
+
+COMPLETIONS = ("complete", "cancel")
 
 Ref = Annotated[str, Meta(description="'root', or the ref of a child.")]
 
@@ -24,19 +43,23 @@ Ref = Annotated[str, Meta(description="'root', or the ref of a child.")]
 class TreeItem(Arguments, kw_only=True):
     """The root of a new tree."""
 
-    title: Annotated[str, Meta(description="1 to 500 characters.")]
-    priority: Annotated[
-        str | None, Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]})
-    ] = None
+    title: Annotated[
+        str, Meta(description="1 to 500 characters.", extra_json_schema={"minLength": 1, "maxLength": 500})
+    ]
+    priority: GivenPriority = None
     complexity: Annotated[
         int | None, Meta(description="1 (quick) to 10.", extra_json_schema={"minimum": 1, "maximum": 10})
     ] = None
     tags: Annotated[str | None, Meta(description="Comma-separated tags of a-z, 0-9 and '-'.")] = None
-    type: Annotated[str | None, Meta(description="Selects the work-item schema.")] = None
+    type: Annotated[
+        str | None, Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": 200})
+    ] = None
     traits: Annotated[str | None, Meta(description="Comma-separated trait names.")] = None
-    summary: Annotated[str | None, Meta(description="Up to 2000 characters.")] = None
+    summary: Annotated[
+        str | None, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})
+    ] = None
     description: Annotated[str | None, Meta(description="Long text.")] = None
-    requires_verification: bool = False
+    requires_verification: Annotated[bool, Meta(description="Kept with the item.")] = False
 
 
 class TreeChild(TreeItem, kw_only=True):
@@ -58,8 +81,8 @@ class TreeNote(Arguments, kw_only=True):
     """A note on an item of the tree."""
 
     item_ref: Ref
-    key: Annotated[str, Meta(description="1 to 200 characters.")]
-    role: Annotated[str, Meta(extra_json_schema={"enum": list(NOTE_ROLES)})]
+    key: GivenNoteKey
+    role: GivenPhase
     body: Annotated[str | None, Meta(description="Default empty.")] = None
 
 
@@ -67,11 +90,13 @@ class CreateWorkTree(Arguments, kw_only=True):
     """A root with children, edges and notes, created in one step."""
 
     root: TreeItem
-    parent_id: OptionalItemRef = None
-    children: list[TreeChild] = []
-    deps: list[TreeDependency] = []
+    parent_id: Annotated[str | None, Meta(description="Existing item to put the root under; UUID or hex prefix.")] = (
+        None
+    )
+    children: Annotated[list[TreeChild], Meta(description="Children of the root.")] = []
+    deps: Annotated[list[TreeDependency], Meta(description="Edges between root and children.")] = []
     create_notes: Annotated[bool, Meta(description="Add blank notes for what the schemas ask for.")] = False
-    notes: list[TreeNote] = []
+    notes: Annotated[list[TreeNote], Meta(description="Notes with their text; they win over createNotes.")] = []
     actor: OptionalActor = None
     request_id: RequestId = None
 
@@ -79,50 +104,59 @@ class CreateWorkTree(Arguments, kw_only=True):
 class TreeNode(Result, kw_only=True):
     """An item of the created tree; the root has no ref."""
 
-    ref: str | UnsetType = UNSET
-    id: str
-    title: str
-    role: str
-    depth: int
-    tags: str | UnsetType = UNSET
-    schema_match: bool
-    expected_notes: list[ExpectedNote]
+    ref: Annotated[str, Meta(description="As given.")] | UnsetType = UNSET
+    id: ItemId
+    title: Title
+    role: RoleName
+    depth: Depth
+    tags: Tags | UnsetType = UNSET
+    schema_match: SchemaMatch
+    expected_notes: ExpectedNotes
 
 
 class TreeEdge(Result, kw_only=True):
     """An edge of the created tree."""
 
-    id: str
-    from_ref: str
-    to_ref: str
-    type: str
-    unblock_at: str | UnsetType = UNSET
+    id: DependencyId
+    from_ref: Ref
+    to_ref: Ref
+    type: EdgeType
+    unblock_at: UnblockAt | UnsetType = UNSET
 
 
 class CreatedNote(Result, kw_only=True):
     """A note of the created tree."""
 
-    item_ref: str
-    key: str
-    role: str
-    id: str
+    item_ref: Ref
+    key: NoteKey
+    role: Phase
+    id: NoteId
 
 
 class CreateWorkTreeResult(Result, kw_only=True):
     """Everything that was created."""
 
     root: TreeNode
-    children: list[TreeNode]
-    dependencies: list[TreeEdge]
-    notes: list[CreatedNote]
+    children: Annotated[list[TreeNode], Meta(description="In the order given.")]
+    dependencies: Annotated[list[TreeEdge], Meta(description="In the order given.")]
+    notes: Annotated[list[CreatedNote], Meta(description="Those given, then the blank ones of createNotes.")]
 
 
 class CompleteTree(Arguments, kw_only=True):
     """Complete or cancel a subtree, or a list of items, in dependency order."""
 
-    root_id: OptionalItemRef = None
-    item_ids: Annotated[list[str] | None, Meta(description="Instead of rootId: these items.")] = None
-    trigger: Annotated[str | None, Meta(extra_json_schema={"enum": ["complete", "cancel", None]})] = None
+    root_id: Annotated[str | None, Meta(description="All descendants of this item; UUID or hex prefix.")] = None
+    item_ids: Annotated[
+        list[str] | None,
+        Meta(
+            description="Instead of rootId: these items; UUIDs or hex prefixes.",
+            extra_json_schema={"minItems": 1, "maxItems": 2000},
+        ),
+    ] = None
+    trigger: Annotated[
+        str | None,
+        Meta(description="Default complete.", extra_json_schema={"enum": [*COMPLETIONS, None]}),
+    ] = None
     include_root: Annotated[bool, Meta(description="With rootId: the root itself too, last.")] = False
     actor: OptionalActor = None
     request_id: RequestId = None
@@ -131,28 +165,39 @@ class CompleteTree(Arguments, kw_only=True):
 class CompletedItem(Result, kw_only=True):
     """What became of one item."""
 
-    item_id: str
-    title: str
-    applied: bool
-    trigger: str | UnsetType = UNSET
-    status_label: str | UnsetType = UNSET
-    gate_errors: list[str] | UnsetType = UNSET
-    skipped: bool | UnsetType = UNSET
-    skipped_reason: str | UnsetType = UNSET
-    error_code: str | UnsetType = UNSET
+    item_id: ItemId
+    title: Title
+    applied: Annotated[bool, Meta(description="Whether it is terminal by this call.")]
+    trigger: (
+        Annotated[str, Meta(description="If applied: the call's.", extra_json_schema={"enum": list(COMPLETIONS)})]
+        | UnsetType
+    ) = UNSET
+    status_label: StatusLabel | UnsetType = UNSET
+    gate_errors: (
+        Annotated[list[str], Meta(description="Required notes not filled, as in: missing: done-criteria.")] | UnsetType
+    ) = UNSET
+    skipped: Annotated[bool, Meta(description="True: left alone for skippedReason.")] | UnsetType = UNSET
+    skipped_reason: Annotated[str, Meta(description="Why it was skipped.")] | UnsetType = UNSET
+    error_code: (
+        Annotated[
+            str,
+            Meta(description="If somebody else holds it.", extra_json_schema={"enum": ["not_claim_holder"]}),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class CompleteSummary(Result, kw_only=True):
     """Counts over the call: total is the sum of the others."""
 
-    total: int
-    completed: int
-    skipped: int
-    gate_failures: int
+    total: Annotated[Count, Meta(description="completed + skipped + gateFailures.")]
+    completed: Annotated[Count, Meta(description="Completed, or cancelled.")]
+    skipped: Annotated[Count, Meta(description="Skipped.")]
+    gate_failures: Annotated[Count, Meta(description="Refused for missing notes.")]
 
 
 class CompleteTreeResult(Result, kw_only=True):
     """One entry per item, in the order they were taken."""
 
-    results: list[CompletedItem]
+    results: Annotated[list[CompletedItem], Meta(description="One per item, blockers first.")]
     summary: CompleteSummary

@@ -8,27 +8,56 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import Actor, ActorEcho, Verification
 from coordinator.toolsets.items.contract.base import (
-    PRIORITIES,
-    Ancestor,
+    Ancestors,
+    AnyTag,
     Arguments,
-    ExpectedNote,
+    ChildrenOf,
+    Complexity,
+    ComplexityMax,
+    ContendedItemId,
+    Count,
+    ErrorKind,
+    ExpectedNotes,
     FenceToken,
+    Guidance,
+    IsClaimed,
+    ItemId,
     ItemRef,
+    Listed,
+    NoteDescription,
+    NoteKey,
     NoteProgress,
-    OptionalItemRef,
+    OnlyPriority,
+    OnlyType,
+    ParentId,
+    Priority,
     RequestId,
     Result,
+    Role,
+    RoleName,
+    Skill,
+    SkillPointer,
+    StatusLabel,
+    Summary,
+    Tags,
+    Title,
 )
-from coordinator.toolsets.items.contract.claim import OrderBy, Time
+from coordinator.toolsets.items.contract.claim import GivenRole, OrderBy, Time
+from coordinator.toolsets.items.contract.dependencies import ThresholdRole
 
 TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
+ERROR_CODES = ("not_claim_holder", "stale_fence", "rejected_by_policy")
+"""Codes that a transition is refused with; other refusals have only a sentence."""
+
+PreviousRole = Annotated[Role, Meta(description="Role before.")]
+MissingKeys = Annotated[list[str], Meta(description="Keys of required notes that are not filled.")]
 
 
 class Transition(Arguments, kw_only=True):
     """One trigger on one item."""
 
     item_id: ItemRef
-    trigger: Annotated[str, Meta(extra_json_schema={"enum": list(TRIGGERS)})]
+    trigger: Annotated[str, Meta(description="What to do; see the tool.", extra_json_schema={"enum": list(TRIGGERS)})]
     summary: Annotated[str | None, Meta(description="Kept on the transition record.")] = None
     actor: Annotated[Actor | None, Meta(description="Who acts; must hold the item's claim if it has one.")] = None
     fence_token: FenceToken = None
@@ -37,110 +66,127 @@ class Transition(Arguments, kw_only=True):
 class AdvanceItem(Arguments, kw_only=True):
     """Trigger-based role transitions with dependency checks, gates and cascades."""
 
-    transitions: Annotated[list[Transition], Meta(description="Applied in order, each on its own.")]
+    transitions: Annotated[
+        list[Transition],
+        Meta(
+            description="Applied in order, each on its own; all by one actor or all without.",
+            extra_json_schema={"minItems": 1, "maxItems": 100},
+        ),
+    ]
     request_id: RequestId = None
 
 
 class UnblockedItem(Result, kw_only=True):
     """An item that waits for nothing any more."""
 
-    item_id: str
-    title: str
+    item_id: ItemId
+    title: Title
 
 
 class CascadeEvent(Result, kw_only=True):
     """A change of a parent that followed."""
 
-    item_id: str
-    title: str
-    previous_role: str
-    target_role: str
-    applied: bool
-    trigger: str
-    gate_blocked: bool | UnsetType = UNSET
-    missing_notes: list[str] | UnsetType = UNSET
+    item_id: ItemId
+    title: Title
+    previous_role: PreviousRole
+    target_role: Annotated[Role, Meta(description="Role after, or aimed at.")]
+    applied: Annotated[bool, Meta(description="Whether it happened.")]
+    trigger: Annotated[str, Meta(description="cascade")]
+    gate_blocked: Annotated[bool, Meta(description="True: stopped by missingNotes.")] | UnsetType = UNSET
+    missing_notes: MissingKeys | UnsetType = UNSET
 
 
 class Blocker(Result, kw_only=True):
     """A dependency that is not satisfied."""
 
-    from_item_id: str
-    current_role: str
-    required_role: str
+    from_item_id: Annotated[str, Meta(description="UUID of the blocking item.")]
+    current_role: Annotated[Role, Meta(description="Its role.")]
+    required_role: Annotated[ThresholdRole, Meta(description="The role it must reach.")]
 
 
 class MissingNote(Result, kw_only=True):
     """A required note that is not filled."""
 
-    key: str
-    description: str
-    guidance: str | UnsetType = UNSET
-    skill: str | UnsetType = UNSET
+    key: NoteKey
+    description: NoteDescription
+    guidance: Guidance | UnsetType = UNSET
+    skill: Skill | UnsetType = UNSET
 
 
 class TransitionResult(Result, kw_only=True):
     """What became of one transition: the new state where ``applied``, else ``error`` and why."""
 
-    item_id: str
-    previous_role: str | UnsetType = UNSET
-    new_role: str | UnsetType = UNSET
-    trigger: str | UnsetType = UNSET
-    applied: bool
-    error: str | UnsetType = UNSET
-    blockers: list[Blocker] | UnsetType = UNSET
-    missing_notes: list[MissingNote] | UnsetType = UNSET
-    error_kind: str | UnsetType = UNSET
-    error_code: str | UnsetType = UNSET
-    contended_item_id: str | UnsetType = UNSET
-    cascade_events: list[CascadeEvent] | UnsetType = UNSET
-    unblocked_items: list[UnblockedItem] | UnsetType = UNSET
-    expected_notes: list[ExpectedNote] | UnsetType = UNSET
-    status_label: str | UnsetType = UNSET
-    summary: str | UnsetType = UNSET
+    item_id: Annotated[str, Meta(description="The item's UUID; as the caller wrote it if it was not found.")]
+    previous_role: PreviousRole | UnsetType = UNSET
+    new_role: Annotated[Role, Meta(description="Role after.")] | UnsetType = UNSET
+    trigger: (
+        Annotated[str, Meta(description="Absent if no item was found.", extra_json_schema={"enum": list(TRIGGERS)})]
+        | UnsetType
+    ) = UNSET
+    applied: Annotated[bool, Meta(description="Whether it happened.")]
+    error: Annotated[str, Meta(description="If not applied: why, in a sentence.")] | UnsetType = UNSET
+    blockers: Annotated[list[Blocker], Meta(description="If dependencies refused it: which.")] | UnsetType = UNSET
+    missing_notes: (
+        Annotated[list[MissingNote], Meta(description="If the note gate refused it: what to fill.")] | UnsetType
+    ) = UNSET
+    error_kind: ErrorKind | UnsetType = UNSET
+    error_code: (
+        Annotated[
+            str, Meta(description="If claim or policy refused it.", extra_json_schema={"enum": list(ERROR_CODES)})
+        ]
+        | UnsetType
+    ) = UNSET
+    contended_item_id: ContendedItemId | UnsetType = UNSET
+    cascade_events: (
+        Annotated[list[CascadeEvent], Meta(description="Parents that followed, nearest first.")] | UnsetType
+    ) = UNSET
+    unblocked_items: Annotated[list[UnblockedItem], Meta(description="What no longer waits.")] | UnsetType = UNSET
+    expected_notes: (
+        Annotated[ExpectedNotes, Meta(description="Notes that its schema asks for in the new role.")] | UnsetType
+    ) = UNSET
+    status_label: StatusLabel | UnsetType = UNSET
+    summary: Annotated[str, Meta(description="As given.")] | UnsetType = UNSET
     actor: ActorEcho | UnsetType = UNSET
     verification: Verification | UnsetType = UNSET
-    guidance_pointer: str | UnsetType = UNSET
-    skill_pointer: str | UnsetType = UNSET
+    guidance_pointer: (
+        Annotated[str, Meta(description="Guidance for the first required note not filled; absent: none.")] | UnsetType
+    ) = UNSET
+    skill_pointer: SkillPointer | UnsetType = UNSET
     note_progress: NoteProgress | UnsetType = UNSET
 
 
 class AdvanceSummary(Result, kw_only=True):
     """Counts over the batch."""
 
-    total: int
-    succeeded: int
-    failed: int
+    total: Annotated[Count, Meta(description="Transitions given.")]
+    succeeded: Annotated[Count, Meta(description="Applied.")]
+    failed: Annotated[Count, Meta(description="Refused.")]
 
 
 class AdvanceItemResult(Result, kw_only=True):
     """One entry per transition, in order."""
 
-    results: list[TransitionResult]
+    results: Annotated[list[TransitionResult], Meta(description="One per transition, in order.")]
     summary: AdvanceSummary
-    all_unblocked_items: list[UnblockedItem]
+    all_unblocked_items: Annotated[list[UnblockedItem], Meta(description="unblockedItems of all results.")]
 
 
 class GetNextItem(Arguments, kw_only=True):
     """The best items to work on."""
 
-    role: Annotated[
-        str | None,
-        Meta(description="Default queue.", extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]}),
-    ] = None
-    parent_id: OptionalItemRef = None
+    role: GivenRole = None
+    parent_id: ChildrenOf = None
     ancestor_id: Annotated[str | None, Meta(description="Only items below this one, at any depth.")] = None
-    tags: Annotated[str | None, Meta(description="Comma-separated; an item needs one of them.")] = None
-    priority: Annotated[str | None, Meta(extra_json_schema={"enum": [*PRIORITIES, None]})] = None
-    type: str | None = None
-    complexity_max: Annotated[
-        int | None, Meta(description="1 to 10; leaves out items without one.", extra_json_schema={"maximum": 10})
-    ] = None
+    tags: AnyTag = None
+    priority: OnlyPriority = None
+    type: OnlyType = None
+    complexity_max: ComplexityMax = None
     created_after: Time = None
     created_before: Time = None
     role_changed_after: Time = None
     role_changed_before: Time = None
     order_by: OrderBy = None
-    limit: Annotated[int, Meta(ge=1, le=20)] = 1
+    limit: Annotated[int, Meta(description="At most so many items.", ge=1, le=20)] = 1
     include_details: Annotated[bool, Meta(description="Add summary, tags and parentId.")] = False
     include_ancestors: Annotated[bool, Meta(description="Add the way from the root.")] = False
     include_claimed: Annotated[bool, Meta(description="Add claimed items, marked isClaimed.")] = False
@@ -149,20 +195,20 @@ class GetNextItem(Arguments, kw_only=True):
 class Recommendation(Result, kw_only=True):
     """An item to work on."""
 
-    item_id: str
-    title: str
-    role: str
-    priority: str
-    complexity: int | None
-    summary: str | UnsetType = UNSET
-    tags: str | UnsetType = UNSET
-    parent_id: str | UnsetType = UNSET
-    is_claimed: bool | UnsetType = UNSET
-    ancestors: list[Ancestor] | UnsetType = UNSET
+    item_id: ItemId
+    title: Title
+    role: RoleName
+    priority: Priority
+    complexity: Complexity
+    summary: Summary | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
+    parent_id: ParentId | UnsetType = UNSET
+    is_claimed: IsClaimed | UnsetType = UNSET
+    ancestors: Ancestors | UnsetType = UNSET
 
 
 class GetNextItemResult(Result, kw_only=True):
     """Best first."""
 
-    recommendations: list[Recommendation]
-    total: int
+    recommendations: Annotated[list[Recommendation], Meta(description="Best first.")]
+    total: Listed
