@@ -1,8 +1,9 @@
 """The items toolset as a caller sees it: JSON in, JSON out, tools by name.
 
 ``Client`` calls a tool as the transports do: arguments are JSON that is decoded strictly into the
-tool's contract, the answer is what the result encodes to. Short forms for common calls keep
-tests as short as the rules that they check.
+tool's contract, the answer is what the result encodes to, and every answer and refusal must keep to
+the schema that the tool publishes. Short forms for common calls keep tests as short as the rules
+that they check.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
 from coordinator.errors import ToolFailure
@@ -21,8 +25,33 @@ from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.tool import Call, Services
+from coordinator.transport.schema import output_schema
 
 Json = dict[str, Any]
+Results = tuple[type[msgspec.Struct], ...]
+
+
+def _is_utc(time: str) -> bool:
+    return time.endswith("Z") and datetime.fromisoformat(time).tzinfo is not None
+
+
+_formats = jsonschema.FormatChecker(formats=())
+_formats.checks("date-time", ValueError)(_is_utc)
+
+
+@cache
+def _validator(results: Results) -> Any:
+    return jsonschema.Draft202012Validator(output_schema(results), format_checker=_formats)
+
+
+def departures(results: Results, answer: Json) -> list[str]:
+    """Where an answer, or a failure's body, departs from the output schema of a tool with these results."""
+    errors = map(jsonschema.exceptions.best_match, ([error] for error in _validator(results).iter_errors(answer)))
+    return [f"{error.json_path}: {error.validator}: {error.message[:500]}" for error in errors]
+
+
+def _must_keep_to(results: Results, answer: Json) -> None:
+    assert not (found := departures(results, answer)), found
 
 
 def actor(agent: str, **more: str) -> Json:
@@ -59,9 +88,16 @@ class Client:
             decoded = msgspec.json.decode(msgspec.json.encode(arguments), type=called.arguments)
         except msgspec.ValidationError as error:
             raise ToolFailure("VALIDATION_ERROR", str(error)) from None
-        result = await called.handler(Call(self.project), decoded)
+        try:
+            result = await called.handler(Call(self.project), decoded)
+        except ToolFailure as failure:
+            _must_keep_to(called.result, failure.body())
+            raise
         assert isinstance(result, called.result), f"{tool} answers with an undeclared {type(result)}"
-        return msgspec.json.encode(result)
+        encoded = msgspec.json.encode(result)
+        # Against its own struct, which says more than one of several alternatives.
+        _must_keep_to((type(result),), json.loads(encoded))
+        return encoded
 
     async def __call__(self, tool: str, **arguments: Any) -> Json:
         """The result of a call. Raises ToolFailure."""

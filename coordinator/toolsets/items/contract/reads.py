@@ -115,17 +115,17 @@ class GetNextStatus(Arguments, kw_only=True):
 class ReadyStatus(Result, kw_only=True):
     """The item can take ``trigger``; notes may still be required (get_context)."""
 
-    recommendation: Annotated[str, Meta(description="Ready")]
+    recommendation: Annotated[str, Meta(description="It can take trigger.", extra_json_schema={"enum": ["Ready"]})]
     current_role: RoleName
     next_role: Annotated[Role, Meta(description="Role that the trigger leads to.")]
-    trigger: Annotated[str, Meta(description="start")]
+    trigger: Annotated[str, Meta(description="What to call advance_item with.", extra_json_schema={"enum": ["start"]})]
     progression_position: Annotated[str, Meta(description="Present phase and number of phases, as in 1/3.")]
 
 
 class BlockedStatus(Result, kw_only=True):
     """The item cannot move on: dependencies (blockers), or its role (suggestion)."""
 
-    recommendation: Annotated[str, Meta(description="Blocked")]
+    recommendation: Annotated[str, Meta(description="It cannot move on.", extra_json_schema={"enum": ["Blocked"]})]
     current_role: RoleName
     blockers: Annotated[list[Blocker], Meta(description="What it waits for; absent in role blocked.")] | UnsetType = (
         UNSET
@@ -136,7 +136,9 @@ class BlockedStatus(Result, kw_only=True):
 class TerminalStatus(Result, kw_only=True):
     """The item is done or cancelled."""
 
-    recommendation: Annotated[str, Meta(description="Terminal")]
+    recommendation: Annotated[
+        str, Meta(description="It is done or cancelled.", extra_json_schema={"enum": ["Terminal"]})
+    ]
     current_role: RoleName
     reason: Annotated[str, Meta(description="What can still be done, in a sentence.")]
 
@@ -192,7 +194,7 @@ class ClaimDetail(Result, kw_only=True):
 class ItemContextResult(Result, kw_only=True):
     """One item: its notes against its schema, its gate, its claim."""
 
-    mode: Annotated[str, Meta(description="item")]
+    mode: Annotated[str, Meta(description="As asked for: itemId.", extra_json_schema={"enum": ["item"]})]
     item: ContextItem
     schema: Annotated[list[SchemaNote], Meta(description="Notes of all phases that its schema asks for.")]
     gate_status: GateStatus
@@ -246,7 +248,7 @@ StalledItems = Annotated[list[StalledItem], Meta(description="Active ones that l
 class SessionResumeResult(Result, kw_only=True):
     """What is going on, and what happened since a time, newest first."""
 
-    mode: Annotated[str, Meta(description="session-resume")]
+    mode: Annotated[str, Meta(description="As asked for: since.", extra_json_schema={"enum": ["session-resume"]})]
     since: Annotated[str, Meta(description="As given.")]
     active_items: ActiveItems
     recent_transitions: Annotated[list[RecentTransition], Meta(description="At or after since, newest first.")]
@@ -264,7 +266,7 @@ class ActiveClaims(Result, kw_only=True):
 class HealthCheckResult(Result, kw_only=True):
     """What is going on, what is stuck, and how many claims there are."""
 
-    mode: Annotated[str, Meta(description="health-check")]
+    mode: Annotated[str, Meta(description="As asked for: neither.", extra_json_schema={"enum": ["health-check"]})]
     active_items: ActiveItems
     blocked_items: Annotated[list[ListedItem], Meta(description="In role blocked; best first.")]
     stalled_items: StalledItems

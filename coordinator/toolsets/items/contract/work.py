@@ -91,7 +91,7 @@ class CascadeEvent(Result, kw_only=True):
     previous_role: PreviousRole
     target_role: Annotated[Role, Meta(description="Role after, or aimed at.")]
     applied: Annotated[bool, Meta(description="Whether it happened.")]
-    trigger: Annotated[str, Meta(description="cascade")]
+    trigger: Annotated[str, Meta(description="Not a user's.", extra_json_schema={"enum": ["cascade"]})]
     gate_blocked: Annotated[bool, Meta(description="True: stopped by missingNotes.")] | UnsetType = UNSET
     missing_notes: MissingKeys | UnsetType = UNSET
 

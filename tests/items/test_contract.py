@@ -1,0 +1,170 @@
+"""What the items toolset publishes: described, valid, as recorded, and true of its examples.
+
+That real answers keep to it is checked where they are made: ``Client`` holds every answer of every
+test in this room against its tool's output schema.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.items.tools.claim import MAX_ENTRIES
+from coordinator.toolsets.items.tools.crud import MAX_ITEMS
+from coordinator.toolsets.items.tools.notes import MAX_NOTES
+from coordinator.toolsets.items.tools.tree import MAX_COMPLETED
+from coordinator.toolsets.items.tools.workflow import MAX_TRANSITIONS
+from coordinator.toolsets.tool import Services, Tool
+from coordinator.transport.schema import input_schema, output_schema, snapshot, undocumented
+from tests.items.client import Client, Json, departures
+
+RECORD = Path(__file__).with_name("contract.json")
+UPDATE = "UPDATE_CONTRACT"
+"""With this environment variable set, the record is written anew instead of compared:
+``UPDATE_CONTRACT=1 pytest tests/items/test_contract.py -k recorded``. The diff of the commit shows the change."""
+SHOWN_LINES = 80
+
+ITEMS = load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))["items"]
+TOOLS = {tool.name: tool for tool in ITEMS.tools}
+LIMITS: Mapping[str, Mapping[str, int]] = {
+    "manage_items": {"items": MAX_ITEMS, "ids": MAX_ITEMS},
+    "complete_tree": {"itemIds": MAX_COMPLETED},
+    "manage_notes": {"notes": MAX_NOTES, "ids": MAX_NOTES},
+    "manage_dependencies": {"dependencies": MAX_EDGES},
+    "advance_item": {"transitions": MAX_TRANSITIONS},
+    "claim_item": {"claims": MAX_ENTRIES, "releases": MAX_ENTRIES},
+}
+"""The lists that the tools bound, by tool."""
+
+
+def schemas(tool: Tool) -> tuple[Json, Json]:
+    return input_schema(tool.arguments), output_schema(tool.result)
+
+
+def nodes(schema: Any) -> Iterator[Json]:
+    """Every schema within one."""
+    if isinstance(schema, dict):
+        yield schema
+        for key, value in schema.items():
+            if key in ("properties", "$defs"):
+                for member in value.values():
+                    yield from nodes(member)
+            elif key not in ("enum", "default"):
+                yield from nodes(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from nodes(value)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_field_is_described(name: str) -> None:
+    assert undocumented(TOOLS[name]) == []
+
+
+def test_the_contract_is_as_recorded() -> None:
+    published = snapshot(ITEMS)
+    if os.environ.get(UPDATE):
+        RECORD.write_text(published, encoding="utf-8")
+    recorded = RECORD.read_text(encoding="utf-8")
+    if published == recorded:
+        return
+    diff = list(
+        difflib.unified_diff(recorded.splitlines(), published.splitlines(), "recorded", "published", lineterm="", n=6)
+    )
+    more = [f"... and {len(diff) - SHOWN_LINES} more lines"] if len(diff) > SHOWN_LINES else []
+    shown = "\n".join([*diff[:SHOWN_LINES], *more])
+    pytest.fail(f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}", pytrace=False)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
+    for schema in schemas(TOOLS[name]):
+        jsonschema.Draft202012Validator.check_schema(schema)
+        known = {f"#/$defs/{definition}" for definition in schema.get("$defs", {})}
+        assert {node["$ref"] for node in nodes(schema) if "$ref" in node} == known
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_defaults_are_among_the_values_allowed(name: str) -> None:
+    given = [node for node in nodes(input_schema(TOOLS[name].arguments)) if "enum" in node and "default" in node]
+    # An empty text counts as left out, and what is missing is refused by name.
+    assert [node for node in given if node["default"] not in (*node["enum"], "")] == []
+
+
+def test_every_tool_has_examples() -> None:
+    assert list(ITEMS.examples) == list(TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        pytest.param(name, example, id=f"{name}-{number}")
+        for name, examples in ITEMS.examples.items()
+        for number, example in enumerate(examples)
+    ],
+)
+def test_examples_keep_to_the_input_schema(name: str, example: Mapping[str, Any]) -> None:
+    jsonschema.Draft202012Validator(input_schema(TOOLS[name].arguments)).validate(example)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_published_lengths_of_lists_are_those_enforced(name: str) -> None:
+    properties = input_schema(TOOLS[name].arguments)["properties"]
+    published = {field: node["maxItems"] for field, node in properties.items() if "maxItems" in node}
+    assert published == LIMITS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "departure"),
+    [
+        ("get_next_status", {"recommendation": "Perhaps", "currentRole": "queue", "reason": "."}, "anyOf"),
+        ("query_notes", {"notes": [], "total": -1}, "minimum"),
+        ("claim_item", {"error": {"kind": "temporary", "code": "conflict", "message": "."}}, "enum"),
+    ],
+)
+def test_an_answer_that_departs_from_the_output_schema_is_noticed(name: str, answer: Json, departure: str) -> None:
+    found = departures(TOOLS[name].result, answer)
+    assert departure in " ".join(found)
+
+
+def test_a_time_that_is_none_is_noticed() -> None:
+    item = {
+        "id": "i", "title": "t", "summary": "", "role": "queue", "priority": "low", "complexity": None, "depth": 0,
+        "createdAt": "2026-01-01T00:00:00.000Z", "modifiedAt": "2026-01-01T00:00:00.000Z",
+    }  # fmt: skip
+    full = TOOLS["query_items"].result[:1]
+    assert departures(full, item | {"roleChangedAt": "2026-01-01T00:00:00.000Z"}) == []
+    assert len(departures(full, item | {"roleChangedAt": "yesterday"})) == 1
+
+
+CALLS: Sequence[tuple[str, Json]] = [
+    (name, dict(example)) for name, examples in ITEMS.examples.items() for example in examples
+]
+
+
+@pytest.mark.anyio
+async def test_answers_and_refusals_of_every_tool_keep_to_the_published_schema(tools: Client) -> None:
+    item, other = await tools.add_many(2, tags="backend", priority="high", parentId=await tools.add("feature"))
+    names = {"550e8400-e29b-41d4-a716-446655440001": item, "550e8400-e29b-41d4-a716-446655440002": other}
+    answered: dict[str, int] = dict.fromkeys(TOOLS, 0)
+    for name, example in CALLS:
+        arguments = {
+            key: names.get(value, value) if isinstance(value, str) else value for key, value in example.items()
+        }
+        answer = await tools.attempt(name, **arguments)
+        body = answer.body() if isinstance(answer, ToolFailure) else answer
+        assert departures(TOOLS[name].result, body) == [], f"{name} {arguments}"
+        answered[name] += 1
+    assert all(answered.values()), answered
