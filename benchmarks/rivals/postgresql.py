@@ -55,6 +55,8 @@ class Rate(NamedTuple):
     per_second: float
     client_cpu_us: float
     """CPU time of pgbench per cycle."""
+    server_cpu_us: float
+    """CPU time of all processes of the server per cycle."""
 
 
 def binaries() -> Path:
@@ -87,6 +89,8 @@ class PostgreSQL:
 
     def __init__(self, folder: Path, bin_dir: Path, user: str | None) -> None:
         self._folder, self._bin, self._user = folder, bin_dir, user
+        self.pid = 0
+        """Of the process that starts all others."""
 
     def _run(self, name: str, *arguments: str, stdin: str = "") -> str:
         made = subprocess.run(
@@ -113,7 +117,7 @@ class PostgreSQL:
         """Claims and completes ``count`` items with ``clients`` connections."""
         script = self._folder / "cycle.sql"
         script.write_text(CLAIM_AND_COMPLETE)
-        before = os.times()
+        before, work = os.times(), self._cpu()
         text = self._run(
             "pgbench", "-h", str(self._folder), "-n", "-M", "prepared", "-c", str(clients), "-j", "1",
             "-t", str(count // clients), "-f", str(script), "postgres",
@@ -124,7 +128,33 @@ class PostgreSQL:
         if rate is None or done is None or int(done[1]) != count // clients * clients:
             raise RuntimeError(f"pgbench said: {text}")
         cpu = after.children_user + after.children_system - before.children_user - before.children_system
-        return Rate(float(rate[1]), cpu / int(done[1]) * 1e6)
+        return Rate(float(rate[1]), cpu / int(done[1]) * 1e6, (self._cpu() - work) / int(done[1]) * 1e6)
+
+    def _cpu(self, seconds: float = 10) -> float:
+        """CPU seconds of the server so far, those of connections that have ended included."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and any(b"[local]" in _file(pid, "cmdline") for pid in _children(self.pid)):
+            time.sleep(0.01)  # connections are just ending; their time counts with the parent's then
+        own = sum(_stat(self.pid)[:4])
+        theirs = sum(sum(_stat(pid)[:2]) for pid in _children(self.pid))
+        return (own + theirs) / os.sysconf("SC_CLK_TCK")
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in _file(pid, f"task/{pid}/children").split()]
+
+
+def _stat(pid: int) -> list[float]:
+    """CPU ticks of a process: user, system, and both of children that have ended."""
+    return [float(field) for field in _file(pid, "stat").rpartition(b")")[2].split()[11:15]]
+
+
+def _file(pid: int, name: str) -> bytes:
+    """A file of a process; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
 
 
 @contextlib.contextmanager
@@ -147,6 +177,7 @@ def postgresql() -> Iterator[PostgreSQL]:
         os.environ["PGUSER"] = "postgres"
         process = subprocess.Popen(command, user=user, cwd=folder, stderr=subprocess.DEVNULL)
         try:
+            server.pid = process.pid
             _until_ready(server, process)
             yield server
         finally:
