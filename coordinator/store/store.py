@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import redis.asyncio
 from redis.asyncio.retry import Retry
@@ -127,14 +127,14 @@ class Store:
             reply = await self._link.submit(command)
             if type(reply) is ServerError:
                 reply = await self._recover(script, key, args, command, reply)
-            result = reply if script.decode is None else script.decode(reply)
+            result: R = reply if script.decode is None else script.decode(reply)
         except BaseException as error:
             if self.observe is not None:
                 self.observe(script.name, perf_counter() - started, _outcome(error))
             raise
         if self.observe is not None:
             self.observe(script.name, perf_counter() - started, "ok")
-        return cast("R", result)
+        return result
 
     async def command(self, *words: str | bytes | int) -> Any:
         """Sends one plain command and returns the reply as the server gave it.

@@ -177,6 +177,9 @@ def test_the_password_is_seen_by_nobody_else(tmp_path: Path) -> None:
         assert (tmp_path / "data" / "redis.password").stat().st_mode & 0o777 == 0o600
         assert (tmp_path / "data" / "redis.sock").stat().st_mode & 0o777 == 0o700
         assert (tmp_path / "data" / "redis").stat().st_mode & 0o777 == 0o700
+        written = [path for path in (tmp_path / "data" / "redis").rglob("*") if path.is_file()]
+        assert written
+        assert not [path for path in written if path.stat().st_mode & 0o077]
         for what in ("cmdline", "environ"):
             assert password.encode() not in Path(f"/proc/{server.pid}/{what}").read_bytes()
         assert password not in (tmp_path / "data" / "redis.log").read_text()
@@ -233,8 +236,15 @@ def test_it_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
         with client(server.url) as one:
             assert one.ping()
         assert server.poll() is None
+        assert _parents()
     finally:
         server.stop()
+    wait_until_sync(lambda: not _parents(), what="the end of the thread that the server took for its parent")
+
+
+def _parents() -> list[threading.Thread]:
+    """Threads that stay for their server: the kernel tells a child of the death of the thread that made it."""
+    return [thread for thread in threading.enumerate() if thread.name == "embedded-redis-parent"]
 
 
 class Owner:
