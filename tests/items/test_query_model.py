@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.items.contract.query import SORT_FIELDS
-from coordinator.toolsets.items.store.query import Pace
+from coordinator.toolsets.items.store.query import Best, Pace
 from tests.items.client import Client, Json
 from tests.items.query_world import PRIORITIES, ROLES, TAGS, TYPES, WORDS, World, build
 from tests.support import leaks
@@ -32,6 +32,7 @@ async def place(redis_url: str) -> AsyncIterator[tuple[Client, World]]:
         with pytest.MonkeyPatch.context() as patch, redis.Redis(**parse(redis_url).client_options()) as client:
             patch.setattr(Pace, "START", 20)
             patch.setattr(Pace, "MOST", 60)
+            patch.setattr(Best, "SLACK", 3)
             leaks.delete_keys(client, PROJECT)
             tools = Client(store, PROJECT)
             yield tools, await build(tools, redis_url)
@@ -126,13 +127,13 @@ async def check(place: tuple[Client, World], drawn: Json) -> None:
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(search=by_index())
 async def test_what_the_index_answers_is_what_a_plain_filter_finds(place: Any, search: Json) -> None:
     await check(place, search)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(search=anything())
 async def test_what_a_walk_finds_is_what_a_plain_filter_finds(place: Any, search: Json) -> None:
     await check(place, search)
@@ -175,7 +176,7 @@ async def test_a_page_far_down_is_found_wherever_it_is(place: Any, order: str, b
 
 
 async def test_an_item_with_several_of_the_tags_is_found_once(place: Any) -> None:
-    await check(place, {"tags": "api, ui,db", "limit": 200})
+    await check(place, {"tags": "api, ui,db", "limit": 3})
     await check(place, {"tags": "API,api,unknown", "limit": 200})
 
 

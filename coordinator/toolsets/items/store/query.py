@@ -143,6 +143,9 @@ class Pace:
 class Best:
     """The first ``size`` of the items that a search came across, in its order."""
 
+    SLACK = 200
+    """How many more are kept at least before the rest is dropped, which takes a sort."""
+
     def __init__(self, size: int, descending_text: bool) -> None:
         self._size = size
         self._descending_text = descending_text
@@ -156,7 +159,7 @@ class Best:
         for item, key, created in listed:
             again += item in self._kept
             self._kept[item] = (key, created)
-        if len(self._kept) >= self._size + max(self._size, 200):
+        if len(self._kept) >= self._size + max(self._size, self.SLACK):
             self._kept = dict(self._ordered()[: self._size])
             self.bound = next(reversed(self._kept.values()))
         return again
