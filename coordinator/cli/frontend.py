@@ -27,7 +27,7 @@ from coordinator.settings import Settings
 from coordinator.store import Script
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services
-from coordinator.transport import FrontEnd, SurfaceError, create_app
+from coordinator.transport import FrontEnd, SurfaceError, create_app, http_protocol
 
 _log = structlog.get_logger(__name__)
 
@@ -72,7 +72,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
             raise CommandFailed(str(error), Exit.USAGE) from None
         guardian.on_news(in_force.take)
         sock = listening(settings.host, settings.port)
-        server = _Server(app, settings.drain_seconds)
+        server = _Server(app, settings)
         probe = asyncio.create_task(_watch(server, app, recorder), name="loop-probe")
         try:
             await _run(server, sock, app, guardian, settings.drain_seconds)
@@ -116,12 +116,12 @@ async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Gu
 class _Server(uvicorn.Server):
     """uvicorn's server, which leaves signals to us and says when it listens."""
 
-    def __init__(self, app: FrontEnd, drain_seconds: int) -> None:
+    def __init__(self, app: FrontEnd, settings: Settings) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="none",
-                http="httptools",
+                http=http_protocol(app, settings.max_header_bytes),
                 ws="none",
                 interface="asgi3",
                 lifespan="on",
@@ -131,7 +131,7 @@ class _Server(uvicorn.Server):
                 server_header=False,
                 backlog=BACKLOG,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=drain_seconds,
+                timeout_graceful_shutdown=settings.drain_seconds,
             )
         )
         self.on_listening: Callable[[], Awaitable[None]] | None = None

@@ -6,8 +6,11 @@ that answers well-formed calls of quick tools by itself, at a tenth of the cost
 (``fastpath``, ``envelope``). The same tools, through the same ``calls``, are behind both, so
 which of them answers can be told from the time only.
 
-``surfaces`` says which tools answer at which path and ``schema`` how they are described;
-``arguments`` turns what a caller sent into a tool's struct; ``app`` puts it all together.
+``express`` spares requests whose head has been seen before the parsing of it, within the
+server's HTTP protocol; ``protocol`` bounds there how requests arrive. ``surfaces`` says which
+tools answer at which path and ``schema`` how they are described, ``arguments`` turns what a
+caller sent into a tool's struct, ``health`` answers operators, ``stdio`` serves one local
+client, and ``app`` puts it all together.
 
 What may be relied on:
 
@@ -21,7 +24,8 @@ What this does not promise: that a call answered with ``deadline_exceeded`` or
 
 from coordinator.transport.app import FrontEnd, create_app
 from coordinator.transport.calls import Hooks
+from coordinator.transport.express import http_protocol
 from coordinator.transport.schema import ContractError
 from coordinator.transport.surfaces import SurfaceError
 
-__all__ = ["ContractError", "FrontEnd", "Hooks", "SurfaceError", "create_app"]
+__all__ = ["ContractError", "FrontEnd", "Hooks", "SurfaceError", "create_app", "http_protocol"]

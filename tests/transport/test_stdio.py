@@ -23,7 +23,7 @@ from coordinator.store.embedded import find_running
 from tests.support.wait import wait_until
 from tests.transport.rig import meta
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(150)]
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -132,7 +132,7 @@ async def test_local_agents_share_one_store_and_outlive_each_other(tmp_path: Pat
                 return None
             return sorted(one["title"] for one in answer.structured_content["recommendations"])
 
-        assert await wait_until(found, timeout=20, what="the store's return") == ["one", "two"]
+        assert await wait_until(found, timeout=40, what="the store's return") == ["one", "two"]
     assert find_running(tmp_path / "data") is None
 
 
