@@ -18,6 +18,7 @@ MAX_REACH = 10_000
 """How far down a search goes that has to look at the items: offset and limit together."""
 MAX_TAGS = 20
 _LAST_AGE = 2**41 - 1
+_EVER = 2**53
 _EVERYTHING = (0, 2 * 256 + NO_COMPLEXITY, 0, _LAST_AGE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLASSES = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4", "terminal": "tT"}
@@ -89,8 +90,8 @@ def _bounds(name: str, after: str | None, before: str | None) -> tuple[int, int]
     """The inclusive bounds in milliseconds, None where neither is given."""
     if not given(after) and not given(before):
         return None
-    low = moment(after, f"{name}After", up=True) if after and given(after) else 0
-    high = moment(before, f"{name}Before", up=False) if before and given(before) else 2**53
+    low = moment(after, f"{name}After", up=True) if after and given(after) else -_EVER
+    high = moment(before, f"{name}Before", up=False) if before and given(before) else _EVER
     if low > high:
         raise invalid(f"{name}After", f"must not be later than {name}Before")
     return low, high
@@ -130,7 +131,7 @@ def _span(args: QueryItems) -> tuple[int, int, int, int] | None:
     first, last = 0, 2
     if priority := given(args.priority):
         first = last = PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, "priority")]
-    low, high = _bounds("created", args.created_after, args.created_before) or (0, 2**53)
+    low, high = _bounds("created", args.created_after, args.created_before) or (-_EVER, _EVER)
     from_age, to_age = max(low - RANK_EPOCH, 0), min(high - RANK_EPOCH, _LAST_AGE)
     return (first * 256, last * 256 + NO_COMPLEXITY, from_age, to_age) if from_age <= to_age else None
 
