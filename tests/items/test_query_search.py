@@ -1,0 +1,229 @@
+"""query_items search: its arguments, its answer, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.toolsets.items.contract.query import QueryItems
+from coordinator.toolsets.items.rules.query import must_look
+from tests.items.client import Client, Json, fresh_id
+from tests.items.moments import lapse
+from tests.items.query_world import ms, set_creation
+
+pytestmark = pytest.mark.anyio
+
+
+async def found(tools: Client, **search: Any) -> list[str]:
+    """Titles of what a search finds."""
+    return [item["title"] for item in (await tools("query_items", operation="search", **search))["items"]]
+
+
+async def test_a_result_has_the_minimal_fields(tools: Client) -> None:
+    parent = await tools.add("parent", tags="a,b", type="bug", statusLabel="mine", description="long", summary="s")
+    child = await tools.add("child", parentId=parent, complexity=3, traits="x")
+    result = await tools("query_items", operation="search", sortBy="complexity")
+    assert result == {
+        "items": [
+            {"id": child, "parentId": parent, "title": "child", "role": "queue", "priority": "medium", "depth": 1},
+            {
+                "id": parent,
+                "title": "parent",
+                "role": "queue",
+                "statusLabel": "mine",
+                "priority": "medium",
+                "depth": 0,
+                "tags": "a,b",
+                "type": "bug",
+            },
+        ],
+        "total": 2,
+        "returned": 2,
+        "limit": 50,
+        "offset": 0,
+    }
+
+
+async def test_nothing_found_is_an_empty_page(tools: Client) -> None:
+    empty = {"items": [], "total": 0, "returned": 0, "limit": 50, "offset": 0}
+    assert await tools("query_items", operation="search") == empty
+    assert await tools("query_items", operation="search", query="x") == empty
+
+
+async def test_the_total_does_not_depend_on_the_page(tools: Client) -> None:
+    await tools.add_many(12)
+    for search in ({}, {"query": ""}, {"modifiedAfter": "2020-01-01T00:00:00Z"}):
+        page = await tools("query_items", operation="search", limit=5, offset=10, **search)
+        assert (page["total"], page["returned"], page["limit"], page["offset"]) == (12, 2, 5, 10)
+        beyond = await tools("query_items", operation="search", limit=5, offset=12, **search)
+        assert (beyond["total"], beyond["items"]) == (12, [])
+
+
+@pytest.mark.parametrize(
+    ("search", "titles"),
+    [
+        ({"role": "WORK"}, ["working"]),
+        ({"priority": "High"}, ["urgent"]),
+        ({"tags": " API ,, x"}, ["urgent", "tagged"]),
+        ({"tags": " , "}, ["working", "urgent", "tagged"]),
+        ({"type": "bug"}, ["tagged"]),
+        ({"type": "Bug"}, []),
+        ({"role": "", "priority": " ", "tags": "", "type": "", "query": " ", "sortBy": "", "sortOrder": ""}, None),
+        ({"sortBy": "TITLE", "sortOrder": "ASC"}, ["tagged", "urgent", "working"]),
+        ({"sortBy": "priority"}, ["urgent", "working", "tagged"]),
+        ({"sortBy": "complexity"}, ["tagged", "working", "urgent"]),
+        ({"sortBy": "created", "sortOrder": "asc"}, ["tagged", "urgent", "working"]),
+        ({"sortBy": "modified", "sortOrder": "asc"}, ["urgent", "working", "tagged"]),
+    ],
+)
+async def test_arguments_are_read_leniently(
+    tools: Client, redis_url: str, search: Json, titles: list[str] | None
+) -> None:
+    tagged = await tools.add("tagged", tags="api,ui", type="bug", complexity=5, priority="low")
+    urgent = await tools.add("urgent", priority="high", tags="x")
+    working = await tools.add("working", role="work", complexity=2)
+    now = ms((await tools.get(working))["createdAt"])
+    set_creation(redis_url, tools.project, {tagged: now - 2, urgent: now - 1})
+    await tools.update(tagged, summary="changed last")
+    assert await found(tools, **search) == (["working", "urgent", "tagged"] if titles is None else titles)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"role": "done"}, "role: 'done' is not one of queue, work, review, blocked, terminal"),
+        ({"priority": "urgent"}, "priority: 'urgent' is not one of high, medium, low"),
+        ({"claimStatus": "mine"}, "claimStatus: 'mine' is not one of claimed, unclaimed, expired"),
+        ({"sortBy": "id"}, "sortBy: 'id' is not one of title, priority, complexity, createdAt, modifiedAt"),
+        ({"sortOrder": "up"}, "sortOrder: 'up' is not one of asc, desc"),
+        ({"tags": "ok,not ok"}, "tags: 'not ok' must be lower-case letters, digits and '-'"),
+        ({"tags": ",".join(f"t{n}" for n in range(21))}, "tags: must be at most 20 tags"),
+        ({"type": "x" * 201}, "type: must be at most 200 characters"),
+        ({"query": "x" * 501}, "query: must be at most 500 characters"),
+        ({"parentId": "xyz"}, "parentId: must be a UUID or a hex prefix of 4 to 32 digits"),
+        *(
+            ({field: "yesterday"}, f"{field}: must be an ISO-8601 time with a zone, for example 2026-01-01T12:00:00Z")
+            for field in ("createdAfter", "createdBefore", "modifiedAfter", "roleChangedBefore")
+        ),
+        ({"createdAfter": "2026-01-01"}, "createdAfter: must be an ISO-8601 time with a zone"),
+        (
+            {"modifiedAfter": "2026-01-02T00:00:00Z", "modifiedBefore": "2026-01-01T23:59:59Z"},
+            "modifiedAfter: must not be later than modifiedBefore",
+        ),
+        ({"query": "x", "offset": 9990, "limit": 11}, "offset: plus limit must be at most 10000 in a search that"),
+        ({"limit": 0}, "Expected `int` >= 1 - at `$.limit`"),
+        ({"limit": 201}, "Expected `int` <= 200 - at `$.limit`"),
+        ({"offset": -1}, "Expected `int` >= 0 - at `$.offset`"),
+        ({"depth": 4}, "Expected `int` <= 3 - at `$.depth`"),
+        ({"operation": "list"}, "operation: 'list' is not one of get, search, overview"),
+    ],
+)
+async def test_what_is_refused_names_the_field_and_what_is_allowed(
+    tools: Client, arguments: Json, message: str
+) -> None:
+    failure = await tools.refusal("query_items", **({"operation": "search"} | arguments))
+    assert failure.code == "VALIDATION_ERROR"
+    assert failure.message.startswith(message)
+
+
+async def test_a_parent_that_means_no_item_is_an_error_only_as_a_prefix(tools: Client) -> None:
+    failure = await tools.refusal("query_items", operation="search", parentId="abcdef")
+    assert failure.code == "RESOURCE_NOT_FOUND"
+    assert await found(tools, parentId=fresh_id()) == []
+
+
+async def test_children_are_found_by_a_prefix_of_the_parent(tools: Client) -> None:
+    parent = await tools.add("parent")
+    await tools.add("child", parentId=parent)
+    assert await found(tools, parentId=parent.replace("-", "")[:12].upper()) == ["child"]
+    assert await found(tools, parentId=parent, query="CHI") == ["child"]
+
+
+@pytest.mark.parametrize(
+    ("query", "matches"),
+    [
+        ("%", ["100% done"]),
+        ("_", ["a_b"]),
+        ("ss", ["Straße", "STRASSE"]),
+        ("straße", ["Straße", "STRASSE"]),
+        ("ÉCLAIR", ["éclair"]),
+        ("[a-z]+", []),
+        ("%a", []),
+        ("done a", []),
+        ("\u212a", ["100% done", "Straße", "STRASSE", "a_b", "éclair"]),
+    ],
+)
+async def test_text_is_searched_literally_in_title_and_summary(tools: Client, query: str, matches: list[str]) -> None:
+    await tools.create(
+        *({"title": title, "summary": "K"} for title in ("100% done", "a_b", "Straße", "STRASSE", "éclair"))
+    )
+    assert sorted(await found(tools, query=query)) == sorted(matches)
+
+
+async def test_bounds_are_inclusive_to_the_millisecond(tools: Client) -> None:
+    item = await tools.add("x", role="work")
+    await tools.advance(item, "block")
+    full = await tools.get(item)
+    for name in ("created", "modified", "roleChanged"):
+        at = full[f"{name}At"]
+        after, before = f"{name}After", f"{name}Before"
+        assert await found(tools, **{after: at, before: at}) == ["x"]
+        offset = at.replace("Z", "+00:00")
+        assert await found(tools, **{after: offset}) == ["x"]
+        assert await found(tools, **{after: at.replace("Z", "001Z")}) == [], "a microsecond later"
+        assert await found(tools, **{before: at.replace("Z", "999Z")}) == ["x"]
+    assert await found(tools, createdAfter="2199-01-01T00:00:00Z") == []
+    assert await found(tools, createdBefore="0001-01-01T00:00:00+14:00") == []
+    assert await found(tools, createdAfter="0001-01-01T00:00:00+14:00", createdBefore="9999-12-31T23:59:59-14:00") == [
+        "x"
+    ]
+
+
+async def test_claim_status_shows_whether_but_never_who(tools: Client) -> None:
+    names = ("live", "swept", "late", "free", "released")
+    ids = {name: await tools.add(name) for name in names}
+    await tools.claim("secret agent 1", ids["swept"])
+    await lapse(tools, ids["swept"])
+    await tools.claim("secret agent 2", ids["released"])
+    await tools.release("secret agent 2", ids["released"])
+    await tools.claim("secret agent 3", ids["late"])
+    await tools.claim("secret agent 4", ids["live"])
+    await lapse(tools, ids["late"])
+    assert await found(tools, claimStatus="claimed") == ["live"]
+    assert sorted(await found(tools, claimStatus="expired")) == ["late", "swept"]
+    assert sorted(await found(tools, claimStatus="Unclaimed")) == ["free", "released"]
+    result = await tools("query_items", operation="search", claimStatus="claimed")
+    assert [item["isClaimed"] for item in result["items"]] == [True]
+    result = await tools("query_items", operation="search", claimStatus="expired")
+    assert [item["isClaimed"] for item in result["items"]] == [False, False]
+    answer = await tools.answer("query_items", operation="search")
+    assert b"isClaimed" not in answer
+    assert b"secret" not in answer + await tools.answer("query_items", operation="search", claimStatus="claimed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "looks"),
+    [
+        ({}, False),
+        ({"role": "work", "priority": "low", "createdAfter": "2026-01-01T00:00:00Z", "sortBy": "priority"}, False),
+        ({"parentId": "abcd"}, False),
+        ({"tags": "a"}, False),
+        ({"type": "x", "sortBy": "complexity"}, False),
+        ({"depth": 0}, False),
+        ({"depth": 1}, True),
+        ({"tags": "a,b"}, True),
+        ({"tags": "a", "type": "x"}, True),
+        ({"query": "x"}, True),
+        ({"query": " "}, False),
+        ({"claimStatus": "claimed"}, True),
+        ({"modifiedBefore": "2026-01-01T00:00:00Z"}, True),
+        ({"sortBy": "title"}, True),
+        ({"query": "x", "role": "nonsense"}, False),
+        ({"operation": "overview"}, False),
+        ({"operation": "get", "query": "x"}, False),
+    ],
+)
+def test_a_search_that_may_take_long_is_known_before_it_runs(arguments: Json, looks: bool) -> None:
+    assert must_look(msgspec.convert({"operation": "search"} | arguments, QueryItems)) == looks
