@@ -228,6 +228,12 @@ def test_the_terminals_interrupt_is_not_for_the_server(tmp_path: Path) -> None:
 
 
 def test_it_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
+    """The kernel tells a child of the death of the thread that made it, so one stays for the server."""
+
+    def parents() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "embedded-redis-parent"}
+
+    others = parents()
     server = EmbeddedServer(tmp_path)
     starter = threading.Thread(target=server.start)
     starter.start()
@@ -236,15 +242,12 @@ def test_it_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
         with client(server.url) as one:
             assert one.ping()
         assert server.poll() is None
-        assert _parents()
+        (parent,) = parents() - others
+        assert parent.daemon
     finally:
         server.stop()
-    wait_until_sync(lambda: not _parents(), what="the end of the thread that the server took for its parent")
-
-
-def _parents() -> list[threading.Thread]:
-    """Threads that stay for their server: the kernel tells a child of the death of the thread that made it."""
-    return [thread for thread in threading.enumerate() if thread.name == "embedded-redis-parent"]
+    parent.join(timeout=5)
+    assert not parent.is_alive()
 
 
 class Owner:
