@@ -85,7 +85,7 @@ def test_it_brings_a_fleet_of_its_own_and_survives_kills(tmp_path: Path) -> None
     (tmp_path / "tmp").mkdir()
     path = tmp_path / "report.json"
     done = demo(
-        tmp_path, "--data-dir", str(tmp_path / "none"), "--frontends", "2", "--crash-rate", "0", "--trees", "1",
+        tmp_path, "--data-dir", str(tmp_path / "none"), "--frontends", "2", "--crash-rate", "0",
         # Six steps follow on each other, so the work takes three seconds at least and claims are renewed.
         "--work-ms", "1000", "--chaos", "--chaos-seconds", "2.5", "--report", str(path),
         TMPDIR=str(tmp_path / "tmp"),

@@ -25,7 +25,6 @@ from coordinator.store.keys import check_project
 
 MAX_AGENTS = 2000
 MAX_TREES = 100
-_CHAOS_TREES = 2
 _CHAOS_FRONTENDS = 4
 
 _USED = ("data_dir", "redis_url", "frontends")
@@ -44,10 +43,7 @@ def demo(
             "requirements file, or a pyproject.toml.",
         ),
     ] = "installed",
-    trees: Annotated[
-        int | None,
-        Parameter(help=f"Copies of the tree of work, for longer runs. [1 to {MAX_TREES}; {_CHAOS_TREES} with --chaos]"),
-    ] = None,
+    trees: Annotated[int, Parameter(help=f"Copies of the tree of work, for longer runs. [1 to {MAX_TREES}]")] = 1,
     url: Annotated[
         str | None, Parameter(help="Base URL of the fleet; the fleet of the data directory if not given.")
     ] = None,
@@ -94,7 +90,7 @@ def demo(
     options = run.Options(
         graph=found,
         agents=agents,
-        trees=trees or (_CHAOS_TREES if chaos else 1),
+        trees=trees,
         url=url,
         project=project,
         crash_rate=crash_rate,
@@ -128,9 +124,9 @@ async def _until_told(work: Coroutine[None, None, Report]) -> Report:
     return await work
 
 
-def _check(flag: str, value: float | None, least: float, most: float) -> None:
+def _check(flag: str, value: float, least: float, most: float) -> None:
     # Written so that NaN fails too.
-    if value is not None and not least <= value <= most:
+    if not least <= value <= most:
         raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
 
 

@@ -155,13 +155,13 @@ class Chaos:
         """Times when no front-end was up that could have been killed."""
 
     async def run(self) -> None:
-        """Goes on until cancelled."""
+        """Goes on until cancelled; the first one is killed at once."""
         while True:
-            await asyncio.sleep(self._seconds)
             if self.kill():
                 self.kills += 1
             else:
                 self.skipped += 1
+            await asyncio.sleep(self._seconds)
 
     def kill(self) -> bool:
         """Kills the front-end whose turn it is; one that is only starting is spared."""
