@@ -7,10 +7,10 @@ import contextlib
 import gc
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import structlog
 import uvicorn
 import uvloop
@@ -104,8 +104,7 @@ async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Gu
     gc.freeze()
 
     async def announce() -> None:
-        # A task of its own: what the application binds to the context of a request must not stay in ours.
-        await asyncio.create_task(_check_ready(app))
+        await _check_ready(app)
         guardian.ready()
         _log.info("front-end ready", port=sock.getsockname()[1])
 
@@ -156,34 +155,9 @@ async def _check_ready(app: FrontEnd) -> None:
     Raises:
         CommandFailed: it is not ready.
     """
-    answer: dict[str, Any] = {}
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            answer["status"] = message["status"]
-        else:
-            answer["body"] = message.get("body")
-
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "method": "GET",
-        "scheme": "http",
-        "path": "/readyz",
-        "raw_path": b"/readyz",
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(b"host", b"localhost")],
-        "client": None,
-        "server": None,
-    }
-    await app(scope, receive, send)
-    if answer["status"] != 200:
-        raise CommandFailed(f"the front-end is not ready: {answer.get('body')!r}")
+    ready, found = await app.readiness()
+    if not ready:
+        raise CommandFailed(f"the front-end is not ready: {msgspec.json.encode(found).decode()}")
 
 
 async def _watch(server: _Server, app: FrontEnd, recorder: Recorder) -> None:

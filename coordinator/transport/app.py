@@ -143,6 +143,10 @@ class FrontEnd:
         self._health.draining = True
         self._ending = [asyncio.ensure_future(drain()) for drain in self._drains]
 
+    async def readiness(self) -> tuple[bool, dict[str, Any]]:
+        """What /readyz answers, for the process itself: whether it should get requests, and why."""
+        return await self._health.readiness()
+
     async def aclose(self) -> None:
         """Stops the protocol servers, as the end of the ASGI lifespan does."""
         await self._sdk.stop()

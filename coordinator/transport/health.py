@@ -66,6 +66,11 @@ class Health:
 
     async def ready(self, send: Send) -> None:
         """Answers /readyz: 200 while this process should get requests, else 503."""
+        ready, found = await self.readiness()
+        await reply(send, 200 if ready else 503, json_body(found), headers=[(b"cache-control", b"no-store")])
+
+    async def readiness(self) -> tuple[bool, dict[str, Any]]:
+        """Whether this process should get requests, and what was found."""
         if perf_counter() - self._checked_at > _FRESH_SECONDS:
             # Probes that come together share one look at the store.
             if self._checking is None:
@@ -78,8 +83,7 @@ class Health:
         answer: dict[str, Any] = {"ready": ready, "checks": checks}
         if config := self._config():
             answer["config"] = config
-        body = json_body(answer)
-        await reply(send, 200 if ready else 503, body, headers=[(b"cache-control", b"no-store")])
+        return ready, answer
 
     async def metrics(self, send: Send) -> None:
         """Answers /metrics."""

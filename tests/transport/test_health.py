@@ -80,6 +80,16 @@ async def test_probes_share_one_look_at_the_store() -> None:
     assert store.pings == 2
 
 
+async def test_the_process_itself_may_ask_whatever_hosts_are_allowed() -> None:
+    app = make_app(with_settings={"allowed_hosts": ("fleet.example",)})
+    ready, found = await app.readiness()
+    assert ready
+    assert set(found["checks"]) == {"redis", "scripts", "draining"}
+    assert (await get(app, "/readyz")).status == 421
+    app.begin_drain()
+    assert not (await app.readiness())[0]
+
+
 async def test_the_configuration_in_force_is_shown() -> None:
     assert "config" not in (await get(make_app(), "/readyz")).json
     shown = (await get(make_app(config=lambda: {"version": "7"}), "/readyz")).json
