@@ -2,7 +2,7 @@
 
     python -m tests.items.drain URL PROJECT AGENT
 
-Prints a line for each item: ``claimed <id>`` and ``completed <id> <cascades>``.
+Says ``ready``, begins when it is told to on its input, and prints ``claimed <id>`` and ``completed <id>``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ async def main(url: str, project: str, agent: str) -> None:
         """Items to take; True when there is nothing more to wait for: what others hold may come back."""
         return await tools.next(limit=5) or not await tools.next(includeClaimed=True)
 
-    while (found := await wait_until(look, 20, "an item")) is not True:
+    say("ready")
+    sys.stdin.readline()
+    while (found := await wait_until(look, 40, "an item")) is not True:
         assert isinstance(found, list)
         item = found[hash(agent) % len(found)]
         if (await tools.claim(agent, item, ttlSeconds=1))["outcome"] != "success":
