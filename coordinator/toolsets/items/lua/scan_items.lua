@@ -55,10 +55,11 @@ local function look(id, rank_score)
   if not (limit and after(key, created, limit)) then listed[#listed + 1] = {id, key, created} end
 end
 
-local walk = start_walk(sets, total, ask.span, score, last)
+local walk = start_walk(sets, total, ask.span, score, last, tonumber(budget))
 local done
 repeat
   done = not step(walk, look)
   spent = spent + #sets / 4
-until done or spent >= tonumber(budget)
+  local moved = walk.score > score or walk.last ~= last -- else the next run would do the same again
+until done or (moved and spent >= tonumber(budget))
 return cmsgpack.pack({narrowest, walk.score, walk.last, done, looked, matched, listed})

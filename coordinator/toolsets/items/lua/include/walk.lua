@@ -3,29 +3,31 @@
 -- walk stands is a rank and an id: whatever moves between the sets meanwhile, nothing is passed over
 -- and nothing comes twice but what gets another rank.
 
-local CHUNK = 128
+local LARGEST_READ = 128
 
 -- Puts every set at the first item from walk.score on.
 local function rewind(walk)
   for _, set in ipairs(walk.sets) do
     set.at, set.flat, set.full = 1, {}, true
     set.position = redis.call('ZCOUNT', set.key, '-inf', '(' .. whole(walk.score))
-    set.chunk = math.max(8, math.floor(CHUNK * set.size / walk.total))
+    set.read = math.max(4, math.floor(walk.read * set.size / walk.total))
   end
 end
 
--- A walk over `sets` with `total` members that goes on after (score, last id) within the span.
-local function start_walk(sets, total, span, score, last)
+-- A walk over `sets` with `total` members that goes on after (score, last id) within the span, to look at
+-- about `wanted` items.
+local function start_walk(sets, total, span, score, last, wanted)
   local walk = {sets = sets, total = total, span = span, score = score, last = last}
+  walk.read = math.min(wanted, LARGEST_READ)
   rewind(walk)
   return walk
 end
 
-local function refill(set)
-  set.flat = redis.call('ZRANGE', set.key, set.position, set.position + set.chunk - 1, 'WITHSCORES')
+local function refill(set, most)
+  set.flat = redis.call('ZRANGE', set.key, set.position, set.position + set.read - 1, 'WITHSCORES')
   set.at, set.position = 1, set.position + #set.flat / 2
-  set.full = #set.flat == 2 * set.chunk
-  set.chunk = math.min(2 * set.chunk, CHUNK)
+  set.full = #set.flat == 2 * set.read
+  set.read = math.min(2 * set.read, most)
 end
 
 -- Moves to the next group that has items; false when there is none.
@@ -52,7 +54,7 @@ local function step(walk, visit)
   local range_end = whole_groups and (last_group + 1) * GROUP - 1 or math.floor(walk.score / GROUP) * GROUP + to
   local end_score, end_id = range_end, 'g' -- after every id
   for _, set in ipairs(walk.sets) do
-    if set.at > #set.flat and set.full then refill(set) end
+    if set.at > #set.flat and set.full then refill(set, walk.read) end
     if set.full then
       local id, at = set.flat[#set.flat - 1], tonumber(set.flat[#set.flat])
       if at < end_score or (at == end_score and id < end_id) then end_score, end_id = at, id end
@@ -66,7 +68,8 @@ local function step(walk, visit)
       set.at = set.at + 2
     end
   end
-  walk.score, walk.last = end_score, end_id
+  -- Many of one rank: what was read may end before the place where the walk stands.
+  if end_score > walk.score or end_id > walk.last then walk.score, walk.last = end_score, end_id end
   if end_id ~= 'g' then return true end
   return not whole_groups and next_range(walk)
 end
