@@ -105,9 +105,10 @@ class RoomStore:
         if len(inner) == 32:
             return inner
         matches = (await self._store.run(_RESOLVE, project, pack([inner])))[0]
-        if len(matches) != 1 and request.key and await self._recorded(project, request):
+        if len(matches) != 1 and await self.recorded(project, request):
             return "?not_found"
         return pick(inner, matches)
 
-    async def _recorded(self, project: str, request: Request) -> bool:
-        return bool(await self._store.command("EXISTS", keys.request.key(project, request.key)))
+    async def recorded(self, project: str, request: Request) -> bool:
+        """Whether an equal call was answered, or begun, before."""
+        return bool(request.key) and bool(await self._store.command("EXISTS", keys.request.key(project, request.key)))

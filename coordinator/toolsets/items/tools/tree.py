@@ -142,6 +142,14 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             raise invalid("rootId", f"has more than {MAX_COMPLETED} descendants; complete its subtrees one by one")
         return ([*found, root], root) if args.include_root else (found, None)
 
+    async def planned(call: Call, args: CompleteTree) -> list[tuple[str, list[str]]]:
+        """The items in order, each with those that wait for it."""
+        items, last = await targets(call, args)
+        dependents = await trees.dependents(call.project, items)
+        if args.root_id is not None and args.include_root and last not in dependents:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "rootId: no such item")
+        return rules.completion_order(dependents, last)
+
     async def complete_tree(call: Call, args: CompleteTree) -> CompleteTreeResult:
         rules.check_targets(args.root_id, args.item_ids)
         trigger = one_of(args.trigger or "complete", ("complete", "cancel"), "trigger")
@@ -150,11 +158,12 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             services, args.actor, args.request_id, "complete_tree",
             args.root_id, args.item_ids, trigger, args.include_root,
         )  # fmt: skip
-        items, last = await targets(call, args)
-        dependents = await trees.dependents(call.project, items)
-        if args.root_id is not None and args.include_root and last not in dependents:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "rootId: no such item")
-        plan = rules.completion_order(dependents, last)
+        try:
+            plan = await planned(call, args)
+        except ToolFailure:
+            if not await trees.recorded(call.project, record):
+                raise
+            plan = []  # a repeated call: its record has the order
         end = await trees.complete(call.project, record, trigger, _attribution(who), plan)
         return _completed(end, trigger)
 
