@@ -85,6 +85,45 @@ async def claim(tools: Client) -> Prepared:
     return "claim_item", {"claims": wanted, "releases": [{"itemId": mine}, {"itemId": free}]}
 
 
+async def write_notes(tools: Client) -> Prepared:
+    item = await tools.add()
+    await tools("manage_notes", operation="upsert", notes=[{"itemId": item, "key": "plan", "role": "queue"}])
+    notes = [
+        {"itemId": item[:8], "key": "plan", "role": "queue", "body": "new"},
+        {"itemId": item, "key": "log", "role": "work", "body": "text"},
+        {"itemId": fresh_id(), "key": "plan", "role": "queue"},
+    ]
+    return "manage_notes", {"operation": "upsert", "notes": notes}
+
+
+async def delete_notes(tools: Client) -> Prepared:
+    item = await tools.add()
+    notes = [{"itemId": item, "key": key, "role": "queue"} for key in ("plan", "log")]
+    made = await tools("manage_notes", operation="upsert", notes=notes)
+    ids = [made["notes"][0]["id"], fresh_id()]
+    return "manage_notes", {"operation": "delete", "ids": ids, "itemId": item[:8]}
+
+
+async def create_tree(tools: Client) -> Prepared:
+    parent = await tools.add()
+    children = [{"ref": "a", "title": "a"}, {"ref": "b", "title": "b"}]
+    call = {"root": {"title": "root"}, "children": children, "deps": [{"from": "a", "to": "b"}], "parentId": parent[:8]}
+    return "create_work_tree", {**call, "notes": [{"itemRef": "b", "key": "plan", "role": "queue", "body": "text"}]}
+
+
+async def complete_tree(tools: Client) -> Prepared:
+    root = await tools.add()
+    first, second, held = await tools.add_many(3, parentId=root)
+    await tools.link(second, first)
+    await tools.claim("rival", held)
+    return "complete_tree", {"rootId": root[:8], "includeRoot": True}
+
+
+async def complete_items(tools: Client) -> Prepared:
+    ids = await tools.add_many(60)
+    return "complete_tree", {"itemIds": [ids[0][:8], *ids[1:]], "trigger": "cancel"}
+
+
 CALLS = [
     create,
     create_below_prefix,
@@ -97,6 +136,11 @@ CALLS = [
     unlink_all,
     advance,
     claim,
+    write_notes,
+    delete_notes,
+    create_tree,
+    complete_tree,
+    complete_items,
 ]
 every_call = pytest.mark.parametrize("prepare", CALLS, ids=lambda call: call.__name__)
 
