@@ -11,7 +11,7 @@ import sys
 
 from benchmarks.support import console
 
-ALL = ("frontend", "scaling", "link", "loader", "memory", "store", "postgres", "tools_at_scale", "equality")
+ALL = ("frontend", "scaling", "link", "loader", "memory", "store", "postgres", "tools_at_scale", "search", "equality")
 
 
 def main() -> int:

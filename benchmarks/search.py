@@ -1,0 +1,161 @@
+"""What does each kind of search cost, at 10,000 items and at 1,000,000, and how long is the store blocked?
+
+Loads a server of its own for each size (items with two tags, a type and a short summary) and
+calls query_items through its handler, one call at a time, the sizes in turn. Prints p50 and
+p99 of the calls, in how many script runs each was done, the server's CPU time per run, and
+the longest run that the server itself noted (slow log, wall time: a busy machine shows in it).
+Kinds marked with * look at the items, so they grow with the narrowest filter.
+
+    python -m benchmarks search [SIZES] [CALLS]
+    python -m benchmarks search 10000,1000000 100        # the sizes of the goals
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import uvloop
+
+from benchmarks.loader import FAMILY, PROJECT, TIMEOUT_MS, Shape, item_id, servers
+from benchmarks.server import Server
+from benchmarks.support import console, table
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.items.contract.query import QueryItems
+from coordinator.toolsets.items.rules.query import must_look
+from coordinator.toolsets.tool import Call, Services, Tool
+
+SCANS = 2
+"""Calls of what looks at more than one feature's children."""
+_SLOW_US = 100
+
+Make = Callable[[int], dict[str, Any]]
+"""Arguments for a server with so many items."""
+
+
+def _feature(size: int) -> str:
+    """A feature in the middle."""
+    return item_id(size // 2 // FAMILY * FAMILY)
+
+
+KINDS: dict[str, Make] = {
+    "everything, newest first": lambda _: {},
+    "everything, best first": lambda _: {"sortBy": "priority"},
+    "role and priority": lambda _: {"role": "queue", "priority": "high"},
+    "a tag": lambda _: {"tags": "area-07"},
+    "a type, by complexity": lambda _: {"type": "task", "sortBy": "complexity"},
+    "children of a feature": lambda size: {"parentId": _feature(size)},
+    "200 with ancestors": lambda _: {"limit": 200, "includeAncestors": True},
+    "the middle page": lambda size: {"offset": size // 2},
+    "overview of 20 roots": lambda _: {"operation": "overview"},
+    "overview with children": lambda _: {"operation": "overview", "includeChildren": True},
+    "overview of a feature": lambda size: {"operation": "overview", "itemId": _feature(size)},
+    "text among children": lambda size: {"parentId": _feature(size), "query": "login"},
+    "claimed": lambda _: {"claimStatus": "claimed"},
+    "text in a tag": lambda _: {"tags": "topic-123", "query": "login"},
+    "text in everything": lambda _: {"query": "no such text"},
+    "everything by title": lambda _: {"sortBy": "title", "sortOrder": "asc"},
+    "everything by change": lambda _: {"sortBy": "modifiedAt"},
+}
+
+
+class Side(NamedTuple):
+    """One server and the tool on it."""
+
+    size: int
+    tool: Tool
+    server: Server
+
+
+class Found(NamedTuple):
+    """What one kind cost at one size."""
+
+    p50_ms: float
+    p99_ms: float
+    runs: float
+    cpu_ms: float
+    """Of the server, per script run."""
+    longest_ms: float
+
+
+async def _measure(side: Side, make: Make, calls: int) -> Found:
+    arguments = msgspec.convert({"operation": "search", **make(side.size)}, QueryItems)
+    await side.tool.handler(Call(PROJECT), arguments)
+    side.server.watch_slow(_SLOW_US)
+    side.server.begin()
+    waits: list[float] = []
+    for _ in range(calls):
+        began = time.perf_counter()
+        await side.tool.handler(Call(PROJECT), arguments)
+        waits.append((time.perf_counter() - began) * 1000)
+    cost, slowest = side.server.cost(), side.server.slowest()
+    waits.sort()
+    return Found(
+        waits[calls // 2],
+        waits[calls * 99 // 100],
+        cost.calls / calls,
+        cost.cpu_us / 1000,
+        slowest.ms if slowest else 0,
+    )
+
+
+async def _all(urls: dict[int, str], calls: int) -> dict[tuple[str, int], Found]:
+    found: dict[tuple[str, int], Found] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        sides: list[Side] = []
+        for size, url in urls.items():
+            store = Store(url, TIMEOUT_MS)
+            await store.open()
+            stack.push_async_callback(store.close)
+            items = load_toolsets(Services(Settings(), store, trust_self_reported))["items"]
+            if items.drain is not None:
+                stack.push_async_callback(items.drain)
+            server = Server(url)
+            stack.callback(server.close)
+            sides.append(Side(size, next(tool for tool in items.tools if tool.name == "query_items"), server))
+        for name, make in KINDS.items():
+            for side in sides:
+                few = _looks(make, side.size) and "children" not in name and name != "claimed"
+                found[name, side.size] = await _measure(side, make, min(calls, SCANS) if few else calls)
+    return found
+
+
+def _looks(make: Make, size: int) -> bool:
+    return must_look(msgspec.convert({"operation": "search", **make(size)}, QueryItems))
+
+
+def main(sizes: str = "1000,20000", calls: str = "50") -> None:
+    """Loads, measures and prints."""
+    wanted = sorted(int(size) for size in sizes.split(","))
+    with (
+        servers(wanted, Shape(tags=2, typed=True, text_bytes=50)) as started,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        found = runner.run(_all({size: server.url for size, server in started.items()}, int(calls)))
+    for size in wanted:
+        rows: list[tuple[str, ...]] = []
+        for name, make in KINDS.items():
+            one = found[name, size]
+            rows.append(
+                (
+                    name + (" *" if _looks(make, size) else ""),
+                    f"{one.p50_ms:,.2f}",
+                    f"{one.p99_ms:,.2f}",
+                    f"{one.runs:,.0f}",
+                    f"{one.cpu_ms:.2f}",
+                    f"{one.longest_ms:.1f}" if one.longest_ms else f"under {_SLOW_US / 1000}",
+                )
+            )
+        columns = ("search", "p50 ms", "p99 ms", "script runs", "server CPU ms per run", "longest run ms")
+        table(f"Searches among {size:,} items", columns, rows)
+    longest = max(found.items(), key=lambda entry: entry[1].longest_ms)
+    console.print(
+        f"longest script run: {longest[1].longest_ms:.1f} ms, {longest[0][0]} among {longest[0][1]:,} items\n"
+    )
