@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-_HEADS = 2_048
-"""How many distinct heads are remembered."""
-_LONGEST_HEAD = 2_048
+_HEADS = 8_192
+"""How many distinct heads are remembered; the length of the body is part of a head."""
+_LONGEST_HEAD = 1_024
 """Bytes of a head that is worth remembering."""
-_UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"))
-"""Headers whose requests always take the usual way."""
+_UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"authorization", b"cookie"))
+"""Headers whose requests always take the usual way; what was true of credentials once need not stay true."""
 
 _HEAD = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
 
@@ -115,7 +115,7 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         if not length.isdigit() or len(data) != end + int(length) or data[end:] != cycle.body:
             return
         plan = self.front.fast_path.plan(scope)
-        if isinstance(plan, Plan):
+        if isinstance(plan, Plan) and plan.lasting:
             if len(self.known) >= _HEADS:
                 self.known.clear()
             self.known[data[:end]] = _Known(plan, int(length))

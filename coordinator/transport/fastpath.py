@@ -42,6 +42,9 @@ _CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf
 _ERAS: dict[bytes | None, bool] = {MODERN.encode(): True, **{version.encode(): False for version in LEGACY}}
 """Protocol version header -> whether it is the revision without a handshake."""
 
+_CHANGING = frozenset((b"x-request-id", b"traceparent", b"tracestate", b"baggage"))
+"""Headers that differ from request to request."""
+
 _FEW = 256
 """How many distinct heads, header names, Accept values, envelopes and client descriptions are remembered."""
 
@@ -89,6 +92,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     """The tool, where the head names it."""
     given_id: bytes | None
     """The ``X-Request-Id`` header."""
+    lasting: bool
+    """Whether the next request may well have the same head, so that this is worth remembering."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -163,7 +168,7 @@ class FastPath:
         if plan is not None:
             return plan
         found = self._look_at(scope)
-        if isinstance(found, Plan) and found.given_id is None:
+        if isinstance(found, Plan) and found.lasting:
             if len(self._plans) >= _FEW:
                 self._plans.clear()
             self._plans[key] = found
@@ -194,11 +199,13 @@ class FastPath:
         if len(get(b"content-length", b"")) > self._length_digits:
             return "body size"
         if not modern:
-            return Plan(served.project, served.legacy, None, get(b"x-request-id"))
+            return Plan(served.project, served.legacy, None, get(b"x-request-id"), _CHANGING.isdisjoint(head))
         if get(b"mcp-method") != b"tools/call":
             return "method"
         entry = served.modern.get(get(b"mcp-name"))
-        return "tool" if entry is None else Plan(served.project, served.legacy, entry, get(b"x-request-id"))
+        if entry is None:
+            return "tool"
+        return Plan(served.project, served.legacy, entry, get(b"x-request-id"), _CHANGING.isdisjoint(head))
 
     def order(self, plan: Plan, body: bytes) -> Order | str:
         """The call in ``body``; else the reason why it is not one for the fast path."""

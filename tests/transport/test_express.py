@@ -89,12 +89,13 @@ def test_a_known_head_is_not_parsed_again(watched: Watched, rig: Rig, make: Any)
 def test_both_ways_give_the_same_headers(watched: Watched) -> None:
     for params in (ADD, call("fail", {"code": "over_capacity", "retryAfterMs": 1500})):
         warm(watched, modern("tools/call", params))
+        before = watched.short
         with Client(watched.live.port) as client:
             client.send(raw(modern("tools/call", params)))
             short = client.answer()
             client.send(raw(modern("tools/call", params), ("x-request-id", "given")))
             long = client.answer()
-        assert watched.parsed() == 1
+        assert watched.short == before + 1
         for one in (short, long):
             assert one[1].pop("x-request-id")
             one[1].pop("date")
@@ -107,6 +108,8 @@ def test_both_ways_give_the_same_headers(watched: Watched) -> None:
         [("x-request-id", "abc")],
         [("expect", "100-continue")],
         [("connection", "close")],
+        [("authorization", "Bearer token")],
+        [("traceparent", "00-1-2-01")],
     ],
 )
 def test_unusual_requests_take_the_usual_way(watched: Watched, more: list[tuple[str, str]]) -> None:
@@ -117,7 +120,8 @@ def test_unusual_requests_take_the_usual_way(watched: Watched, more: list[tuple[
             if status == 100:
                 status, _, body = client.answer()
             assert (status, total(body)) == (200, 5)
-    assert watched.parsed() == 4
+    assert watched.short == 0
+    assert watched.parsed() >= 4
 
 
 def test_a_known_head_with_another_body_is_looked_at_afresh(watched: Watched) -> None:
@@ -233,15 +237,16 @@ def test_connections_left_alone_are_closed(rig: Rig) -> None:
 def test_what_is_remembered_is_bounded(watched: Watched) -> None:
     protocol: Any = watched.live.protocol
     with Client(watched.live.port) as client:
-        for number in range(2_100):
+        protocol.known.update((b"%d" % number, None) for number in range(8_150))
+        for number in range(50):
             client.send(raw(modern("tools/call", call("nothing")), ("user-agent", f"agent-{number}")))
             assert client.answer()[0] == 200
-    assert 0 < len(protocol.known) <= 2_048
+    assert 0 < len(protocol.known) < 50
     with Client(watched.live.port) as client:
         for _ in range(3):
-            client.send(raw(modern("tools/call", call("nothing")), ("user-agent", "a" * 3_000)))
+            client.send(raw(modern("tools/call", call("nothing")), ("user-agent", "a" * 1_000)))
             assert client.answer()[0] == 200
-    assert max(map(len, protocol.known)) <= 2_048
+    assert max(map(len, protocol.known)) <= 1_024
 
 
 @pytest.mark.anyio
