@@ -29,7 +29,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.items.contract.query import QueryItems
-from coordinator.toolsets.items.rules.query import must_look
+from coordinator.toolsets.items.rules.query import may_take_long
 from coordinator.toolsets.tool import Call, Services, Tool
 
 SCANS = 2
@@ -128,7 +128,7 @@ async def _all(urls: dict[int, str], calls: int) -> dict[tuple[str, int], Found]
 
 
 def _looks(make: Make, size: int) -> bool:
-    return must_look(msgspec.convert({"operation": "search", **make(size)}, QueryItems))
+    return may_take_long(msgspec.convert({"operation": "search", **make(size)}, QueryItems))
 
 
 def main(sizes: str = "1000,20000", calls: str = "50") -> None:

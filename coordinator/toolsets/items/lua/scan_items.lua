@@ -31,6 +31,9 @@ for n, offer in ipairs(ask.scopes) do
     if size < total then sets, total, narrowest = found, size, n end
   end
 end
+if ask.conditions.cl == 'expired' and redis.call('HEXISTS', K_LAPSED, '*') == 0 then
+  if redis.call('ZCOUNT', K_LEASES, '-inf', whole(now)) == 0 then sets = {} end -- no claim has expired
+end
 local answered, scope = unpack(ask.scopes[narrowest])
 ask.conditions[answered] = nil
 local fields, test, field = conditions(ask.conditions, now)

@@ -17,6 +17,8 @@ DEFAULT_LIMIT = 50
 MAX_REACH = 10_000
 """How far down a search goes that has to look at the items: offset and limit together."""
 MAX_TAGS = 20
+FEW_ROOTS = 50
+"""Roots of which an overview lists the children within any deadline."""
 _LAST_AGE = 2**41 - 1
 _EVER = 2**53
 _EVERYTHING = (0, 2 * 256 + NO_COMPLEXITY, 0, _LAST_AGE)
@@ -203,11 +205,12 @@ def _sorting(name: str | None) -> str:
     return _SORTS[text.lower()]
 
 
-def must_look(args: QueryItems) -> bool:
-    """Whether the call is a search that looks at the items, maybe at very many. Never fails."""
-    if args.operation.lower() != "search":
-        return False
+def may_take_long(args: QueryItems) -> bool:
+    """Whether the call looks at the items, maybe at very many, or lists very many. Never fails."""
+    operation = args.operation.lower()
+    if operation == "overview":
+        return args.include_children and (args.limit or 0) > FEW_ROOTS
     try:
-        return not search(args, "parent" if given(args.parent_id) else "").indexed
+        return operation == "search" and not search(args, "parent" if given(args.parent_id) else "").indexed
     except ToolFailure:
         return False

@@ -102,7 +102,7 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
             query_items,
             read_only=True,
             idempotent=True,
-            waits=rules.must_look,
+            waits=rules.may_take_long,
         ),
     )
 
