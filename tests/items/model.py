@@ -31,8 +31,8 @@ class Item:
     id: str
     parent: str | None
     role: str
-    priority: str
-    complexity: int | None
+    shown: dict[str, Any]
+    """Fields that no rule but the ranking looks at."""
     created: str = ""
     label: str | None = None
     previous: str | None = None
@@ -331,7 +331,9 @@ class Model:
             and not self.waits_for(it.id)
             and (include_claimed or not any(self.claimed(each) for each in (it, *self.above(it.id))))
         ]
-        found.sort(key=lambda it: (PRIORITIES.index(it.priority), it.complexity or 11, it.created, it.id))
+        found.sort(
+            key=lambda it: (PRIORITIES.index(it.shown["priority"]), it.shown["complexity"] or 11, it.created, it.id)
+        )
         return [(it.id, self.claimed(it)) for it in found[:limit]]
 
     @staticmethod

@@ -34,7 +34,8 @@ from tests.support import leaks
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "100"))
 T = TypeVar("T")
-SHOWN = ("role", "parentId", "priority", "complexity", "statusLabel", "previousRole", "depth")
+PLAIN: Json = {"title": "t", "priority": "medium", "complexity": None, "tags": None, "type": None}
+SHOWN = (*PLAIN, "role", "parentId", "statusLabel", "previousRole", "depth")
 
 AGENTS = st.sampled_from(["ann", "bob", "cy"])
 ALL_TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
@@ -46,8 +47,15 @@ STEPS = st.sampled_from([1, 2, 3, 4, 5, 0])
 TYPES = st.sampled_from(["BLOCKS", "BLOCKS", "IS_BLOCKED_BY", "RELATES_TO"])
 THRESHOLDS = st.sampled_from([None, "queue", "work", "review", "terminal"])
 ROLES = st.sampled_from(["queue", "queue", "queue", "work", "review", "blocked", "terminal"])
-PRIORITIES = st.sampled_from(["high", "medium", "low"])
-COMPLEXITIES = st.none() | st.integers(1, 10)
+FIELDS = st.fixed_dictionaries(
+    {
+        "title": st.sampled_from(["t", "t" * 80]),
+        "priority": st.sampled_from(["high", "medium", "low"]),
+        "complexity": st.none() | st.integers(1, 10),
+        "tags": st.sampled_from([None, "a", "b,a", "a, c"]),
+        "type": st.sampled_from([None, "x", "y"]),
+    }
+)
 FENCES = st.sampled_from([None] * 9 + [1, 2])
 NOBODY = 15
 SLOTS = st.sampled_from(range(NOBODY + 1))
@@ -127,37 +135,37 @@ class Tools(RuleBasedStateMachine):
         above: str | None = None
         end: str | None = None
         for _ in range(chain):
-            above, end = end, self.add(end, "queue", "medium", None)
+            above, end = end, self.add(end, "queue", PLAIN)
         for parent in [above] * siblings + [None] * others:
-            self.add(parent, "queue", "medium", None)
+            self.add(parent, "queue", PLAIN)
         for edge in edges:
             self.link([edge])
 
-    @rule(parent=st.none() | SLOTS, role=ROLES, priority=PRIORITIES, complexity=COMPLEXITIES)
-    def create(self, parent: int | None, role: str, priority: str, complexity: int | None) -> None:
-        self.add(self.at_or_none(parent), role, priority, complexity)
+    @rule(parent=st.none() | SLOTS, role=ROLES, fields=FIELDS)
+    def create(self, parent: int | None, role: str, fields: Json) -> None:
+        self.add(self.at_or_none(parent), role, fields)
 
-    def add(self, parent: str | None, role: str, priority: str, complexity: int | None) -> str | None:
-        spec = {"title": "t", "parentId": parent, "role": role, "priority": priority, "complexity": complexity}
+    def add(self, parent: str | None, role: str, fields: Json) -> str | None:
+        spec = {"parentId": parent, "role": role, **fields}
         answer = self.change("manage_items", operation="create", items=[spec])
         if refusal := self.model.create_refusal(parent):
             assert refusal in answer["failures"][0]["error"]
             return None
         (made,) = answer["items"]
         created = self.run(self.tools.get(made["id"]))["createdAt"]
-        self.model.items[made["id"]] = Item(made["id"], parent, role, priority, complexity, created)
+        self.model.items[made["id"]] = Item(made["id"], parent, role, dict(fields), created)
         assert (made["role"], made["depth"]) == (role, self.model.depth(made["id"]))
         return str(made["id"])
 
-    @rule(item=SLOTS, priority=PRIORITIES, complexity=COMPLEXITIES)
-    def update(self, item: int, priority: str, complexity: int | None) -> None:
+    @rule(item=SLOTS, fields=FIELDS)
+    def update(self, item: int, fields: Json) -> None:
         changed = self.at(item)
-        spec = {"id": changed, "priority": priority, "complexity": complexity}
+        spec = {"id": changed, **fields}
         answer = self.change("manage_items", operation="update", items=[spec])
         known = self.model.items.get(changed)
         assert (answer["updated"], answer["failed"]) == ((1, 0) if known else (0, 1))
         if known:
-            known.priority, known.complexity = priority, complexity
+            known.shown = dict(fields)
 
     @rule(item=SLOTS, parent=st.none() | SLOTS)
     def move(self, item: int, parent: int | None) -> None:
@@ -184,8 +192,7 @@ class Tools(RuleBasedStateMachine):
         assert {name: shown.get(name) for name in SHOWN} == {
             "role": known.role,
             "parentId": known.parent,
-            "priority": known.priority,
-            "complexity": known.complexity,
+            **known.shown,
             "statusLabel": known.label,
             "previousRole": known.previous,
             "depth": self.model.depth(wanted),
