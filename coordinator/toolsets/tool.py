@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from coordinator.toolsets.actor import ActorResolver
 
 
-@dataclass(slots=True, frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, gc=False):
     """What a handler knows of one request besides its arguments."""
 
     project: str
