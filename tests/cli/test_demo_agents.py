@@ -14,7 +14,8 @@ import pytest
 
 from coordinator.cli.demo import calls as demo_calls
 from coordinator.cli.demo.agent import Agent, Temper
-from coordinator.cli.demo.calls import Budget, Caller, Line, Passing, Refused
+from coordinator.cli.demo.calls import Caller, Line, Passing, Refused
+from coordinator.cli.demo.pacing import Budget, Lanes
 from coordinator.cli.demo.proof import Crash
 from tests.support.wait import wait_until
 
@@ -31,14 +32,18 @@ class Fleet:
         self.stop = stop
         self.offers = offers
         self.asked: list[tuple[str, Any]] = []
+        self.urgent: list[str] = []
+        """Tools called while an item was at stake."""
         self.claims: dict[str, list[str]] = {}
         """Item -> outcomes of the claims on it, in order; success when there is none left."""
         self.fence = 1
         self.role = "queue"
         self.applied = True
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: dict[str, Any], *, urgent: bool = False) -> dict[str, Any]:
         await asyncio.sleep(0)
+        if urgent:
+            self.urgent.append(tool)
         if tool == "get_next_item":
             if not self.offers:
                 self.stop.set()
@@ -80,6 +85,7 @@ async def test_an_item_is_claimed_begun_done_and_given_back() -> None:
     async with agent_on([[(ITEM, "queue")]]) as (fleet, run, counts):
         assert await run() is None
     assert fleet.asked == [("claim", [ITEM]), ("start", ITEM), ("complete", ITEM), ("release", ITEM)]
+    assert fleet.urgent == ["claim_item", "advance_item", "advance_item", "claim_item"]
     assert counts["done"] == counts["claim_success"] == counts["release_success"] == 1
 
 
@@ -261,9 +267,49 @@ async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
             await caller.call("claim_item", {})
 
 
+async def test_who_holds_an_item_overtakes_who_looks_for_one() -> None:
+    lanes, order = Lanes(2), list[str]()
+    free = asyncio.Event()
+
+    async def go(name: str, urgent: bool) -> None:
+        async with lanes.lane(urgent):
+            order.append(name)
+            await free.wait()
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        tasks = {
+            name: group.create_task(go(name, name.startswith("h"))) for name in ("l1", "l2", "l3", "h1", "l4", "h2")
+        }
+        await wait_until(lambda: len(order) == 2)
+        assert order == ["l1", "l2"]
+        tasks["h1"].cancel()
+        free.set()
+    assert order == ["l1", "l2", "h2", "l3", "l4"]
+    # Every place is free again.
+    async with asyncio.timeout(20), lanes.lane(False), lanes.lane(False):
+        pass
+
+
+async def test_a_place_that_was_given_to_who_gives_up_goes_to_the_next() -> None:
+    lanes, held = Lanes(1), asyncio.Event()
+
+    async def wait_for_place() -> bool:
+        async with lanes.lane(False):
+            held.set()
+        return True
+
+    async with asyncio.timeout(20):
+        async with lanes.lane(True):
+            gives_up, stays = asyncio.create_task(wait_for_place()), asyncio.create_task(wait_for_place())
+            await asyncio.sleep(0)
+        gives_up.cancel()  # the place is its own already, but it has not run since
+        assert await stays
+        assert gives_up.cancelled()
+
+
 async def test_retries_that_are_not_covered_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("coordinator.cli.demo.calls.time.monotonic", lambda: now)
+    monkeypatch.setattr("coordinator.cli.demo.pacing.time.monotonic", lambda: now)
     budget = Budget(per_second=2.0, per_call=0.5)
     assert [budget.retry() for _ in range(10)] == [0.0] * 10
     assert [budget.retry() for _ in range(3)] == [0.5, 1.0, 1.5]

@@ -2,7 +2,8 @@
 
     graph, files    where the work comes from: real dependency graphs of Python distributions
     work, build     the plan that is made of one, and how it is put into a fleet
-    calls, agent    one MCP client that goes on through failures, and the agent that uses it
+    calls, pacing   one MCP client that goes on through failures, and how many of them share a process
+    agent           what an agent does with it
     host, hosts     processes full of agents, and what the demo sees of them
     fleet, tied     the fleet that is worked on, maybe one of the demo's own; killing its front-ends
     history, proof  the recorded events, and the audit of them

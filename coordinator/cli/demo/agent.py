@@ -32,7 +32,7 @@ _GAVE_UP_SECONDS = 1.0
 class Calls(Protocol):
     """What an agent speaks to the fleet with."""
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: dict[str, Any], *, urgent: bool = False) -> dict[str, Any]:
         """The tool's structured answer; raises ``Passing`` or ``Refused``."""
         ...
 
@@ -141,7 +141,8 @@ class Agent:
         if fence > 1:
             # Somebody had it before and may have begun it since it was offered; `start` on an
             # item that is in work already would end it.
-            role = (await self._calls.call("query_items", {"operation": "get", "id": item}))["role"]
+            found = await self._calls.call("query_items", {"operation": "get", "id": item}, urgent=True)
+            role = found["role"]
         return Held(item, role, fence, asked)
 
     async def _work(self, held: Held) -> bool:
@@ -179,14 +180,14 @@ class Agent:
 
     async def _ask_for_claims(self, items: list[str]) -> list[dict[str, Any]]:
         claims = [{"itemId": item, "ttlSeconds": self._temper.ttl_seconds} for item in items]
-        answer = await self._calls.call("claim_item", self._signed(claims=claims))
+        answer = await self._calls.call("claim_item", self._signed(claims=claims), urgent=True)
         results: list[dict[str, Any]] = answer["claimResults"]
         return results
 
     async def _advance(self, held: Held, trigger: str) -> None:
         transition = {"itemId": held.item, "trigger": trigger, "actor": self._actor, "fenceToken": held.fence}
         arguments = {"transitions": [transition], "requestId": str(uuid.uuid4())}
-        result = (await self._calls.call("advance_item", arguments))["results"][0]
+        result = (await self._calls.call("advance_item", arguments, urgent=True))["results"][0]
         if not result["applied"]:
             # Not ours any more, or somebody else has finished it.
             self._counts["refused_" + trigger] += 1
@@ -194,7 +195,8 @@ class Agent:
             raise Lost
 
     async def _release(self, held: Held) -> None:
-        answer = await self._calls.call("claim_item", self._signed(releases=[{"itemId": held.item}]))
+        arguments = self._signed(releases=[{"itemId": held.item}])
+        answer = await self._calls.call("claim_item", arguments, urgent=True)
         self._counts["release_" + answer["releaseResults"][0]["outcome"]] += 1
 
     def _signed(self, **arguments: Any) -> dict[str, Any]:

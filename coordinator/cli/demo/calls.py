@@ -7,8 +7,6 @@ already is answered, not made again.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import random
 import ssl
 import time
@@ -36,13 +34,14 @@ from mcp_types.version import LATEST_MODERN_VERSION
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from coordinator import __version__
+from coordinator.cli.demo.pacing import Budget, Gate, Lanes
 
 PATIENCE_SECONDS = 60.0
 """How long one call is repeated before its caller is told."""
 ANSWER_SECONDS = 5.0
 """How long one attempt may take: the fleet's own deadline is shorter."""
 
-_LOOK_SECONDS = 0.05
+_CALLS_AT_A_TIME = 32
 _UNREACHABLE = -32050
 """Made up here and seen nowhere else: the fleet could not even be connected to."""
 _INFO = Implementation(name="fleet-demo", version=__version__)
@@ -75,75 +74,6 @@ class Refused(Exception):
     """The fleet refuses a call for good, or its answer is not what it promised."""
 
 
-class Budget:
-    """Limits repeated attempts, so that many clients do not add to what made the first one fail.
-
-    Each call earns a fraction of a retry and time earns some more; a retry that is not covered
-    waits until it is.
-
-    Args:
-        per_second: retries that time earns.
-        per_call: retries that a call earns.
-    """
-
-    def __init__(self, per_second: float, per_call: float = 0.2) -> None:
-        self._per_second = per_second
-        self._per_call = per_call
-        self._most = max(10.0, 2 * per_second)
-        self._tokens = self._most
-        self._looked = time.monotonic()
-
-    def call(self) -> None:
-        """A call is made."""
-        self._tokens = min(self._most, self._tokens + self._per_call)
-
-    def retry(self) -> float:
-        """Takes a retry; returns the seconds until it is covered."""
-        now = time.monotonic()
-        self._tokens = min(self._most, self._tokens + (now - self._looked) * self._per_second) - 1
-        self._looked = now
-        return max(0.0, -self._tokens / self._per_second)
-
-
-class Gate:
-    """Closed while nobody listens at the fleet's address: one look for a whole process of agents.
-
-    Args:
-        host, port: where to look.
-    """
-
-    def __init__(self, host: str, port: int) -> None:
-        self._address = host, port
-        self._looking: asyncio.Task[None] | None = None
-
-    @property
-    def closed(self) -> bool:
-        """Whether somebody looks just now."""
-        return self._looking is not None
-
-    async def wait(self) -> None:
-        """Returns at once while the gate is open; at most ``PATIENCE_SECONDS`` later otherwise."""
-        if self._looking is not None:
-            await asyncio.wait([self._looking], timeout=PATIENCE_SECONDS)
-
-    def close(self) -> None:
-        """Somebody lost the connection or was turned away: look before all others find out for themselves."""
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
-
-    async def _look(self) -> None:
-        try:
-            while True:
-                await asyncio.sleep(_LOOK_SECONDS)
-                with contextlib.suppress(OSError, TimeoutError):
-                    async with asyncio.timeout(ANSWER_SECONDS):
-                        _, writer = await asyncio.open_connection(*self._address)
-                    writer.close()
-                    return
-        finally:
-            self._looking = None
-
-
 class Meter:
     """What the calls of one process took."""
 
@@ -172,6 +102,7 @@ class Line:
         parts = urlsplit(url)
         self.gate = Gate(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         self.budget = Budget(per_second)
+        self.lanes = Lanes(_CALLS_AT_A_TIME)
         self.meter = Meter()
         self.context = ssl.create_default_context()
 
@@ -211,15 +142,18 @@ class Caller:
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: dict[str, Any], *, urgent: bool = False) -> dict[str, Any]:
         """The tool's structured answer.
+
+        Args:
+            urgent: whether an item is at stake, so that the call should not wait for those that look for one.
 
         Raises:
             Passing: it failed for ``PATIENCE_SECONDS``.
             Refused: it was refused for good, or the answer does not fit the tool's schema.
         """
         self._line.budget.call()
-        result: dict[str, Any] = await self._retrying()(self._attempt, tool, arguments)
+        result: dict[str, Any] = await self._retrying()(self._attempt, tool, arguments, urgent)
         return result
 
     def _retrying(self) -> AsyncRetrying:
@@ -240,22 +174,24 @@ class Caller:
             asked = failure.after * random.uniform(1.0, 1.25)
         return max(asked, self._backoff(state)) + self._line.budget.retry()
 
-    async def _attempt(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _attempt(self, tool: str, arguments: dict[str, Any], urgent: bool) -> dict[str, Any]:
         await self._line.gate.wait()
-        began = time.perf_counter()
-        try:
-            if self._careful:
-                result = await self._connected.call_tool(tool, arguments)
-            else:
-                params = CallToolRequestParams(name=tool, arguments=arguments)
-                request = CallToolRequest(params=params)
-                result = await self._connected.session.send_request(request, CallToolResult)
-        except MCPError as error:
-            raise _failure(error) from None
-        except RuntimeError as error:
-            raise Refused(f"{tool}: {error}") from None
-        self._line.meter.latencies[tool].append((time.perf_counter() - began) * 1000)
+        async with self._line.lanes.lane(urgent):
+            began = time.perf_counter()
+            try:
+                result = await self._send(tool, arguments)
+            except MCPError as error:
+                raise _failure(error) from None
+            except RuntimeError as error:
+                raise Refused(f"{tool}: {error}") from None
+            self._line.meter.latencies[tool].append((time.perf_counter() - began) * 1000)
         return _content(tool, result)
+
+    async def _send(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        if self._careful:
+            return await self._connected.call_tool(tool, arguments)
+        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
+        return await self._connected.session.send_request(request, CallToolResult)
 
     async def _list_tools(self) -> None:
         await self._line.gate.wait()
