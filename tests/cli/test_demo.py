@@ -53,7 +53,7 @@ def report_of(path: Path) -> dict[str, Any]:
 
 
 def demo(tmp_path: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    lock = tmp_path / "five.lock"
+    lock = tmp_path / "some.lock"
     lock.write_text(LOCK)
     return fleet_command("demo", "--from", str(lock), "--agents", "10", *arguments, timeout=110, **env)
 
@@ -61,17 +61,17 @@ def demo(tmp_path: Path, *arguments: str, **env: str) -> subprocess.CompletedPro
 def test_agents_drain_a_running_fleet_and_the_audit_passes(running: RunningFleet, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     done = demo(
-        tmp_path, "--data-dir", str(running.data_dir), "--project", "kept", "--crash-rate", "0.4", "--ttl", "1",
-        "--report", str(path),
+        tmp_path, "--data-dir", str(running.data_dir), "--project", "kept", "--crash-rate", "0.25", "--ttl", "1",
+        "--trees", "3", "--report", str(path),
     )  # fmt: skip
     assert done.returncode == Exit.OK, done.stdout + done.stderr
     assert "audit passed" in done.stdout
-    assert "15 of 15 steps of 5 distributions done by 10 agents" in done.stdout
+    assert "45 of 45 steps of 5 distributions in 3 trees done by 10 agents" in done.stdout
     report = report_of(path)
     assert report["ok"]
-    assert report["facts"]["steps_done"] == 15
-    assert report["facts"]["items_done"] == 1 + 5 + 15
-    # 15 steps and four in ten claims crash: that none did has a chance of one in two thousand.
+    assert report["facts"]["steps_done"] == 45
+    assert report["facts"]["items_done"] == 3 * (1 + 5 + 15)
+    # A quarter of at least 45 claims crash: that none did has a chance of two in a million.
     assert report["crashes"] >= 1
     assert report["facts"]["expiries"] + report["facts"]["takeovers"] >= report["crashes"]
     assert {"get_next_item", "claim_item", "advance_item", "tools/list"} <= report["latency"].keys()
