@@ -138,12 +138,10 @@ waiting = Family(
     "wg",
     "hash",
     single=True,
-    reason="empties as parked calls end",
+    ttl="waitMs and 10 s",
     doc="selectors that parked claims wait for, by queue",
 )
-queue = Family(
-    "wq", "zset", reason="empties as parked calls end", doc="parked claims of one selector in order of arrival"
-)
+queue = Family("wq", "zset", ttl="waitMs and 10 s", doc="parked claims of one selector in order of arrival")
 arrivals = Family("wn", "string", single=True, reason="one counter", doc="numbers parked claims in order of arrival")
 waiter = Family("wt", "hash", ttl="waitMs and 10 s", doc="a parked claim, by its request")
 alive = Family("wp", "string", ttl="10 s, renewed while calls are parked", doc="a process that holds parked claims")

@@ -95,7 +95,6 @@ class _Audit:
             keys.leases.suffix: self._leases,
             keys.agents.suffix: self._agents,
             keys.queue.suffix: self._queue,
-            keys.waiting.suffix: self._waiting,
         }
 
     async def run(self) -> Report:
@@ -314,21 +313,14 @@ class _Audit:
         return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", field)], _nothing, judge)
 
     async def _queue(self, name: str, queue: str) -> AsyncIterator[_Subject]:
-        yield self._waits(name, queue)
-
-    async def _waiting(self, name: str, _: str) -> AsyncIterator[_Subject]:
-        async for queue, _selector in self._members("HSCAN", name):
-            yield self._waits(name, queue)
-
-    def _waits(self, name: str, queue: str) -> _Subject:
-        """A queue of parked claims exists exactly as long as its selector does."""
+        """Parked claims of one selector; it may outlive a queue that expired with a dead process."""
 
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
-            if first[0] != first[1]:
-                yield f"has only {'a queue' if first[0] else 'a selector'} for {queue}, not both"
+            if first[0] and not first[1]:
+                yield "has no selector, so nothing is ever handed to its calls"
 
-        reads: list[Read] = [("EXISTS", f"{keys.queue.suffix}:{queue}"), ("HEXISTS", keys.waiting.suffix, queue)]
-        return _Subject(name, reads, _nothing, judge)
+        reads: list[Read] = [("EXISTS", name), ("HEXISTS", keys.waiting.suffix, queue)]
+        yield _Subject(name, reads, _nothing, judge)
 
     async def _lapsed_counters(self) -> list[Difference]:
         counted = Counter(scope for scopes in self._claimed.values() for scope in scopes)

@@ -25,6 +25,7 @@ from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 ALIVE_MS = 10_000
 _TEND_SECONDS = 1.0
 _SOONEST_SECONDS = 0.02
+_LISTEN_SECONDS = 2.0
 _NAME = 32
 _decode = msgspec.msgpack.Decoder(ClaimReply).decode
 Run = Callable[[int], Awaitable[ClaimReply]]
@@ -35,6 +36,30 @@ class _Missed(Exception):
     """A wake-up may have been missed: the call has to be made again."""
 
 
+class _Parked:
+    """A request that is parked, and how many calls wait for its answer: clients repeat calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.woken: asyncio.Future[ClaimReply] = asyncio.get_running_loop().create_future()
+
+    def renewed(self) -> asyncio.Future[ClaimReply]:
+        """What the next wake-up ends."""
+        if self.woken.done():
+            self.woken = asyncio.get_running_loop().create_future()
+        return self.woken
+
+    def end(self, outcome: ClaimReply | Exception) -> None:
+        """Wakes the calls."""
+        if self.woken.done():
+            return
+        if isinstance(outcome, Exception):
+            self.woken.set_exception(outcome)
+            self.woken.exception()  # retrieved: a call that has not looked yet is no defect
+        else:
+            self.woken.set_result(outcome)
+
+
 class Parking:
     """The parked calls of this process, in any project."""
 
@@ -43,7 +68,7 @@ class Parking:
         self._work = work
         self.process = uuid4().hex
         """Names this process among those that hold parked calls."""
-        self._calls: dict[str, asyncio.Future[ClaimReply]] = {}
+        self._parked: dict[str, _Parked] = {}
         self._projects: dict[str, int] = {}
         self._tending: dict[str, asyncio.Task[None]] = {}
         self._listening: asyncio.Task[None] | None = None
@@ -54,42 +79,38 @@ class Parking:
         """A claim that waits up to ``wait_ms`` for an item; the reply says ``success`` or ``no_match``.
 
         ``run`` claims or parks, given how many milliseconds are left. A caller that is
-        cancelled takes its place in the queue with it.
+        cancelled takes its place in the queue with it, unless the same request waits elsewhere.
 
         Raises:
-            ToolFailure: ``draining``, ``store_unavailable``.
+            ToolFailure: ``draining``, ``store_unavailable``, and what ``run`` raises.
         """
-        await self._prepare(project)
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_ms / 1000
-        self._projects[project] = self._projects.get(project, 0) + 1
-        if project not in self._tending:
-            self._tending[project] = asyncio.create_task(self._tend(project), name=f"parked claims of {project}")
+        await self._prepare(project)
+        parked = self._enter(project, request)
         try:
             while True:
                 # Held before the call is parked: the wake-up may come before the answer does.
-                woken = self._calls.setdefault(request.key, loop.create_future())
+                woken = parked.renewed()
                 reply = await run(max(1, int((until - loop.time()) * 1000)))
                 if reply.claims[0][0] != "parked":
                     return reply
+                await asyncio.wait((woken,), timeout=until - loop.time())
+                if not woken.done():
+                    return await self._work.end_wait(project, request, self.process, keep=True)
                 with contextlib.suppress(_Missed):
-                    return await asyncio.wait_for(asyncio.shield(woken), until - loop.time())
-        except TimeoutError:
-            return await self._work.end_wait(project, request, keep=True)
+                    return woken.result()
         except (asyncio.CancelledError, ToolFailure):
-            await asyncio.shield(self._leave(project, request))
+            if parked.calls == 1:
+                await asyncio.shield(self._leave(project, request))
             raise
         finally:
-            self._calls.pop(request.key, None)
-            self._projects[project] -= 1
-            if not self._projects[project]:
-                del self._projects[project]
-                self._tending.pop(project).cancel()
+            self._exit(project, request, parked)
 
     async def drain(self) -> None:
         """Ends all parked calls with ``draining``: repeated elsewhere they park again."""
         self._draining = True
-        self._end_all(ToolFailure("draining", "this front-end is shutting down; repeat the call", retry_after_ms=0))
+        self._end_all(_draining())
 
     async def close(self) -> None:
         """Stops listening."""
@@ -102,23 +123,48 @@ class Parking:
     async def _prepare(self, project: str) -> None:
         """Before a call is parked this process has to listen and to be known to live."""
         if self._draining:
-            raise ToolFailure("draining", "this front-end is shutting down; repeat the call", retry_after_ms=0)
+            raise _draining()
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="parked claims")
-        await self._listens.wait()
+        try:
+            async with asyncio.timeout(_LISTEN_SECONDS):
+                await self._listens.wait()
+        except TimeoutError:
+            raise ToolFailure(
+                "store_unavailable", "the store does not take the subscription that waiting needs", retry_after_ms=1000
+            ) from None
         if project not in self._tending:
             await self._work.sweep(project, self.process, ALIVE_MS)
 
+    def _enter(self, project: str, request: Request) -> _Parked:
+        parked = self._parked.setdefault(request.key, _Parked())
+        parked.calls += 1
+        self._projects[project] = self._projects.get(project, 0) + 1
+        if project not in self._tending:
+            self._tending[project] = asyncio.create_task(self._tend(project), name=f"parked claims of {project}")
+        return parked
+
+    def _exit(self, project: str, request: Request, parked: _Parked) -> None:
+        parked.calls -= 1
+        if not parked.calls:
+            del self._parked[request.key]
+        self._projects[project] -= 1
+        if not self._projects[project]:
+            del self._projects[project]
+            self._tending.pop(project).cancel()
+
     async def _leave(self, project: str, request: Request) -> None:
         with contextlib.suppress(ToolFailure):
-            await self._work.end_wait(project, request, keep=False)
+            await self._work.end_wait(project, request, self.process, keep=False)
 
     async def _tend(self, project: str) -> None:
         """Says that this process lives, and puts expired claims back when one ends."""
         while True:
             pause = _TEND_SECONDS
             try:
-                earliest, now = await self._work.sweep(project, self.process, ALIVE_MS)
+                earliest, now, known = await self._work.sweep(project, self.process, ALIVE_MS)
+                if not known:  # others took it for dead, and its calls out of their queues
+                    self._end_all(_Missed())
                 if earliest:
                     pause = min(pause, max((earliest - now) / 1000, _SOONEST_SECONDS))
             except ToolFailure as failure:
@@ -131,23 +177,25 @@ class Parking:
             try:
                 async with self._store.client.pubsub() as messages:
                     await messages.subscribe(channel)
-                    self._listens.set()
-                    self._end_all(_Missed())  # what was published meanwhile is found by asking again
                     async for message in messages.listen():
-                        if message["type"] == "message":
+                        if message["type"] == "subscribe":
+                            self._listens.set()
+                            self._end_all(_Missed())  # what was published meanwhile is found by asking again
+                        elif message["type"] == "message":
                             self._wake(message["data"])
             except (RedisError, OSError) as error:
                 _log.warning("the wake-up channel was lost", reason=type(error).__name__)
                 await asyncio.sleep(0.2)
 
     def _end_all(self, problem: Exception) -> None:
-        calls, self._calls = self._calls, {}
-        for future in calls.values():
-            if not future.done():
-                future.set_exception(problem)
-                future.exception()  # retrieved: a call that has not looked yet is no defect
+        for parked in self._parked.values():
+            parked.end(problem)
 
     def _wake(self, data: bytes) -> None:
-        future = self._calls.get(data[:_NAME].decode())
-        if future is not None and not future.done():
-            future.set_result(_decode(data[_NAME:]))
+        parked = self._parked.get(data[:_NAME].decode())
+        if parked is not None:
+            parked.end(_decode(data[_NAME:]) if len(data) > _NAME else _Missed())
+
+
+def _draining() -> ToolFailure:
+    return ToolFailure("draining", "this front-end is shutting down; repeat the call", retry_after_ms=0)

@@ -16,7 +16,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include claims
 -- @include transition
 -- @include notes
--- @include waiters
+-- @include serve
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end

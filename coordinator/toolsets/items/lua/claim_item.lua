@@ -11,7 +11,7 @@ errors:    REQUEST_ID_REUSED
 -- @include clock
 -- @include idempotency
 -- @include claims
--- @include waiters
+-- @include serve
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end

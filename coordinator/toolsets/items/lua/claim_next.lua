@@ -1,30 +1,31 @@
 --[[
-purpose:   Finds the best item for a selector and claims it; with `until` in the future, parks the call when
-           there is none. Then the releases.
+purpose:   Finds the best item for a selector and claims it; with `wait_ms`, parks the call when there is
+           none. Then the releases.
 guarantee: Finding and claiming are one step, so an item that is found is not lost to another caller. Parked
            calls are served in order of arrival (include/waiters.lua). A repeated call that is parked
-           already keeps its place.
+           already keeps its place, and its answer ends every call with the same request.
 args:      request fingerprint keep_ms events_max agent ttl_ms selector queue releases wait_ms process after
            selector = packed (include/filters.lua), queue = its hash; releases = packed {id, fence};
            wait_ms = 0 not to wait; after = cursor of the run before, or ''
 reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}} as claim_item;
-           outcome success, no_match, more (id = cursor for the next run), parked (expires = when
-           the earliest live claim expires, or 0)
-errors:    REQUEST_ID_REUSED
+           outcome success, no_match, more (id = cursor for the next run, '' to begin again), parked
+errors:    REQUEST_ID_REUSED NOT_FOUND
 --]]
 -- @include clock
 -- @include idempotency
 -- @include select
--- @include waiters
+-- @include serve
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return stored end
 
 local SCAN = 200
-local now, sel = server_time(), cmsgpack.unpack(selector)
-sweep(now, events_max, SWEEP_BATCH)
-serve(now, events_max)
+local now, sel, wait = server_time(), cmsgpack.unpack(selector), tonumber(wait_ms)
+if sel.parent ~= '' and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
+local waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'f')
+local parked = waiter[1]
+if parked and waiter[4] ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
 
 local class, found = ready_class(sel.role), nil
 local function look()
@@ -34,8 +35,27 @@ local function look()
   end)
 end
 
+-- Puts expired claims back; some of the items may go to callers that waited before, this one included.
+local function freed(budget)
+  local all = sweep(now, events_max, budget)
+  serve(now, events_max)
+  return all, parked and recall(request, fingerprint)
+end
+
+local swept, handed = freed(SWEEP_BATCH)
+if handed then return handed end
 local stopped = look()
-if not found and not stopped and not sweep(now, events_max, SCAN) then stopped = look() end
+if not found and not stopped and not swept then
+  swept, handed = freed(SCAN)
+  if handed then return handed end
+  stopped = look()
+end
+
+local function more(from)
+  return cmsgpack.pack({now, {{'more', from, 0, 0, 0}}, {}})
+end
+
+if not found and (stopped or not swept) then return more(cursor(stopped)) end
 
 local function let_go()
   local released = {}
@@ -55,35 +75,32 @@ local function let_go()
   return released
 end
 
-if not found and stopped then return cmsgpack.pack({now, {{'more', cursor(stopped), 0, 0, 0}}, {}}) end
-
-local wait = tonumber(wait_ms)
-if found then
-  acquire(found, agent, tonumber(ttl_ms), now, events_max)
-  local result = {'success', found.id, tonumber(found.cx), tonumber(found.co), tonumber(found.f)}
-  local reply = {now, {result}, let_go()}
+if found then acquire(found, agent, tonumber(ttl_ms), now, events_max) end
+local released = parked and cmsgpack.unpack(waiter[3]) or let_go()
+if found or wait == 0 then
+  local result = {'no_match', '', 0, 0, 0}
+  if found then result = {'success', found.id, tonumber(found.cx), tonumber(found.co), tonumber(found.f)} end
+  local reply = remember(request, fingerprint, 'D', cmsgpack.pack({now, {result}, released}), keep_ms)
+  if parked then
+    remove_waiter(request, waiter[2])
+    tell(parked, request, reply)
+    if found then poke(waiter[2], now) end -- nobody had offered it: there may be another one
+  end
   serve(now, events_max)
-  return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)
+  return reply
 end
 
-local parked = redis.call('EXISTS', K_WAITER .. request) == 1
-local released = parked and cmsgpack.unpack(redis.call('HGET', K_WAITER .. request, 'r')) or let_go()
-if wait <= 0 then
-  serve(now, events_max)
-  if parked then remove_waiter(request, queue) end
-  return remember(request, fingerprint, 'D', cmsgpack.pack({now, {{'no_match', '', 0, 0, 0}}, released}), keep_ms)
-end
-
-if not parked then
-  redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), request)
-  redis.call('HSET', K_WAITING, queue, selector)
-end
+local new = waiter[2] ~= queue
+if parked and new then remove_waiter(request, waiter[2]) end
+park(request, queue, selector, now, wait, new)
 redis.call(
   'HSET', K_WAITER .. request, 'p', process, 'a', agent, 't', ttl_ms, 'u', whole(now + wait), 'f', fingerprint,
   'k', keep_ms, 'r', cmsgpack.pack(released), 'q', queue
 )
-redis.call('PEXPIRE', K_WAITER .. request, wait + 10000)
+redis.call('PEXPIRE', K_WAITER .. request, wait + GRACE)
 serve(now, events_max) -- what was released above may suit somebody, this caller included
-local earliest = redis.call('ZRANGE', K_LEASES, 0, 0, 'WITHSCORES')[2]
-local handed = recall(request, fingerprint)
-return handed or cmsgpack.pack({now, {{'parked', '', tonumber(earliest) or 0, 0, 0}}, released})
+handed = recall(request, fingerprint)
+if handed then return handed end
+-- What became ready behind the cursor, while nobody knew of this caller, is found by one more search.
+if new and after ~= '' then return more('') end
+return cmsgpack.pack({now, {{'parked', '', 0, 0, 0}}, released})

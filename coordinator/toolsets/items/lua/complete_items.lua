@@ -15,7 +15,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include idempotency
 -- @include claims
 -- @include transition
--- @include waiters
+-- @include serve
 
 local stored, phase, refused = recall(request, fingerprint)
 if refused then return refused end

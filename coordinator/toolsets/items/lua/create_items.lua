@@ -10,7 +10,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include clock
 -- @include idempotency
 -- @include create
--- @include waiters
+-- @include serve
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end

@@ -13,7 +13,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include idempotency
 -- @include create
 -- @include notes
--- @include waiters
+-- @include serve
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end

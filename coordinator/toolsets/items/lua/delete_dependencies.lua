@@ -10,7 +10,7 @@ errors:    REQUEST_ID_REUSED
 -- @include idempotency
 -- @include graph
 -- @include events
--- @include waiters
+-- @include serve
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end

@@ -12,7 +12,7 @@ errors:    REQUEST_ID_REUSED
 -- @include clock
 -- @include idempotency
 -- @include erase
--- @include waiters
+-- @include serve
 
 local stored, phase, refused = recall(request, fingerprint)
 if refused then return refused end

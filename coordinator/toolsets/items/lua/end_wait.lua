@@ -1,9 +1,9 @@
 --[[
 purpose:   Ends a parked claim: its time is over, its client left, or its process stops.
 guarantee: Either the claim was placed before, and its reply comes back, or the waiter is gone and none will
-           be placed. With `keep` = 1 that nothing was found is the answer for good; else a repeated call
-           parks again.
-args:      request fingerprint keep_ms events_max keep
+           be placed. With `keep` = 1 that nothing was found is the answer for good, for every call with the
+           request. Else a repeated call parks again, or stays parked if it has moved to another process.
+args:      request fingerprint keep_ms events_max keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED
 --]]
@@ -15,9 +15,12 @@ local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return stored end
 
-local waiter = redis.call('HMGET', K_WAITER .. request, 'q', 'r')
-local released = waiter[2] and cmsgpack.unpack(waiter[2]) or {}
-if waiter[1] then remove_waiter(request, waiter[1]) end
+local waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r')
+local released = waiter[3] and cmsgpack.unpack(waiter[3]) or {}
 local reply = cmsgpack.pack({server_time(), {{'no_match', '', 0, 0, 0}}, released})
-if keep == '1' then remember(request, fingerprint, 'D', reply, keep_ms) end
+if waiter[1] and (keep == '1' or waiter[1] == process) then remove_waiter(request, waiter[2]) end
+if keep == '1' then
+  remember(request, fingerprint, 'D', reply, keep_ms)
+  if waiter[1] then tell(waiter[1], request, reply) end
+end
 return reply

@@ -6,7 +6,7 @@ reply:     whether none are left
 errors:    none
 --]]
 -- @include clock
--- @include waiters
+-- @include serve
 local now = server_time()
 local none_left = sweep(now, events_max, 50)
 serve(now, events_max)

@@ -14,7 +14,7 @@ errors:    NOT_FOUND
 --]]
 -- @include clock
 -- @include select
--- @include waiters
+-- @include serve
 -- @include ancestors
 
 local SCAN = 200

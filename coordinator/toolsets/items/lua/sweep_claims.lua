@@ -3,14 +3,16 @@ purpose:   Puts expired claims back and hands the items to parked callers. Run b
            calls when the earliest claim expires; also says that the process lives.
 guarantee: Bounded: at most 100 claims a run.
 args:      events_max process alive_ms
-reply:     when the earliest live claim expires (ms), 0 when there is none; now
+reply:     when the earliest live claim expires (ms), 0 when there is none; now; whether the process was
+           known to live, else its parked calls may have been dropped
 errors:    none
 --]]
 -- @include clock
--- @include waiters
+-- @include serve
 local now = server_time()
+local known = redis.call('EXISTS', K_ALIVE .. process) == 1
 redis.call('SET', K_ALIVE .. process, '1', 'PX', alive_ms)
 sweep(now, events_max, 100)
 serve(now, events_max)
 local earliest = redis.call('ZRANGE', K_LEASES, 0, 0, 'WITHSCORES')[2]
-return cmsgpack.pack({tonumber(earliest) or 0, now})
+return cmsgpack.pack({tonumber(earliest) or 0, now, known})

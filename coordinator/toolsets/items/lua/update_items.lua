@@ -12,7 +12,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include idempotency
 -- @include create
 -- @include claims
--- @include waiters
+-- @include serve
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -61,6 +61,7 @@ local function apply_move(it, parent_id, shift, below)
   put(it, 'pa', parent_id ~= '' and parent_id)
   if lapsed then count_lapsed(it, 1) end
   put(it, 'd', it.d + shift)
+  unshielded[#unshielded + 1] = it.id -- what is below it may have come out from below a held one
   for _, item in ipairs(below) do
     put(item, 'd', item.d + shift)
     save(item)

@@ -73,7 +73,7 @@ class Selector(msgspec.Struct, kw_only=True):
 _CLAIM = Script(PACKAGE, "claim_item", ClaimReply)
 _CLAIM_NEXT = Script(PACKAGE, "claim_next", ClaimReply)
 _END_WAIT = Script(PACKAGE, "end_wait", ClaimReply)
-_SWEEP = Script(PACKAGE, "sweep_claims", tuple[int, int])
+_SWEEP = Script(PACKAGE, "sweep_claims", tuple[int, int, bool])
 _ADVANCE = Script(PACKAGE, "advance_item", list[Advanced])
 _NEXT = Script(PACKAGE, "next_items", tuple[list[Next], str])
 
@@ -146,25 +146,33 @@ class WorkStore(RoomStore):
         wait_ms: int = 0,
         process: str = "",
     ) -> ClaimReply:
-        """Finds and claims; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``."""
+        """Finds and claims; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent.
+        """
         packed, after = pack(selector), ""
         queue = blake2b(packed, digest_size=8).hexdigest()
         while True:
-            reply = await self._change(
-                _CLAIM_NEXT, project, request, agent, ttl_ms, packed, queue, pack(releases), wait_ms, process, after
-            )
+            try:
+                reply = await self._change(
+                    _CLAIM_NEXT, project, request, agent, ttl_ms, packed, queue, pack(releases), wait_ms, process, after
+                )
+            except ScriptFailure:
+                raise _no_such_item("claims[0].selector.parentId") from None
             if reply.claims[0][0] != "more":
                 return reply
             after = reply.claims[0][1]
 
-    async def end_wait(self, project: str, request: Request, keep: bool) -> ClaimReply:
-        """Ends a parked claim; ``keep`` makes that nothing was found the answer for good."""
-        return await self._change(_END_WAIT, project, request, int(keep))
+    async def end_wait(self, project: str, request: Request, process: str, keep: bool) -> ClaimReply:
+        """Ends a claim parked by ``process``; ``keep`` makes that nothing was found the answer for good."""
+        return await self._change(_END_WAIT, project, request, int(keep), process)
 
-    async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int]:
+    async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, bool]:
         """Puts expired claims back and serves parked ones; says that ``process`` lives.
 
         Returns:
-            When the earliest live claim expires, 0 for none, and the store's time; both in ms.
+            When the earliest live claim expires, 0 for none, and the store's time, both in ms;
+            and whether the process was known to live.
         """
         return await self._read(_SWEEP, project, self._events, process, alive_ms)

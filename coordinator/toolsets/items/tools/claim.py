@@ -127,6 +127,8 @@ def _check(args: ClaimItem) -> Selector | None:
             raise invalid(f"claims[{number}]", "give exactly one of itemId and selector")
         if entry.selector is not None and len(claims) > 1:
             raise invalid(f"claims[{number}].selector", "must be the only claim of the call: one claim per agent")
+        if entry.selector is not None and entry.fence_token is not None:
+            raise invalid(f"claims[{number}].fenceToken", "goes with itemId, not with a selector")
         ref = entry.claim_ref
         if ref is not None and (not ref.strip() or len(ref) > MAX_REF):
             raise invalid(f"claims[{number}].claimRef", f"must be 1 to {MAX_REF} characters, not blank")

@@ -39,16 +39,23 @@ local function matches(it, sel)
 end
 
 -- Ancestor protection: nobody is given an item below one that somebody else holds. One answer per parent,
--- agent and script run.
-local shields = {}
-local function shielded(it, agent, now)
+-- to be forgotten (`keepers = {}`) when claims have changed.
+local keepers = {}
+
+-- The agent that holds something above, nil when nobody does, false when several do.
+local function keeper_above(it, now)
   local parent = it.pa
-  if not parent then return false end
-  local asked = parent .. agent
-  if shields[asked] == nil then
+  if not parent then return nil end
+  if not keepers[parent] then
     local f = redis.call('HMGET', K_ITEM .. parent, 'cb', 'cx', 'pa')
-    local held = f[1] and f[1] ~= agent and tonumber(f[2]) > now
-    shields[asked] = held or shielded({pa = f[3]}, agent, now) and true or false
+    local keeper = keeper_above({pa = f[3]}, now)
+    if f[1] and tonumber(f[2]) > now then keeper = (keeper == nil or keeper == f[1]) and f[1] end
+    keepers[parent] = {keeper}
   end
-  return shields[asked]
+  return keepers[parent][1]
+end
+
+local function shielded(it, agent, now)
+  local keeper = keeper_above(it, now)
+  return keeper ~= nil and keeper ~= agent
 end

@@ -7,12 +7,31 @@
 -- nothing polls, and a process that died costs nothing: the agent's retry finds the reply.
 --
 -- A waiter has the name of its request record; those with one selector queue in order of arrival:
---   K_WAITING  queue -> selector (packed)        K_QUEUE queue    names by order of arrival
+--   K_WAITING  queue -> when its last call ends (ms, 13 digits) .. selector (packed)
+--   K_QUEUE    queue: names by order of arrival
 --   K_WAITER   p process  a agent  t ttl ms  u until  f fingerprint  k keep ms  r packed releases  q queue
 --   K_ALIVE    process: it lives and can take a call
+-- All expire some time after the calls they are for, so those of dead processes do not stay.
 
 local WAKE_CHANNEL = 'fc:wake:'
-local FRONT = 16 -- how many of a queue are considered for one item
+local GRACE = 10000 -- ms that a waiter outlives its call
+local FRONT = 16 -- waiters read at a time
+local SHIELDED = 256 -- waiters passed over, for one item below a held one, in search of its holder
+
+-- Publishes to the process of a call: its reply, or '' for it to ask again.
+local function tell(process, name, reply)
+  redis.call('PUBLISH', WAKE_CHANNEL .. process, name .. reply)
+end
+
+local function park(name, queue, selector, now, wait, new)
+  if new then redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), name) end
+  local ends, kept = whole(now + wait + GRACE), redis.call('HGET', K_WAITING, queue)
+  if not kept or string.sub(kept, 1, 13) < ends then
+    redis.call('HSET', K_WAITING, queue, ends .. selector)
+    redis.call('PEXPIREAT', K_QUEUE .. queue, ends)
+    if redis.call('PTTL', K_WAITING) < wait + GRACE then redis.call('PEXPIREAT', K_WAITING, ends) end
+  end
+end
 
 local function remove_waiter(name, queue)
   redis.call('ZREM', K_QUEUE .. queue, name)
@@ -20,18 +39,30 @@ local function remove_waiter(name, queue)
   if redis.call('EXISTS', K_QUEUE .. queue) == 0 then redis.call('HDEL', K_WAITING, queue) end
 end
 
--- The first of a queue that can take the item: name, order of arrival, fields. Those whose time is over
--- or whose process died are dropped on the way.
-local function front_waiter(queue, it, now)
-  local front = redis.call('ZRANGE', K_QUEUE .. queue, 0, FRONT - 1, 'WITHSCORES')
-  for n = 1, #front, 2 do
-    local f = redis.call('HMGET', K_WAITER .. front[n], 'p', 'a', 't', 'u', 'f', 'k', 'r')
-    if not f[1] or tonumber(f[4]) <= now or redis.call('EXISTS', K_ALIVE .. f[1]) == 0 then
-      remove_waiter(front[n], queue)
-    elseif not shielded(it, f[2], now) then
-      return {name = front[n], order = tonumber(front[n + 1]), queue = queue, fields = f}
+-- The first of a queue, of `agent` unless nil: name, order of arrival, fields. Those whose time is over or
+-- whose process died are dropped on the way.
+local function front_waiter(queue, agent, now)
+  local passed = 0
+  while passed < SHIELDED do
+    local front = redis.call('ZRANGE', K_QUEUE .. queue, passed, passed + FRONT - 1, 'WITHSCORES')
+    if #front == 0 then return nil end
+    for n = 1, #front, 2 do
+      local f = redis.call('HMGET', K_WAITER .. front[n], 'p', 'a', 't', 'u', 'f', 'k', 'r')
+      if not f[1] or tonumber(f[4]) <= now or redis.call('EXISTS', K_ALIVE .. f[1]) == 0 then
+        remove_waiter(front[n], queue)
+      elseif not agent or f[2] == agent then
+        return {name = front[n], order = tonumber(front[n + 1]), queue = queue, fields = f}
+      else
+        passed = passed + 1
+      end
     end
   end
+end
+
+-- Has the first of a queue ask again: there may be something for it that nobody has looked at.
+local function poke(queue, now)
+  local waiter = front_waiter(queue, nil, now)
+  if waiter then tell(waiter.fields[1], waiter.name, '') end
 end
 
 local function hand_over(it, waiter, now, cap)
@@ -40,38 +71,5 @@ local function hand_over(it, waiter, now, cap)
   acquire(it, agent, tonumber(ttl), now, cap)
   local result = {'success', it.id, tonumber(it.cx), tonumber(it.co), tonumber(it.f)}
   local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(releases)})
-  remember(waiter.name, fingerprint, 'D', reply, keep_ms)
-  redis.call('PUBLISH', WAKE_CHANNEL .. process, waiter.name .. reply)
-end
-
--- Items below one that nobody holds any more were out of reach and may be wanted now.
-local function look_below(id, depth)
-  for class in string.gmatch('qwrb', '.') do
-    for _, child in ipairs(redis.call('ZRANGE', index_key('p' .. id, class), 0, FRONT - 1)) do
-      readied[#readied + 1] = child
-      if depth < MAX_DEPTH then look_below(child, depth + 1) end
-    end
-  end
-end
-
--- Hands out what this run of the script has made ready. Every script that may do so ends with it.
-local function serve(now, cap)
-  if #readied + #unshielded == 0 or redis.call('HLEN', K_WAITING) == 0 then return end
-  local queues, flat = {}, redis.call('HGETALL', K_WAITING)
-  for n = 1, #flat, 2 do queues[flat[n]] = cmsgpack.unpack(flat[n + 1]) end
-  local n, m = 1, 1
-  while n <= #readied or m <= #unshielded do
-    if m <= #unshielded then
-      look_below(unshielded[m], 1)
-      m = m + 1
-    else
-      local it, best = load(readied[n]), nil
-      for queue, selector in pairs(it and it.k == ready_class(it.role) and queues or {}) do
-        local waiter = matches(it, selector) and front_waiter(queue, it, now)
-        if waiter and (not best or waiter.order < best.order) then best = waiter end
-      end
-      if best then hand_over(it, best, now, cap) end
-      n = n + 1
-    end
-  end
+  tell(process, waiter.name, remember(waiter.name, fingerprint, 'D', reply, keep_ms))
 end

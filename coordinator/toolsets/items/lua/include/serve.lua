@@ -1,0 +1,89 @@
+-- @include waiters
+-- Hands out what a run of a script has made ready: every script that may do so ends with `serve`.
+
+local BELOW = 100 -- items below freed ones that one run looks at
+
+-- Items below one that nobody holds any more were out of reach and may be wanted now. Takes what it looks
+-- at from `budget`; negative when there are more.
+local function look_below(id, budget)
+  local top = load(id)
+  local list, at = {top and {id, tonumber(top.d)}}, 1
+  while list[at] and budget >= 0 do
+    local depth = list[at][2] + 1
+    each_class('p' .. list[at][1], function(key)
+      if budget < 0 then return end
+      local found = redis.call('ZRANGE', key, 0, budget)
+      budget = budget - #found
+      for _, child in ipairs(found) do
+        if depth < MAX_DEPTH then list[#list + 1] = {child, depth} end
+        if string.find('qwrb', string.sub(key, -1), 1, true) then readied[#readied + 1] = child end
+      end
+    end)
+    at = at + 1
+  end
+  return budget
+end
+
+-- The selectors that calls wait for, by queue.
+local function wanted_now(now)
+  local queues, flat = {}, redis.call('HGETALL', K_WAITING)
+  for n = 1, #flat, 2 do
+    if tonumber(string.sub(flat[n + 1], 1, 13)) > now then
+      queues[flat[n]] = cmsgpack.unpack(string.sub(flat[n + 1], 14))
+    else
+      redis.call('HDEL', K_WAITING, flat[n])
+    end
+  end
+  return queues
+end
+
+-- Who has waited longest for an item, nil when nobody does.
+local function first_for(it, queues, now)
+  local keeper, best = keeper_above(it, now), nil
+  if keeper == false then return nil end
+  for queue, selector in pairs(queues) do
+    local waiter = matches(it, selector) and front_waiter(queue, keeper, now)
+    if waiter and (not best or waiter.order < best.order) then best = waiter end
+  end
+  return best
+end
+
+-- The items of a list that nobody holds and nothing blocks, best first.
+local function ready_of(ids)
+  local items, seen = {}, {}
+  for _, id in ipairs(ids) do
+    local it = not seen[id] and load(id)
+    seen[id] = true
+    if it and it.k == ready_class(it.role) then items[#items + 1] = {tonumber(rank(it)), id, it} end
+  end
+  table.sort(items, function(a, b)
+    if a[1] ~= b[1] then return a[1] < b[1] end
+    return a[2] < b[2]
+  end)
+  return items
+end
+
+local function serve(now, cap)
+  if #readied + #unshielded == 0 or redis.call('HLEN', K_WAITING) == 0 then return end
+  local queues, budget = wanted_now(now), BELOW
+  keepers = {}
+  repeat -- who is given an item may let go of another one
+    local freed = unshielded
+    unshielded = {}
+    for _, id in ipairs(freed) do
+      if budget >= 0 then budget = look_below(id, budget) end
+    end
+    local items = ready_of(readied)
+    readied = {}
+    for _, entry in ipairs(items) do
+      local waiter = first_for(entry[3], queues, now)
+      if waiter then
+        hand_over(entry[3], waiter, now, cap)
+        keepers = {}
+      end
+    end
+  until #readied + #unshielded == 0
+  if budget < 0 then
+    for queue in pairs(queues) do poke(queue, now) end
+  end
+end
