@@ -80,6 +80,7 @@ class Client:
         toolset = load_toolsets(services)["items"]
         self._tools = {tool.name: tool for tool in toolset.tools}
         self.configure = toolset.configure
+        self.drain = toolset.drain
 
     async def answer(self, tool: str, **arguments: Any) -> bytes:
         """The encoded result of a call. Raises ToolFailure."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import redis
@@ -10,12 +10,21 @@ import redis
 from coordinator.store import Store
 from coordinator.store.address import parse
 from tests.items.client import Client
+from tests.items.parked import Fronts
 from tests.support import leaks
 
 
 @pytest.fixture
 def tools(store: Store, project: str) -> Client:
     return Client(store, project)
+
+
+@pytest.fixture
+async def fronts(redis_url: str, project: str) -> AsyncIterator[Fronts]:
+    """Makes front-ends with parked calls of their own; afterwards none may have left a trace of them."""
+    fronts = Fronts(redis_url, project)
+    yield fronts
+    await fronts.close()
 
 
 @pytest.fixture

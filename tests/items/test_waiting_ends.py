@@ -1,0 +1,310 @@
+"""How a claim that waits ends: in time, with its caller, for good, and the same for every repetition."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import count
+from typing import Any
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from tests.items.client import Client, Json, fresh_id
+from tests.items.parked import Fronts, Parked
+from tests.items.selectors import call_of, take
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+NO_MATCH = {"outcome": "no_match", "kind": "permanent", "code": "no_match"}
+
+
+async def refusal(call: Parked) -> str:
+    """The code that a waiting call ended with."""
+    with pytest.raises(ToolFailure) as caught:
+        await call.answer()
+    return caught.value.code
+
+
+async def test_nothing_came(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    began = time.monotonic()
+    call = await tools.park("agent", wait_ms=300, claimRef="ref-1")
+    answer = await call.answer()
+    assert time.monotonic() - began >= 0.3
+    assert answer == {
+        "claimResults": [{**NO_MATCH, "claimRef": "ref-1"}],
+        "releaseResults": [],
+        "summary": {
+            "claimsTotal": 1,
+            "claimsSucceeded": 0,
+            "claimsFailed": 1,
+            "releasesTotal": 0,
+            "releasesSucceeded": 0,
+            "releasesFailed": 0,
+        },
+    }
+    item = await tools.add()
+    assert await tools.next() == [item], "nobody is there for it"
+    again = call_of("agent", request_id=call.request_id, wait_ms=60_000, claimRef="ref-1")
+    assert await other("claim_item", **again) == answer
+
+
+async def test_something_is_there_at_once(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    item = await tools.add()
+    assert await tools.begin("agent", wait_ms=60_000).item() == item
+    assert tools.runs["claim_next"] == 1
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+async def test_a_caller_that_left_gets_nothing(fronts: Fronts, position: int) -> None:
+    tools, other = await fronts.pair()
+    calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools))]
+    gone = calls.pop(position)
+    await gone.leave()
+
+    async def noticed() -> bool:
+        return not await tools.is_parked(gone)
+
+    await wait_until(noticed, what="the place to be free")
+    items = await tools.add_many(3)
+    assert {await call.item() for call in calls} < set(items)
+    assert len(await tools.next(limit=9)) == 1
+
+
+async def test_a_caller_that_left_may_come_back(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call = await tools.park("agent", {"tags": "api"})
+    await call.leave()
+    again = await other.park("agent", {"tags": "api"}, request_id=call.request_id)
+    item = await tools.add(tags="api")
+    assert await again.item() == item
+
+
+async def test_a_repeated_call_keeps_its_place(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    first, second = await tools.park("first"), await other.park("second")
+    again = await other.park("first", request_id=first.request_id)
+    items = [await tools.add(), await tools.add()]
+    assert [await again.item(), await second.item()] == items
+
+
+async def test_the_call_that_was_repeated_can_go(fronts: Fronts) -> None:
+    """Its connection was lost, the repetition came over another one, and only then the loss was noticed."""
+    tools, other = await fronts.pair()
+    call = await tools.park("agent")
+    again = await other.park("agent", request_id=call.request_id)
+    await call.leave()
+    assert await other.is_parked(again)
+    item = await tools.add()
+    assert await again.item() == item
+
+
+async def test_the_call_that_was_repeated_can_go_on_one_front_end(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    call = await tools.park("agent")
+    again = await tools.park("agent", request_id=call.request_id)
+    await call.leave()
+    assert await tools.is_parked(again)
+    item = await tools.add()
+    assert await again.item() == item
+
+
+async def test_repetitions_on_one_front_end_have_one_answer(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    call = await tools.park("agent")
+    again = [await tools.park("agent", request_id=call.request_id) for _ in range(3)]
+    item = await tools.add()
+    assert [await each.item() for each in (call, *again)] == [item] * 4
+
+
+async def test_what_was_handed_over_is_there_for_a_repetition(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call = await tools.park("agent")
+    await tools.add()
+    answer = await call.answer()
+    await other.add_many(3)
+    again = call_of("agent", request_id=call.request_id, wait_ms=60_000)
+    assert await other("claim_item", **again) == answer
+
+
+async def test_who_waits_no_longer_ends_it_for_all(fronts: Fronts) -> None:
+    """One request has one answer: a repetition that does not wait makes it, and the others get it."""
+    tools, other = await fronts.pair()
+    call = await tools.park("agent")
+    answer = await other("claim_item", **call_of("agent", request_id=call.request_id))
+    assert answer["claimResults"] == [NO_MATCH]
+    assert await call.answer() == answer
+
+
+async def test_the_end_of_the_first_wait_is_the_end_of_its_repetitions(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call = await tools.park("agent", wait_ms=700)
+    again = await other.park("agent", request_id=call.request_id)
+    answer = await call.answer()
+    assert answer["claimResults"] == [NO_MATCH]
+    assert await again.answer() == answer
+
+
+async def test_a_repetition_may_wait_longer_than_the_first_that_left(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call = await tools.park("agent", wait_ms=400)
+    again = await other.park("agent", request_id=call.request_id)
+    await call.leave()
+    began = time.monotonic()
+
+    async def over() -> bool:
+        return time.monotonic() - began > 0.5
+
+    await wait_until(over, what="the first wait's time to be over")
+    item = await tools.add()
+    assert await again.item() == item
+
+
+@pytest.mark.parametrize("change", [{"tags": "api"}, {"orderBy": "oldest"}])
+async def test_a_request_id_that_waits_cannot_be_used_for_something_else(fronts: Fronts, change: Json) -> None:
+    tools, other = await fronts.pair()
+    call = await tools.park("agent")
+    for wait_ms in (0, 1000):
+        failure = await other.refusal(
+            "claim_item", **call_of("agent", change, request_id=call.request_id, wait_ms=wait_ms)
+        )
+        assert failure.code == "request_id_reused"
+    item = await other.add()
+    assert await call.item() == item
+
+
+async def test_another_agents_request_id_is_another_request(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    one = await tools.park("one")
+    two = await other.park("two", request_id=one.request_id)
+    items = [await tools.add(), await tools.add()]
+    assert [await one.item(), await two.item()] == items
+
+
+async def test_a_draining_front_end_sends_its_callers_away(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    leaving = [await tools.park(f"agent-{number}") for number in range(5)]
+    staying = await other.park("staying")
+    assert tools.drain is not None
+    await tools.drain()
+    assert [await refusal(call) for call in leaving] == ["draining"] * 5
+    assert (await tools.refusal("claim_item", **call_of("late", wait_ms=1000))).code == "draining"
+    assert (await take(tools, "agent-9"))["outcome"] == "no_match", "what does not wait is served"
+    back = await other.park("agent-0", request_id=leaving[0].request_id)
+    items = [await other.add(), await other.add()]
+    assert [await staying.item(), await back.item()] == items
+    assert not [call for call in leaving if await other.is_parked(call)]
+
+
+async def test_what_is_released_in_the_same_call_is_free_while_it_waits(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    item = await tools.add(role="work")
+    unknown = fresh_id()
+    await tools.claim("agent", item)
+    call = await tools.park("agent", {"tags": "api"}, releases=[item, unknown])
+    assert (await take(other, "rival", {"role": "work"}))["itemId"] == item
+    again = await other.park("agent", {"tags": "api"}, releases=[item, unknown], request_id=call.request_id)
+    await call.leave()
+    wanted = await tools.add(tags="api")
+    answer = await again.answer()
+    assert answer["claimResults"][0]["itemId"] == wanted
+    assert [entry["outcome"] for entry in answer["releaseResults"]] == ["success", "not_found"]
+    assert (await tools.claim("third", item))["outcome"] == "already_claimed", "it is the rival's, whoever came again"
+
+
+async def test_what_is_released_in_the_same_call_may_suit_the_caller_itself(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    item = await tools.add()
+    await tools.claim("agent", item)
+    call = other.begin("agent", {}, wait_ms=60_000, releases=[item])
+    assert await call.item() == item
+    assert (await call.claim())["fenceToken"] == 2
+
+
+async def test_a_waiting_agent_keeps_its_item_until_it_gets_another(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    own = await tools.add(role="work")
+    await tools.claim("agent", own)
+    call = await other.park("agent")
+    assert (await tools.claim("rival", own))["outcome"] == "already_claimed"
+    item = await tools.add()
+    assert await call.item() == item
+    assert (await tools.claim("rival", own))["outcome"] == "success"
+
+
+async def test_the_parent_that_is_waited_for_must_be_there(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    for parent, code in (
+        (fresh_id(), "RESOURCE_NOT_FOUND"),
+        ("0000", "RESOURCE_NOT_FOUND"),
+        ("xyz", "VALIDATION_ERROR"),
+    ):
+        failure = await tools.refusal("claim_item", **call_of("agent", {"parentId": parent}, wait_ms=60_000))
+        assert failure.code == code
+
+
+async def test_an_item_that_became_ready_behind_a_long_search_is_found(
+    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search of several runs has passed the place of an item that comes up before the call is parked."""
+    tools, other = await fronts.pair()
+    held = await tools.add()
+    await tools.claim("holder", held)
+    for _ in range(5):
+        await tools.add_many(100, parentId=held, priority="high")
+    added: list[str] = []
+    run = other.store.run
+
+    async def with_an_item_in_between(script: Any, project: str, *args: Any) -> Any:
+        reply = await run(script, project, *args)
+        if script.name == "claim_next" and not added:
+            added.append(await tools.add(priority="high", complexity=1))
+        return reply
+
+    monkeypatch.setattr(other.store, "run", with_an_item_in_between)
+    call = other.begin("agent", {}, wait_ms=60_000)
+    assert await call.item() == added[0]
+    assert other.runs["claim_next"] > 3
+
+
+async def test_all_at_once(fronts: Fronts) -> None:
+    """Callers that come and go, and items that come and are let go, over two front-ends."""
+    pair = await fronts.pair()
+    made = 30
+    over = asyncio.Event()
+
+    async def agent(front: Client, name: str) -> list[str]:
+        done: list[str] = []
+        for turn in count():
+            claim = await take(front, name, wait_ms=400)
+            if claim["outcome"] == "no_match":
+                if over.is_set():
+                    break
+            elif turn % 4 == 1:
+                await front.release(name, claim["itemId"])
+            else:
+                assert (await front.advance(claim["itemId"], "complete", name))["applied"]
+                done.append(claim["itemId"])
+        return done
+
+    async def hasty(front: Client, name: str) -> None:
+        """Leaves at every moment of a call; what it got is let go in the end."""
+        for turn in range(20):
+            task = asyncio.create_task(front("claim_item", **call_of(name, wait_ms=50)))
+            await asyncio.wait([task], timeout=turn * 0.0005)
+            task.cancel()
+            await asyncio.wait([task])
+        await front.claim(name, await front.add(role="work"))
+
+    async def source() -> None:
+        for number in range(made):
+            await pair[number % 2].add()
+
+    agents = [asyncio.create_task(agent(pair[number % 2], f"agent-{number}")) for number in range(8)]
+    await asyncio.gather(hasty(pair[0], "x"), hasty(pair[1], "y"), source())
+    over.set()
+    finished = [item for each in agents for item in await each]
+    assert len(finished) == len(set(finished)) == made

@@ -1,0 +1,160 @@
+"""Who is served: those who have waited longest, each once, over several front-ends and selectors."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coordinator.store import keys
+from tests.items.client import Client, Json
+from tests.items.parked import Fronts, Parked
+from tests.items.selectors import ms, take
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+SUITABLE: Json = {"tags": "api", "priority": "high", "complexity": 2, "type": "bug"}
+SELECTORS: list[Json] = [
+    {},
+    {"tags": "api"},
+    {"priority": "high", "orderBy": "oldest"},
+    {"type": "bug", "complexityMax": 2},
+    {"orderBy": "newest"},
+]
+"""All of them are met by the above."""
+
+
+async def claims_made(tools: Client) -> int:
+    """How many claims the project has ever seen."""
+    entries = await tools.store.command("XRANGE", keys.events.key(tools.project), "-", "+")
+    return sum(fields[fields.index(b"k") + 1] == b"claim" for _, fields in entries)
+
+
+async def test_in_order_of_arrival_over_front_ends_and_selectors(fronts: Fronts) -> None:
+    pair = await fronts.pair()
+    calls = [await pair[number % 2].park(f"agent-{number}", SELECTORS[number % len(SELECTORS)]) for number in range(12)]
+    for number, call in enumerate(calls):
+        item = await pair[number % 2].add(**SUITABLE)
+        assert await call.item() == item
+        assert [other.agent for other in calls if not other.waits] == [other.agent for other in calls[: number + 1]]
+
+
+async def test_one_item_wakes_one(fronts: Fronts) -> None:
+    pair = await fronts.pair()
+    calls = [await pair[number % 2].park(f"agent-{number}") for number in range(30)]
+    before = [front.runs["claim_next"] for front in pair]
+    for call in calls[:4]:
+        item = await pair[0].add()
+        assert await call.item() == item
+    assert [call.agent for call in calls if not call.waits] == [call.agent for call in calls[:4]]
+    assert [front.runs["claim_next"] for front in pair] == before, "nobody asked again"
+    assert await claims_made(pair[0]) == 4
+
+
+async def test_a_call_that_suits_none_of_them_passes_them(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    first = await tools.park("first", {"tags": "api"})
+    second = await other.park("second")
+    item = await tools.add(tags="ui")
+    assert await second.item() == item
+    assert first.waits
+    assert await other.add(tags="api") == await first.item()
+
+
+async def test_of_several_items_the_best_goes_to_the_first(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools, other, tools))]
+    made = await tools.create(*({"title": priority, "priority": priority} for priority in ("low", "high", "medium")))
+    by_priority = {item["title"]: item["id"] for item in made["items"]}
+    assert [await call.item() for call in calls[:3]] == [by_priority[name] for name in ("high", "medium", "low")]
+    assert calls[3].waits
+    assert calls[4].waits
+    assert await tools.next() == []
+
+
+async def test_a_call_that_does_not_wait_does_not_overtake(fronts: Fronts) -> None:
+    """Items are never lying about for it while somebody waits for them."""
+    tools, other = await fronts.pair()
+    call = await other.park("waiter")
+    item, outcome = await asyncio.gather(tools.add(), take(tools, "hasty"))
+    assert await call.item() == item
+    assert outcome["outcome"] == "no_match"
+
+
+async def test_an_item_is_given_on_when_its_new_owner_lets_it_go(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools))]
+    item = await tools.add()
+    for call in calls:
+        assert await call.item() == item
+        assert (await other.release(call.agent, item))["outcome"] == "success"
+    assert await tools.next() == [item]
+
+
+async def test_an_agent_that_waits_twice_ends_up_with_one_item(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    calls: list[Parked] = [
+        await tools.park("twin"),
+        await other.park("twin", {"tags": "api"}),
+        await tools.park("next"),
+    ]
+    first = await tools.add()
+    assert await calls[0].item() == first
+    second = await other.add(tags="api")
+    assert await calls[1].item() == second
+    assert await calls[2].item() == first, "the twin let go of it"
+    assert (await tools.release("twin", first))["outcome"] == "not_claimed_by_you"
+    assert (await tools.release("twin", second))["outcome"] == "success"
+
+
+async def test_many_items_for_twins_in_one_call(fronts: Fronts) -> None:
+    """Items go round within one script: each agent keeps the last one that it was given."""
+    pair = await fronts.pair()
+    calls = [await pair[number % 2].park(f"agent-{number % 3}") for number in range(8)]
+    await pair[0].add_many(6)
+    answers = [await call.item() for call in calls]
+    last = {call.agent: item for call, item in zip(calls, answers, strict=True)}
+    entries = (await pair[0]("get_next_item", limit=9, includeClaimed=True))["recommendations"]
+    assert {entry["itemId"] for entry in entries if entry["isClaimed"]} == set(last.values())
+    assert len(entries) == 6
+    for agent, item in last.items():
+        assert (await pair[0].release(agent, item))["outcome"] == "success"
+
+
+async def test_a_claim_handed_over_is_like_any_other(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    parent = await tools.add(role="work")
+    call = await other.park("waiter", {"parentId": parent}, ttlSeconds=77, claimRef="ref-1")
+    item = await tools.add(parentId=parent)
+    claim = await call.claim()
+    assert ms(claim["claimExpiresAt"]) - ms(claim["claimedAt"]) == 77_000
+    assert claim == {
+        "itemId": item,
+        "outcome": "success",
+        "selectorResolved": True,
+        "claimRef": "ref-1",
+        "claimedBy": "waiter",
+        "claimedAt": claim["claimedAt"],
+        "claimExpiresAt": claim["claimExpiresAt"],
+        "originalClaimedAt": claim["claimedAt"],
+        "fenceToken": 1,
+    }
+    assert (await tools.advance(item, "start", "rival"))["errorCode"] == "not_claim_holder"
+    assert (await tools.advance(item, "start", "waiter", fenceToken=1))["applied"]
+
+
+async def test_nobody_polls(fronts: Fronts) -> None:
+    """A front-end looks after all of its waiting calls with one short script a second."""
+    other = await fronts.make()
+    for number in range(20):
+        await other.park(f"agent-{number}", {"tags": "api"} if number % 2 else {})
+    before = other.runs.copy()
+
+    async def ticked() -> bool:
+        return other.runs["sweep_claims"] >= before["sweep_claims"] + 2
+
+    await wait_until(ticked, 10, "two looks at the clock")
+    spent: dict[str, Any] = dict(other.runs - before)
+    assert spent == {"sweep_claims": 2}
