@@ -18,7 +18,7 @@ def call_of(
 ) -> dict[str, Any]:
     """The arguments of a claim by selector; ``more`` are fields of the entry, and ``releases``."""
     releases = more.pop("releases", ())
-    arguments = {
+    arguments: Json = {
         "actor": actor(agent),
         "claims": [{"selector": selector or {}, **more}],
         "requestId": request_id or fresh_id(),
