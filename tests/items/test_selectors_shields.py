@@ -1,0 +1,169 @@
+"""Ancestor protection: who may take what is below an item that somebody holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.items.client import Client
+from tests.items.moments import lapse
+from tests.items.parked import Fronts
+from tests.items.selectors import take
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])
+async def test_below_a_held_item_nothing_is_found(tools: Client, above: int) -> None:
+    ids = await tools.chain(3)
+    await tools.claim("holder", ids[above])
+    assert await tools.next(limit=9, ancestorId=ids[above]) == []
+    assert set(await tools.next(limit=9)) == set(ids[:above])
+    for parent in ids[above:3]:
+        assert (await take(tools, "agent", {"parentId": parent}))["outcome"] == "no_match"
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])
+async def test_ones_own_claim_above_is_no_obstacle(tools: Client, above: int) -> None:
+    ids = await tools.chain(3)
+    await tools.claim("agent", ids[above])
+    claim = await take(tools, "agent", {"parentId": ids[2]})
+    assert (claim["outcome"], claim["itemId"]) == ("success", ids[3])
+    assert (await tools.claim("rival", ids[above]))["outcome"] == "success", "one claim per agent"
+
+
+async def test_of_two_held_items_above_both_have_to_be_ones_own(tools: Client) -> None:
+    ids = await tools.chain(2)
+    await tools.claim("agent", ids[0])
+    await tools.claim("rival", ids[1])
+    for name in ("agent", "rival", "third"):
+        assert (await take(tools, name, {"parentId": ids[1]}))["outcome"] == "no_match"
+
+
+async def test_claims_by_id_pass(tools: Client) -> None:
+    ids = await tools.chain(1)
+    await tools.claim("holder", ids[0])
+    assert (await tools.claim("agent", ids[1]))["outcome"] == "success"
+
+
+async def test_items_beside_and_above_are_found(tools: Client) -> None:
+    root = await tools.add(role="work")
+    held, beside = await tools.add_many(2, parentId=root)
+    await tools.add(parentId=held, priority="high")
+    await tools.claim("holder", held)
+    assert (await take(tools, "agent"))["itemId"] == beside
+
+
+@pytest.mark.parametrize("how", ["released", "expired", "expired and swept", "moved", "let go"])
+async def test_the_shield_goes_with_the_claim(tools: Client, how: str) -> None:
+    root = await tools.add(role="review")
+    item = await tools.add(parentId=await tools.add(parentId=root, role="review"))
+    await tools.claim("holder", root)
+    assert await tools.next() == []
+    if how == "released":
+        await tools.release("holder", root)
+    elif how == "let go":
+        await tools.claim("holder", await tools.add(role="work"))
+    elif how == "moved":
+        await tools.update(item, parentId=None)
+    else:
+        await lapse(tools, root)
+        if how == "expired and swept":
+            await tools.next(role="work")
+    assert await tools.next() == [item]
+    assert (await take(tools, "agent"))["itemId"] == item
+
+
+async def test_what_is_held_or_shielded_can_be_seen(tools: Client) -> None:
+    """get_next_item with includeClaimed shows the whole picture; isClaimed is about the item itself."""
+    held = await tools.add(priority="high")
+    below = await tools.add(parentId=held)
+    await tools.claim("holder", held)
+    entries = (await tools("get_next_item", includeClaimed=True, limit=9))["recommendations"]
+    assert [(entry["itemId"], entry["isClaimed"]) for entry in entries] == [(held, True), (below, False)]
+
+
+async def test_a_held_item_that_is_done_shields_until_it_is_released(tools: Client) -> None:
+    root = await tools.add()
+    item = await tools.add(parentId=root)
+    await tools.claim("holder", root)
+    assert (await tools.advance(root, "complete", "holder"))["applied"]
+    assert await tools.next() == []
+    await tools.release("holder", root)
+    assert await tools.next() == [item]
+
+
+@pytest.mark.parametrize("how", ["released", "expired", "moved"])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_waiting_calls_get_what_comes_out_from_below_a_held_item(fronts: Fronts, how: str, depth: int) -> None:
+    tools, other = await fronts.pair()
+    ids = [await tools.add(role="review")]
+    for _ in range(depth):
+        ids.append(await tools.add(parentId=ids[-1], role="review"))
+    held = ids[depth - 1]
+    item = await tools.add(role="work") if depth == 3 else await tools.add(parentId=ids[-1], role="work")
+    if depth == 3:
+        await tools.update(item, parentId=held)
+    holder = await tools.add(role="blocked")
+    await tools.claim("holder", held if how != "moved" else ids[0])
+    call = await other.park("agent", {"role": "work"})
+    if how == "released":
+        await tools.claim("holder", holder)
+    elif how == "expired":
+        await lapse(tools, held)
+    else:
+        await tools.update(ids[1] if depth > 1 else item, parentId=None)
+    assert await call.item() == item
+
+
+@pytest.mark.parametrize("count", [17, 90, 130])
+async def test_a_waiting_call_gets_any_of_many_items_below(fronts: Fronts, count: int) -> None:
+    """Few are looked at on the spot; with more of them the first caller is told to look itself."""
+    tools, other = await fronts.pair()
+    root = await tools.add(role="review")
+    for begin in range(0, count, 100):
+        await tools.add_many(min(100, count - begin), parentId=root, priority="high")
+    wanted = [await tools.add(parentId=root, priority="low", tags="rare") for _ in range(3)]
+    await tools.claim("holder", root)
+    calls = [await front.park(f"agent-{n}", {"tags": "rare"}) for n, front in enumerate((tools, other, tools, other))]
+    await tools.release("holder", root)
+    assert {await call.item() for call in calls[:3]} == set(wanted)
+    assert calls[3].waits
+
+
+async def test_below_children_that_wait_or_are_done_there_is_work_too(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    root, blocker = await tools.add(role="review"), await tools.add(role="review")
+    waits = await tools.add(parentId=root)
+    done = await tools.add(parentId=root, role="terminal")
+    items = {await tools.add(parentId=parent) for parent in (waits, done)}
+    await tools.link(blocker, waits)
+    await tools.claim("holder", root)
+    calls = [await other.park("a"), await tools.park("b")]
+    await tools.release("holder", root)
+    assert {await call.item() for call in calls} == items
+
+
+async def test_a_new_item_below_a_held_one_goes_to_its_holder_alone(fronts: Fronts) -> None:
+    """However many others wait in front."""
+    tools, other = await fronts.pair()
+    root = await tools.add(role="review")
+    await tools.claim("holder", root)
+    calls = [await front.park(f"agent-{n}") for n in range(20) for front in (tools, other)][:40]
+    own = await other.park("holder")
+    item = await tools.add(parentId=root)
+    assert await own.item() == item
+    assert all(call.waits for call in calls)
+
+
+async def test_claims_of_one_call_shield_what_comes_after_them(fronts: Fronts) -> None:
+    """A tree is handed out from its root, in one step: what is below a taken item stays."""
+    tools, other = await fronts.pair()
+    calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools))]
+    root = {"title": "root", "priority": "high"}
+    children = [{"ref": ref, "title": ref, "priority": "low"} for ref in "ab"]
+    tree = await tools("create_work_tree", root=root, children=children)
+    assert await calls[0].item() == tree["root"]["id"]
+    assert calls[1].waits
+    assert calls[2].waits
+    await tools.release("agent-0", tree["root"]["id"])
+    assert {await calls[1].item()} <= {tree["root"]["id"], *(child["id"] for child in tree["children"])}
