@@ -1,0 +1,240 @@
+"""Claims that wait while processes die, pause and restart, and while the store goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.store import keys
+from coordinator.store.embedded import EmbeddedServer
+from tests.items.client import Client
+from tests.items.parked import Front, Fronts, Parked
+from tests.items.selectors import call_of, take
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+async def forget(tools: Client, process: str) -> None:
+    """As if ten seconds had passed since a process last said that it lives."""
+    assert await tools.store.command("DEL", keys.alive.key(tools.project, process)) == 1
+
+
+async def queues(tools: Client) -> list[str]:
+    """Names of the queues that calls wait in."""
+    return [name.decode() for name in await tools.store.command("HKEYS", keys.waiting.key(tools.project))]
+
+
+async def outcome(call: Parked) -> str:
+    """The item, or the kind of the failure that the call ended with."""
+    try:
+        return await call.item()
+    except ToolFailure as failure:
+        return failure.kind
+
+
+async def test_what_is_given_to_a_killed_front_end_is_there_for_a_repetition(fronts: Fronts) -> None:
+    tools, dying = await fronts.pair()
+    call = await dying.park("agent")
+    await dying.kill()
+    item = await tools.add()
+    assert await tools.next() == [], "nobody can know yet"
+    again = tools.begin("agent", wait_ms=60_000, request_id=call.request_id)
+    assert await again.item() == item
+
+
+async def test_a_repetition_takes_over_from_a_killed_front_end(fronts: Fronts) -> None:
+    tools, dying = await fronts.pair()
+    call, behind = await dying.park("agent"), await tools.park("behind")
+    await dying.kill()
+    again = await tools.park("agent", request_id=call.request_id)
+    items = [await tools.add(), await tools.add()]
+    assert [await again.item(), await behind.item()] == items
+
+
+@pytest.mark.parametrize("dead", [1, 40])
+async def test_the_calls_of_a_dead_front_end_are_passed_over(fronts: Fronts, dead: int) -> None:
+    tools, dying = await fronts.pair()
+    calls = [await dying.park(f"dead-{number}") for number in range(dead)]
+    process = await dying.process()
+    behind = await tools.park("behind")
+    await dying.kill()
+    await forget(tools, process)
+    item = await tools.add()
+    assert await behind.item() == item
+    assert not [call for call in calls if await tools.is_parked(call)]
+
+
+async def test_a_front_end_that_was_taken_for_dead_asks_again(fronts: Fronts) -> None:
+    """It had not been given any time for ten seconds; its calls were dropped, and now it goes on."""
+    tools, paused = await fronts.pair()
+    calls = [await paused.park(f"agent-{number}") for number in range(3)]
+    await forget(tools, await paused.process())
+    item = await tools.add()
+    assert await calls[0].item() == item
+    items = [await tools.add(), await tools.add()]
+    assert [await call.item() for call in calls[1:]] == items
+
+
+async def test_a_dead_front_end_leaves_nothing_that_stays(fronts: Fronts) -> None:
+    tools, dying = await fronts.pair()
+    call = await dying.park("agent", {"tags": "never"}, wait_ms=5_000)
+    await dying.kill()
+    (queue,) = await queues(tools)
+    left = [
+        keys.waiting.key(tools.project),
+        keys.queue.key(tools.project, queue),
+        keys.waiter.key(tools.project, call.name),
+    ]
+    for key in left:
+        assert 0 < await tools.store.command("PTTL", key) <= 15_000
+    await tools.store.command("DEL", *left[1:])
+    stale = await tools.store.command("HGET", left[0], queue)
+    await tools.store.command("HSET", left[0], queue, b"%013d" % 1 + stale[13:])
+    other = await tools.park("other")
+    await tools.add()
+    await other.item()
+    assert await tools.store.command("EXISTS", left[0]) == 0, "who looked at it next took it away"
+
+
+async def test_a_longer_wait_keeps_the_queue_for_as_long(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    for wait_ms in (1_000, 60_000, 2_000):
+        await tools.park(f"agent-{wait_ms}", wait_ms=wait_ms)
+    (queue,) = await queues(tools)
+    for key in (keys.waiting.key(tools.project), keys.queue.key(tools.project, queue)):
+        assert await tools.store.command("PTTL", key) > 60_000
+
+
+async def test_a_broken_subscription_loses_nothing(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    for turn in range(3):
+        calls = [await front.park(f"agent-{turn}-{n}") for n, front in enumerate((tools, other) * 3)]
+        # One write, so that nobody listens when the items are handed out.
+        made, killed = await asyncio.gather(
+            asyncio.gather(tools.store.command("CLIENT", "KILL", "TYPE", "pubsub"), tools.add_many(6)),
+            tools.store.command("PING"),
+        )
+        assert killed
+        assert {await call.item() for call in calls} == set(made[1])
+
+
+@pytest.mark.parametrize("lost", ["claim_next", "end_wait"])
+async def test_an_answer_that_is_lost(fronts: Fronts, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    tools, other = await fronts.pair()
+    run = other.store.run
+
+    async def losing(script: Any, project: str, *args: Any) -> Any:
+        reply = await run(script, project, *args)
+        if script.name == lost:
+            raise ToolFailure("store_unavailable", "the answer was lost")
+        return reply
+
+    with monkeypatch.context() as patch:
+        patch.setattr(other.store, "run", losing)
+        call = other.begin("agent", wait_ms=100)
+        with pytest.raises(ToolFailure, match="the answer was lost"):
+            await call.answer()
+    again = call_of("agent", request_id=call.request_id, wait_ms=100)
+    answer = await tools("claim_item", **again)
+    assert answer["claimResults"][0]["outcome"] == "no_match"
+    item = await tools.add()
+    assert await tools.next() == [item]
+
+
+# --- a store of the test's own
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+async def own(server: EmbeddedServer, project: str) -> AsyncIterator[Fronts]:
+    """Front-ends on that store; it has to run again when the test ends."""
+    fronts = Fronts(server.url, project)
+    yield fronts
+    await fronts.close()
+
+
+def kill(server: EmbeddedServer) -> None:
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+
+
+async def start_again(server: EmbeddedServer, fronts: tuple[Front, ...]) -> None:
+    await wait_until(lambda: server.poll() is not None, what="the server's end")
+    await asyncio.to_thread(server.start)
+
+    async def back() -> bool:
+        try:
+            for front in fronts:
+                await front.store.ping()
+        except ToolFailure:
+            return False
+        return True
+
+    await wait_until(back, 20, "the connections")
+
+
+async def test_waiting_calls_outlive_the_store(server: EmbeddedServer, own: Fronts) -> None:
+    """A call that was just asking when the store went away is told so; the others wait on."""
+    pair = await own.pair()
+    calls = [await pair[number % 2].park(f"agent-{number}") for number in range(8)]
+    items: list[str] = []
+    for front in pair:
+        kill(server)
+        await start_again(server, pair)
+        items += await front.add_many(4)
+    given = []
+    for call in calls:
+        got = await outcome(call)
+        if got == "shedding":
+            got = await pair[0].begin(call.agent, wait_ms=60_000, request_id=call.request_id).item()
+        given.append(got)
+    assert sorted(given) == sorted(items)
+    for call, item in zip(calls, given, strict=True):
+        assert (await pair[1].release(call.agent, item))["outcome"] == "success"
+
+
+async def test_calls_that_cannot_ask_any_more_end(server: EmbeddedServer, own: Fronts) -> None:
+    pair = await own.pair()
+    calls = [await front.park(f"agent-{number}", wait_ms=300) for number, front in enumerate(pair)]
+    kill(server)
+    began = time.monotonic()
+    assert [await outcome(call) for call in calls] == ["shedding", "shedding"]
+    late = pair[0].begin("late", wait_ms=60_000)
+    assert await outcome(late) == "shedding"
+    assert time.monotonic() - began < 8
+    await start_again(server, pair)
+    item = await pair[1].add()
+    assert await pair[1].begin("late", wait_ms=60_000, request_id=late.request_id).item() == item
+
+
+async def test_a_first_call_without_a_store_does_not_hang(server: EmbeddedServer, own: Fronts) -> None:
+    front = await own.make()
+    kill(server)
+    assert await outcome(front.begin("agent", wait_ms=60_000)) == "shedding"
+    await start_again(server, (front,))
+
+
+async def test_a_store_that_takes_no_subscription(server: EmbeddedServer, own: Fronts) -> None:
+    """An account may be allowed all keys and no channel: that cannot be waited with, and is said."""
+    tools = await own.make()
+    await tools.store.command("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "resetchannels")
+    path = server.url.rpartition("@")[2]
+    mute = await own.make(f"unix://mute:secret@{path}")
+    with pytest.raises(ToolFailure, match="subscription"):
+        await mute.begin("agent", wait_ms=60_000).answer()
+    item = await tools.add()
+    assert (await take(mute, "agent"))["itemId"] == item
