@@ -240,3 +240,16 @@ def test_only_the_best_are_kept(descending: bool, monkeypatch: pytest.MonkeyPatc
     assert best.page(4) == [row[0] for row in expected[4:7]]
     assert best.bound is not None
     assert best.add([expected[0]]) == 1, "seen before"
+
+
+async def test_a_page_far_down_is_found_however_unevenly_creation_is_spread(tools: Client, redis_url: str) -> None:
+    ids = await tools.add_many(400)
+    now = ms((await tools.get(ids[0]))["createdAt"])
+    first = ms("2020-01-02T00:00:00Z")
+    created = {item: first + 2 ** min(n, 37) + n for n, item in enumerate(ids[:40])}
+    created |= {item: now + n // 100 for n, item in enumerate(ids[40:])}
+    set_creation(redis_url, tools.project, created)
+    expected = sorted(ids, key=lambda item: (created[item], item))
+    for offset in (0, 65, 130, 200, 333, 397):
+        result = await tools("query_items", operation="search", sortOrder="asc", offset=offset, limit=3)
+        assert [item["id"] for item in result["items"]] == expected[offset : offset + 3]

@@ -4,10 +4,10 @@
 -- status, q text in folded form. fold = what each character outside ASCII folds to, as far as it matters
 -- for the text. A change that did not happen yet counts as the creation.
 
--- Folds case: ASCII here, other characters by the table.
+-- Folds case: ASCII here, other characters by the table. Leaves \255 alone, which is in no text.
 local function folded(s, fold)
   s = string.lower(s)
-  if string.find(s, '[\128-\255]') then s = string.gsub(s, '[\194-\244][\128-\191]*', fold) end
+  if string.find(s, '[\128-\254]') then s = string.gsub(s, '[\194-\244][\128-\191]*', fold) end
   return s
 end
 
@@ -29,9 +29,8 @@ local function holds_text(id, wanted, fold, title_found, summary_found)
     local long = redis.call('HMGET', K_TEXT .. id, 't', 's')
     title_found, summary_found = title_found or long[1], summary_found or long[2] or ''
   end
-  local found = string.find(folded(title_found, fold), wanted, 1, true)
-    or string.find(folded(summary_found, fold), wanted, 1, true)
-  return found, #title_found + #summary_found
+  local both = title_found .. '\255' .. summary_found
+  return string.find(folded(both, fold), wanted, 1, true), #both
 end
 
 -- Returns the stored fields that the conditions need, and a test of them: test(values, id, created) says

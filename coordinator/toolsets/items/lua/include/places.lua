@@ -2,8 +2,8 @@
 -- Finding the n-th item in an order of creation without reading those before it: by halving the range of
 -- moments and counting. A place is {sets, span, newest}: where to look, and whether newest first.
 
-local WALK = 128 -- items that are passed over one by one
-local BUDGET = 150 -- counts in one run of the script
+local WALK = 64 -- items that are passed over one by one
+local BUDGET = 50 -- counts in one run of the script, more only for the first step of the search
 
 -- The runs of some spans, where a moment is given from it on.
 local function runs_of(place, spans, moment)
@@ -56,21 +56,19 @@ local function extent(place, runs)
 end
 
 -- A moment that at most `skip` of `size` items come before, close to where so many do, and how many come before it;
--- nil and {low, high, count before high}, the moments between which it is, when the budget is spent.
+-- nil and what to go on with in the next run when the budget is spent.
 -- The next moment to try is where it would be if items were spread evenly; every other time the middle.
 local function seek(place, runs, size, skip, left)
-  local low, high, above = unpack(left)
-  local before, spent = low and count_before(place, runs, low) or math.huge, #runs
+  local low, high, above, tries = unpack(left)
+  local before, spent = low and count_before(place, runs, low) or math.huge, 0
   if before > skip then -- the first run, or items came in since
     low, high = extent(place, runs)
-    before, above = 0, size
+    before, above, tries, spent = 0, size, 0, #runs
   end
-  local evenly = true
-  while skip - before > WALK and high - low > 1 do
-    if spent > BUDGET then return nil, {low, high, above} end
-    local share = evenly and (skip - before - WALK / 2) / (above - before) or 0.5
+  while skip - before > WALK and high - low > 1 and spent <= BUDGET do
+    local share = tries % 2 == 0 and (skip - before - WALK / 2) / (above - before) or 0.5
     local middle = low + math.min(math.max(math.floor((high - low) * share), 1), high - low - 1)
-    evenly = not evenly
+    tries = tries + 1
     local n = count_before(place, runs, middle)
     spent = spent + #runs
     if n <= skip then
@@ -79,5 +77,6 @@ local function seek(place, runs, size, skip, left)
       high, above = middle, n
     end
   end
+  if spent > BUDGET then return nil, {low, high, above, tries} end
   return low, before
 end
