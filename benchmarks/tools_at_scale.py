@@ -4,7 +4,8 @@ Loads a server of its own for each size (items with two tags and a type) and cal
 tools through their handlers, one call at a time, the sizes in turn and round after round.
 Prints p50 and p99 of the calls and their growth, and the longest run of a script that the
 server itself noted (slow log, from 0.2 ms on; wall time, so a busy machine shows in it).
-Calls that look at every item are marked with *: these may grow with the items.
+Calls that look at every item are marked with *: these may grow with the items, and there is
+one in each round.
 
     python -m benchmarks tools_at_scale [SIZES] [ROUNDS] [CALLS]
     python -m benchmarks tools_at_scale 10000,1000000 5 100        # the sizes of the goals
@@ -33,8 +34,6 @@ from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Call, Services, Tool
 
 GOAL, GOAL_MS = 2.0, 5.0
-SCANS = 3
-"""Calls in a round of what looks at every item."""
 _SLOW_US = 200
 
 
@@ -94,7 +93,7 @@ async def _rounds(urls: dict[int, str], rounds: int, calls: int) -> dict[tuple[C
                     # The first round warms up.
                     into = found[case, side.size] if number else Found()
                     try:
-                        await _calls(side, case, min(calls, SCANS) if case.scans else calls, into)
+                        await _calls(side, case, min(number, 1) if case.scans else calls, into)
                     except ToolFailure as failure:
                         raise RuntimeError(f"{case.name} at {side.size}: {failure.message}") from None
     return found
