@@ -1,0 +1,277 @@
+"""Claims that wait over a real fleet: two front-ends, real clients, kills and drains."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from mcp.client import Client
+
+from coordinator.store import Store, keys
+from coordinator.store.embedded import find_running
+from coordinator.toolsets.items.audit import audit
+from tests.support.fleets import RunningFleet, call_body, call_head
+from tests.support.wait import wait_until, wait_until_sync
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes through /proc"),
+]
+
+Json = dict[str, Any]
+LONG_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    fleet = RunningFleet(tmp_path_factory.mktemp("waiting") / "fleet", "--port", "0", "--workers", "0")
+    fleet.wait_ready()
+    yield fleet
+    fleet.clean_up()
+
+
+class Project:
+    """One project of the fleet, and what its store knows."""
+
+    def __init__(self, fleet: RunningFleet, url: str) -> None:
+        self.fleet = fleet
+        self.name = f"t{uuid.uuid4().hex[:12]}"
+        self.path = f"/p/{self.name}/mcp"
+        self.store: Any = redis.Redis.from_url(url, decode_responses=True)
+        self.agents: list[Agent] = []
+
+    @property
+    def url(self) -> str:
+        return self.fleet.state.base_url + self.path
+
+    def waiters(self) -> dict[str, str]:
+        """Agent -> the process that holds its parked call."""
+        found = {}
+        for key in self.store.scan_iter(match=keys.waiter.key(self.name, "") + b"*"):
+            process, agent = self.store.hmget(key, ["p", "a"])
+            if process is not None:
+                found[agent] = process
+        return found
+
+    async def parked(self, count: int) -> dict[str, str]:
+        """Waits until so many calls are parked."""
+
+        def all_there() -> dict[str, str] | None:
+            found = self.waiters()
+            return found if len(found) == count else None
+
+        if count:
+            return await wait_until(all_there, 20, f"{count} parked calls") or {}
+        await wait_until(lambda: not self.waiters(), 20, "no parked calls")
+        return {}
+
+    async def post(self, tool: str, arguments: Json) -> Connection:
+        """A call on a connection of its own."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.fleet.port)
+        body = call_body(tool, arguments)
+        writer.write(call_head(len(body)).replace(b"/mcp/items", self.path.encode(), 1) + body)
+        return Connection(reader, writer)
+
+    async def create(self, count: int) -> list[str]:
+        """Creates items, through whichever front-end answers."""
+        arguments = {
+            "operation": "create",
+            "items": [{"title": str(number)} for number in range(count)],
+            "actor": {"id": "source", "kind": "orchestrator"},
+            "requestId": str(uuid.uuid4()),
+        }
+
+        async def attempt() -> list[str] | None:
+            with contextlib.suppress(OSError, EOFError):
+                connection = await self.post("manage_items", arguments)
+                try:
+                    return [item["id"] for item in (await connection.answer())["items"]]
+                finally:
+                    connection.close()
+            return None
+
+        return await wait_until(attempt, 20, "items to be created") or []
+
+    def claims_made(self) -> int:
+        """How many claims there have ever been."""
+        return sum(fields["k"] == "claim" for _, fields in self.store.xrange(keys.events.key(self.name)))
+
+    async def differences(self) -> list[Any]:
+        """What the audit finds."""
+        url = find_running(self.fleet.data_dir)
+        assert url is not None
+        store = Store(url, timeout_ms=5000)
+        await store.open()
+        try:
+            return list((await audit(store, self.name)).differences)
+        finally:
+            await store.close()
+
+
+class Connection:
+    """One call, and its answer as it comes over the wire."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def answer(self) -> Json:
+        """The structured result, from a plain answer or an event stream."""
+        async with asyncio.timeout(30):
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            if b"text/event-stream" not in head:
+                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                message = json.loads(await self._reader.readexactly(length))
+            else:
+                line = b""
+                while not line.startswith(b"data: {"):
+                    line = await self._reader.readuntil(b"\n")
+                message = json.loads(line.removeprefix(b"data: "))
+        result: Json = message["result"]["structuredContent"]
+        return result
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@pytest.fixture
+async def project(fleet: RunningFleet) -> AsyncIterator[Project]:
+    """A project on the fleet while all of it is up; afterwards nobody waits there and all is in order."""
+    wait_until_sync(lambda: fleet.state.ready and all(one.ready for one in fleet.state.processes), 30, "the fleet")
+    url = find_running(fleet.data_dir)
+    assert url is not None
+    project = Project(fleet, url)
+    yield project
+    for agent in project.agents:
+        agent.task.cancel()
+        await asyncio.wait([agent.task])
+    await project.parked(0)
+    assert await project.differences() == []
+    project.store.close()
+
+
+def waiting_claim(agent: str, request_id: str = "") -> Json:
+    return {
+        "actor": {"id": agent, "kind": "subagent"},
+        "claims": [{"selector": {}}],
+        "requestId": request_id or str(uuid.uuid4()),
+        "waitMs": LONG_MS,
+    }
+
+
+class Agent:
+    """An agent with the official client: waits for an item, and repeats its call when that fails."""
+
+    def __init__(self, project: Project, name: str, mode: Any) -> None:
+        self.project = project
+        self.name = name
+        self.mode = mode
+        self.attempts = 0
+        self.request_id = str(uuid.uuid4())
+        self.task = asyncio.create_task(self._run())
+        project.agents.append(self)
+
+    async def attempt(self) -> Json | None:
+        self.attempts += 1
+        try:
+            async with Client(self.project.url, mode=self.mode) as client:
+                result = await client.call_tool(
+                    "claim_item", waiting_claim(self.name, self.request_id), read_timeout_seconds=90
+                )
+        except Exception:  # whatever a client makes of a connection that is gone
+            return None
+        content: Json = result.structured_content or {}
+        if result.is_error:
+            assert content["error"]["code"] in ("draining", "store_unavailable"), content
+            return None
+        claim: Json = content["claimResults"][0]
+        return claim
+
+    async def _run(self) -> Json:
+        return await wait_until(self.attempt, 50, f"{self.name} to get an item") or {}
+
+    async def item(self) -> str:
+        claim = await asyncio.wait_for(self.task, 50)
+        assert claim["outcome"] == "success"
+        return str(claim["itemId"])
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how: signal.Signals) -> None:
+    """Calls on the other one wait on and are served; those on the ended one are repeated, and get one item each."""
+    agents = [Agent(project, f"agent-{number}", ("auto", "legacy")[number % 2]) for number in range(16)]
+    holders = await project.parked(len(agents))
+    assert len(set(holders.values())) == 2, "both front-ends hold some"
+    first = await project.create(2)
+    await wait_until(lambda: sum(agent.task.done() for agent in agents) == 2, 20, "two to be served")
+    assert {await agent.item() for agent in agents if agent.task.done()} == set(first)
+
+    ended = fleet.pid("fe-0")
+    assert ended is not None
+    os.kill(ended, how)
+    items = await project.create(len(agents) - 2)
+    got = [await agent.item() for agent in agents]
+    assert sorted(got) == sorted(first + items)
+    assert project.claims_made() == len(agents)
+    repeated = {holders[agent.name] for agent in agents if agent.attempts > 1}
+    assert len(repeated) == 1, "only calls on the front-end that ended had to be made again"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_that_goes_away_gets_nothing(project: Project, mode: Any) -> None:
+    agents = [Agent(project, f"agent-{number}", mode) for number in range(3)]
+    await project.parked(3)
+    agents[1].task.cancel()
+    await asyncio.wait([agents[1].task])
+    await project.parked(2)
+    items = await project.create(3)
+    assert {await agents[0].item(), await agents[2].item()} < set(items)
+    assert project.claims_made() == 2
+
+
+def spent(store: Any) -> Counter[str]:
+    """Commands that the store has carried out, those within scripts too."""
+    stats = store.info("commandstats")
+    return Counter({name.removeprefix("cmdstat_"): entry["calls"] for name, entry in stats.items()})
+
+
+async def test_hundreds_of_waiting_calls_cost_next_to_nothing(project: Project) -> None:
+    calls = 200
+    connections = [await project.post("claim_item", waiting_claim(f"agent-{number}")) for number in range(calls)]
+    await project.parked(calls)
+    before, began = spent(project.store), time.monotonic()
+
+    def looked() -> bool:
+        return spent(project.store)["evalsha"] >= before["evalsha"] + 6
+
+    await wait_until(looked, 20, "three looks at the clock by each front-end")
+    seconds = time.monotonic() - began
+    done = spent(project.store) - before
+    del done["info"]
+    assert done["evalsha"] / seconds < 4, done
+    assert done.total() / seconds < 40, done
+    assert not done.keys() & {"zadd", "publish", "hset"}, done
+
+    answers = [asyncio.create_task(connection.answer()) for connection in connections]
+    (item,) = await project.create(1)
+    finished, others = await asyncio.wait(answers, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+    assert [task.result()["claimResults"][0]["itemId"] for task in finished] == [item]
+    assert project.claims_made() == 1
+    assert len(project.waiters()) == calls - 1
+    for task in others:
+        task.cancel()
+    await asyncio.wait(others)
+    for connection in connections:
+        connection.close()
+    await project.parked(0)
