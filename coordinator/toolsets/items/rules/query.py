@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, SORT_FIELDS, QueryItems
+from coordinator.toolsets.items.rules.clock import instant
 from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, one_of
 from coordinator.toolsets.items.rules.specs import MAX_TITLE, tags, type_name
@@ -22,7 +22,6 @@ FEW_ROOTS = 50
 _LAST_AGE = 2**41 - 1
 _EVER = 2**53
 _EVERYTHING = (0, 2 * 256 + NO_COMPLEXITY, 0, _LAST_AGE)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLASSES = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4", "terminal": "tT"}
 _HELD = "QWRBT"
 _SORTS = {"title": "t", "priority": "p", "complexity": "c", "createdat": "a", "modifiedat": "m"}
@@ -72,28 +71,12 @@ def given(text: str | None) -> str | None:
     return text if text and text.strip() else None
 
 
-def moment(text: str, field: str, *, up: bool) -> int:
-    """An ISO-8601 time as milliseconds since 1970; fractions of one are rounded up or down.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR for anything but a time with a zone.
-    """
-    try:
-        time: datetime | None = datetime.fromisoformat(text.strip())
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        raise invalid(field, "must be an ISO-8601 time with a zone, for example 2026-01-01T12:00:00Z")
-    ms, rest = divmod(time - _EPOCH, timedelta(milliseconds=1))
-    return ms + (up and bool(rest))
-
-
 def _bounds(name: str, after: str | None, before: str | None) -> tuple[int, int] | None:
     """The inclusive bounds in milliseconds, None where neither is given."""
     if not given(after) and not given(before):
         return None
-    low = moment(after, f"{name}After", up=True) if after and given(after) else -_EVER
-    high = moment(before, f"{name}Before", up=False) if before and given(before) else _EVER
+    low = instant(after, f"{name}After", up=True) if after and given(after) else -_EVER
+    high = instant(before, f"{name}Before") if before and given(before) else _EVER
     if low > high:
         raise invalid(f"{name}After", f"must not be later than {name}Before")
     return low, high
