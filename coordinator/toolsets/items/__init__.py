@@ -7,5 +7,5 @@ set per class, ranked by priority, complexity and age. So the next item is the h
 counts are set sizes, and every change of state is a move between two sets, made in the same
 Lua script as its cause and all that follows from it. ``lua/include/item.lua`` has the layout,
 ``claims.lua`` the rules of TTL and fence, ``graph.lua`` and ``levels.lua`` the dependencies,
-``transition.lua`` the cascades.
+``transition.lua`` the cascades, ``merge.lua`` and ``walk.lua`` how searches read the index.
 """

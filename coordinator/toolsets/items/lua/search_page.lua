@@ -1,16 +1,17 @@
 --[[
 purpose:   One page of a search that the ranked index answers by itself, with the total.
-guarantee: One consistent view, in time that does not depend on the number of items but for the logarithm.
-           A page far down takes several runs; the reply says where to go on.
+guarantee: The page is one consistent view, found in time that does not depend on the number of items but
+           for the logarithm. A page far down takes several runs; the reply says where to go on.
 args:      scope classes span sorting newest offset limit ancestors state
            scope, classes, span as in include/ranges.lua, span packed; sorting = a age, p priority, c complexity;
            newest = 1 newest (highest) first, or 0; state = packed `left` of the run before, or ''
-reply:     {total, rows, ancestors of each, left = {} at the end}
+reply:     {total, rows, ancestors of each, ids of the page beyond the first 100, left = {} at the end}
 errors:    none
 --]]
 -- @include places
 -- @include rows
 
+local ROWS = 100 -- read in one run
 local descending = newest == '1'
 local sets, total = ranked_sets({scope}, classes)
 local place = {sets = sets, span = cmsgpack.unpack(span), newest = descending or sorting ~= 'a'}
@@ -52,16 +53,20 @@ for _, spans in ipairs(skip < total and spans_in_order() or {}) do
     local moment, passed
     if skip > WALK then
       moment, passed = seek(place, runs_of(place, spans), size, skip, left)
-      if not moment then return cmsgpack.pack({total, {}, {}, passed}) end
+      if not moment then return cmsgpack.pack({total, {}, {}, {}, passed}) end
     end
     merge_runs(runs_of(place, spans, moment), place.newest, skip - (passed or 0), wanted, ids)
     skip = 0
   end
 end
 
-local rows, paths = {}, {}
+local rows, paths, more = {}, {}, {}
 for n, id in ipairs(ids) do
-  rows[n] = short_row(id)
-  if ancestors == '1' then paths[n] = path_to(rows[n][2]) end
+  if n > ROWS then
+    more[#more + 1] = id
+  else
+    rows[n] = short_row(id)
+    if ancestors == '1' then paths[n] = path_to(rows[n][2]) end
+  end
 end
-return cmsgpack.pack({total, rows, paths, {}})
+return cmsgpack.pack({total, rows, paths, more, {}})

@@ -63,7 +63,7 @@ class Search(NamedTuple):
 
 def newest_roots(limit: int) -> Search:
     """The search behind the overview of the roots."""
-    return Search([("", ["p"])], "".join(_CLASSES.values()), _EVERYTHING, {}, "a", True, limit, 0)
+    return Search([("d", ["p"])], "".join(_CLASSES.values()), _EVERYTHING, {"d": 0}, "a", True, limit, 0)
 
 
 def given(text: str | None) -> str | None:

@@ -18,6 +18,7 @@ from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
 
 OVERVIEW_BUDGET = 70
 """Rows with counts that one run of an overview reads."""
+ROW_SLICE = 100
 SHOWN_CHILDREN = 50
 """Children of each root in the overview of the roots."""
 
@@ -93,7 +94,10 @@ class Indexed(NamedTuple):
     total: int
     rows: list[ShortView]
     ancestors: list[Path]
+    more: list[str]
+    """Ids of the page whose rows are still to be read."""
     left: list[int]
+    """Where to go on; empty at the end."""
 
 
 class Scanned(NamedTuple):
@@ -209,8 +213,10 @@ class QueryStore(RoomStore):
                 search.offset, search.limit, int(ancestors), state,
             )  # fmt: skip
             if not found.left:
-                return Page(found.rows, found.ancestors, [], found.total)
+                break
             state = pack(found.left)
+        rows, paths, _ = await self._rows(project, search, found.more, ancestors)
+        return Page(found.rows + rows, found.ancestors + paths if ancestors else [], [], found.total)
 
     async def _scan(self, project: str, search: Search, ancestors: bool) -> Page:
         asked = pack(search.packable())
@@ -225,11 +231,23 @@ class QueryStore(RoomStore):
                 self._pace.took(perf_counter() - began)
             total += part.matched - best.add(part.listed)
             state, done = pack((part.choice, part.score, part.last)), part.done
-        ids = best.page(search.offset)
-        rows, paths, claimed = (
-            await self._read(_ROWS, project, asked, pack(ids), int(ancestors)) if ids else ([], [], [])
-        )
+        rows, paths, claimed = await self._rows(project, search, best.page(search.offset), ancestors)
         return Page(rows, paths if ancestors else [], claimed if "cl" in search.conditions else [], total)
+
+    async def _rows(
+        self, project: str, search: Search, ids: list[str], ancestors: bool
+    ) -> tuple[list[ShortView], list[Path], list[bool]]:
+        """Rows, ancestors and whether each is claimed, of those of the items that still match."""
+        rows: list[ShortView] = []
+        paths: list[Path] = []
+        claimed: list[bool] = []
+        asked = pack(search.packable())
+        for start in range(0, len(ids), ROW_SLICE):
+            part = await self._read(_ROWS, project, asked, pack(ids[start : start + ROW_SLICE]), int(ancestors))
+            rows += part[0]
+            paths += part[1]
+            claimed += part[2]
+        return rows, paths, claimed
 
     async def overview(self, project: str, ids: Sequence[str], children: bool) -> list[Root]:
         """Items with the counts of their children, those that are gone left out."""
