@@ -167,3 +167,25 @@ async def test_claims_of_one_call_shield_what_comes_after_them(fronts: Fronts) -
     assert calls[2].waits
     await tools.release("agent-0", tree["root"]["id"])
     assert {await calls[1].item()} <= {tree["root"]["id"], *(child["id"] for child in tree["children"])}
+
+
+async def test_what_is_taken_in_between_shields_at_once(fronts: Fronts) -> None:
+    """Child, root, child: the second child is looked at again after the root was taken."""
+    tools, other = await fronts.pair()
+    calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools))]
+    root = {"title": "root", "priority": "medium"}
+    children = [{"ref": priority, "title": priority, "priority": priority} for priority in ("high", "low")]
+    tree = await tools("create_work_tree", root=root, children=children)
+    assert [await call.item() for call in calls[:2]] == [tree["children"][0]["id"], tree["root"]["id"]]
+    assert calls[2].waits
+
+
+async def test_what_is_let_go_in_between_shields_no_more(fronts: Fronts) -> None:
+    """Who holds the root is given another item in the same step; what was passed over below it goes out then."""
+    tools, other = await fronts.pair()
+    root = await tools.add(role="review")
+    await tools.claim("holder", root)
+    holder, waiter = await tools.park("holder", {"tags": "z"}), await other.park("waiter", {"tags": "c"})
+    below = {"title": "c", "tags": "c", "parentId": root, "priority": "high"}
+    made = (await tools.create(below, {"title": "z", "tags": "z"}))["items"]
+    assert [await waiter.item(), await holder.item()] == [item["id"] for item in made]
