@@ -134,13 +134,8 @@ request = Family("q", "string", ttl="idempotency_seconds", doc="the fingerprint 
 events = Family("ev", "stream", single=True, reason="capped at events_max", doc="every change, for feeds and proofs")
 transitions = Family("tr", "stream", single=True, reason="capped at events_max",
                      doc="role changes with actor, verification and summary")  # fmt: skip
-waiting = Family(
-    "wg",
-    "hash",
-    single=True,
-    ttl="waitMs and 10 s",
-    doc="selectors that parked claims wait for, by queue",
-)
+waiting = Family("wg", "zset", single=True, ttl="waitMs and 10 s", doc="queues of parked claims by their last end")
+wanted = Family("ws", "hash", ttl="waitMs and 10 s", doc="selectors that lead from a scope and class to their queues")
 queue = Family("wq", "zset", ttl="waitMs and 10 s", doc="parked claims of one selector in order of arrival")
 arrivals = Family("wn", "string", single=True, reason="one counter", doc="numbers parked claims in order of arrival")
 waiter = Family("wt", "hash", ttl="waitMs and 10 s", doc="a parked claim, by its request")

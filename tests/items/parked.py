@@ -131,7 +131,7 @@ class Fronts:
         await store.open()
         try:
             assert (await audit(store, self._project)).differences == []
-            for family in (keys.waiting, keys.queue, keys.waiter):
+            for family in (keys.waiting, keys.wanted, keys.queue, keys.waiter):
                 pattern = keys.project_prefix(self._project) + family.suffix.encode() + b"*"
                 assert [key async for key in store.client.scan_iter(match=pattern)] == []
         finally:

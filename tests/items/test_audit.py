@@ -120,7 +120,7 @@ async def test_each_difference_is_named(tools: Client, damage: str, key: str, pr
     assert any(one.key == key.format(**ids) and expected in one.problem for one in found), found
 
 
-async def test_a_queue_of_parked_claims_without_its_selector_is_named(tools: Client) -> None:
+async def test_a_queue_of_parked_claims_that_is_not_listed_is_named(tools: Client) -> None:
     queue = keys.queue.key(tools.project, "some")
     await tools.store.command("ZADD", queue, 1, "waiter")
     await tools.store.command("EXPIRE", queue, 60)

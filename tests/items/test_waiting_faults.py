@@ -28,9 +28,10 @@ async def forget(tools: Client, process: str) -> None:
     assert await tools.store.command("DEL", keys.alive.key(tools.project, process)) == 1
 
 
-async def queues(tools: Client) -> list[str]:
-    """Names of the queues that calls wait in."""
-    return [name.decode() for name in await tools.store.command("HKEYS", keys.waiting.key(tools.project))]
+async def left_by(tools: Client) -> list[bytes]:
+    """The keys behind the project's parked calls."""
+    pattern = keys.project_prefix(tools.project) + b"w[gqst]*"
+    return sorted([key async for key in tools.store.client.scan_iter(match=pattern)])
 
 
 async def outcome(call: Parked) -> str:
@@ -86,31 +87,43 @@ async def test_a_front_end_that_was_taken_for_dead_asks_again(fronts: Fronts) ->
 
 async def test_a_dead_front_end_leaves_nothing_that_stays(fronts: Fronts) -> None:
     tools, dying = await fronts.pair()
-    call = await dying.park("agent", {"tags": "never"}, wait_ms=5_000)
+    await dying.park("agent", {"tags": "never,ever"}, wait_ms=5_000)
     await dying.kill()
-    (queue,) = await queues(tools)
-    left = [
-        keys.waiting.key(tools.project),
-        keys.queue.key(tools.project, queue),
-        keys.waiter.key(tools.project, call.name),
-    ]
+    left = await left_by(tools)
+    assert len(left) == 5, "the queue, the call, the list of queues, and a place for each tag"
     for key in left:
         assert 0 < await tools.store.command("PTTL", key) <= 15_000
-    await tools.store.command("DEL", *left[1:])
-    stale = await tools.store.command("HGET", left[0], queue)
-    await tools.store.command("HSET", left[0], queue, b"%013d" % 1 + stale[13:])
+    await tools.store.command("DEL", *left)
+
+
+async def test_what_has_expired_is_taken_out_of_what_has_not(fronts: Fronts) -> None:
+    """Calls of others keep the lists of queues and selectors alive."""
+    tools, dying = await fronts.pair()
+    call = await dying.park("agent", {"orderBy": "oldest"})
+    await dying.kill()
+    (queue,) = await tools.store.command("ZRANGE", keys.waiting.key(tools.project), 0, -1)
+    place = keys.wanted.key(tools.project, "*:q")
+    stale = (await tools.store.command("HGET", place, queue))[13:]
+    await tools.store.command("ZADD", keys.waiting.key(tools.project), 1, queue)
+    await tools.store.command("HSET", place, queue, b"%013d" % 1 + stale)
+    await tools.store.command(
+        "DEL", keys.queue.key(tools.project, queue.decode()), keys.waiter.key(tools.project, call.name)
+    )
     other = await tools.park("other")
+    assert queue not in await tools.store.command("ZRANGE", keys.waiting.key(tools.project), 0, -1)
     await tools.add()
     await other.item()
-    assert await tools.store.command("EXISTS", left[0]) == 0, "who looked at it next took it away"
+    assert await left_by(tools) == []
 
 
 async def test_a_longer_wait_keeps_the_queue_for_as_long(fronts: Fronts) -> None:
     tools = await fronts.make()
     for wait_ms in (1_000, 60_000, 2_000):
         await tools.park(f"agent-{wait_ms}", wait_ms=wait_ms)
-    (queue,) = await queues(tools)
-    for key in (keys.waiting.key(tools.project), keys.queue.key(tools.project, queue)):
+    calls = {keys.waiter.key(tools.project, call.name) for call in tools.calls}
+    shared = set(await left_by(tools)) - calls
+    assert len(shared) == 3
+    for key in shared:
         assert await tools.store.command("PTTL", key) > 60_000
 
 

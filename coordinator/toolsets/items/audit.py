@@ -313,13 +313,13 @@ class _Audit:
         return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", field)], _nothing, judge)
 
     async def _queue(self, name: str, queue: str) -> AsyncIterator[_Subject]:
-        """Parked claims of one selector; it may outlive a queue that expired with a dead process."""
+        """Parked claims of one selector. It may be listed for longer: those of a dead process expire."""
 
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
-            if first[0] and not first[1]:
-                yield "has no selector, so nothing is ever handed to its calls"
+            if first[0] and first[1] is False:
+                yield "is not among those that wait"
 
-        reads: list[Read] = [("EXISTS", name), ("HEXISTS", keys.waiting.suffix, queue)]
+        reads: list[Read] = [("EXISTS", name), ("ZSCORE", keys.waiting.suffix, queue)]
         yield _Subject(name, reads, _nothing, judge)
 
     async def _lapsed_counters(self) -> list[Difference]:

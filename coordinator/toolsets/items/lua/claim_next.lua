@@ -23,7 +23,7 @@ if stored then return stored end
 local SCAN = 200
 local now, sel, wait = server_time(), cmsgpack.unpack(selector), tonumber(wait_ms)
 if sel.parent ~= '' and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
-local waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'f')
+local waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'f', 'w')
 local parked = waiter[1]
 if parked and waiter[4] ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
 
@@ -82,7 +82,7 @@ if found or wait == 0 then
   if found then result = {'success', found.id, tonumber(found.cx), tonumber(found.co), tonumber(found.f)} end
   local reply = remember(request, fingerprint, 'D', cmsgpack.pack({now, {result}, released}), keep_ms)
   if parked then
-    remove_waiter(request, waiter[2])
+    remove_waiter(request, waiter[2], waiter[5])
     tell(parked, request, reply)
     if found then poke(waiter[2], now) end -- nobody had offered it: there may be another one
   end
@@ -91,11 +91,11 @@ if found or wait == 0 then
 end
 
 local new = waiter[2] ~= queue
-if parked and new then remove_waiter(request, waiter[2]) end
-park(request, queue, selector, now, wait, new)
+if parked and new then remove_waiter(request, waiter[2], waiter[5]) end
+local places = park(request, queue, selector, now, wait, new)
 redis.call(
   'HSET', K_WAITER .. request, 'p', process, 'a', agent, 't', ttl_ms, 'u', whole(now + wait), 'f', fingerprint,
-  'k', keep_ms, 'r', cmsgpack.pack(released), 'q', queue
+  'k', keep_ms, 'r', cmsgpack.pack(released), 'q', queue, 'w', places
 )
 redis.call('PEXPIRE', K_WAITER .. request, wait + GRACE)
 serve(now, events_max) -- what was released above may suit somebody, this caller included

@@ -24,26 +24,32 @@ local function look_below(id, budget)
   return budget
 end
 
--- The selectors that calls wait for, by queue.
-local function wanted_now(now)
-  local queues, flat = {}, redis.call('HGETALL', K_WAITING)
-  for n = 1, #flat, 2 do
-    if tonumber(string.sub(flat[n + 1], 1, 13)) > now then
-      queues[flat[n]] = cmsgpack.unpack(string.sub(flat[n + 1], 14))
-    else
-      redis.call('HDEL', K_WAITING, flat[n])
+-- The selectors that calls wait for at a place, by queue. One answer per place.
+local sought = {}
+local function wanted_at(place, now)
+  if not sought[place] then
+    local found, flat = {}, redis.call('HGETALL', K_WANTED .. place)
+    for n = 1, #flat, 2 do
+      if tonumber(string.sub(flat[n + 1], 1, 13)) > now then
+        found[flat[n]] = cmsgpack.unpack(string.sub(flat[n + 1], 14))
+      else
+        redis.call('HDEL', K_WANTED .. place, flat[n])
+      end
     end
+    sought[place] = found
   end
-  return queues
+  return sought[place]
 end
 
 -- Who has waited longest for an item, nil when nobody does.
-local function first_for(it, queues, now)
+local function first_for(it, now)
   local keeper, best = keeper_above(it, now), nil
   if keeper == false then return nil end
-  for queue, selector in pairs(queues) do
-    local waiter = matches(it, selector) and front_waiter(queue, keeper, now)
-    if waiter and (not best or waiter.order < best.order) then best = waiter end
+  for _, scope in ipairs(scopes(it)) do
+    for queue, selector in pairs(wanted_at(scope .. ':' .. it.k, now)) do
+      local waiter = matches(it, selector) and front_waiter(queue, keeper, now)
+      if waiter and (not best or waiter.order < best.order) then best = waiter end
+    end
   end
   return best
 end
@@ -64,9 +70,9 @@ local function ready_of(ids)
 end
 
 local function serve(now, cap)
-  if #readied + #unshielded == 0 or redis.call('HLEN', K_WAITING) == 0 then return end
-  local queues, budget = wanted_now(now), BELOW
-  keepers = {}
+  if #readied + #unshielded == 0 or redis.call('EXISTS', K_WAITING) == 0 then return end
+  local budget = BELOW
+  keepers, sought = {}, {}
   repeat -- who is given an item may let go of another one
     local freed = unshielded
     unshielded = {}
@@ -76,7 +82,7 @@ local function serve(now, cap)
     local items = ready_of(readied)
     readied = {}
     for _, entry in ipairs(items) do
-      local waiter = first_for(entry[3], queues, now)
+      local waiter = first_for(entry[3], now)
       if waiter then
         hand_over(entry[3], waiter, now, cap)
         keepers = {}
@@ -84,6 +90,6 @@ local function serve(now, cap)
     end
   until #readied + #unshielded == 0
   if budget < 0 then
-    for queue in pairs(queues) do poke(queue, now) end
+    for _, queue in ipairs(redis.call('ZRANGE', K_WAITING, 0, -1)) do poke(queue, now) end
   end
 end

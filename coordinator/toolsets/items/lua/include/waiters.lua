@@ -7,11 +7,15 @@
 -- nothing polls, and a process that died costs nothing: the agent's retry finds the reply.
 --
 -- A waiter has the name of its request record; those with one selector queue in order of arrival:
---   K_WAITING  queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   K_QUEUE    queue: names by order of arrival
 --   K_WAITER   p process  a agent  t ttl ms  u until  f fingerprint  k keep ms  r packed releases  q queue
+--              w packed places
+--   K_WAITING  queues by when the last call of each ends
+--   K_WANTED   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   K_ALIVE    process: it lives and can take a call
--- All expire some time after the calls they are for, so those of dead processes do not stay.
+-- A place is a scope and a class as in include/index.lua: an item leads to the selectors that may suit it
+-- and to no others, however many there are. All of these expire some time after the calls they are for,
+-- so those of dead processes do not stay.
 
 local WAKE_CHANNEL = 'fc:wake:'
 local GRACE = 10000 -- ms that a waiter outlives its call
@@ -23,20 +27,49 @@ local function tell(process, name, reply)
   redis.call('PUBLISH', WAKE_CHANNEL .. process, name .. reply)
 end
 
-local function park(name, queue, selector, now, wait, new)
-  if new then redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), name) end
-  local ends, kept = whole(now + wait + GRACE), redis.call('HGET', K_WAITING, queue)
-  if not kept or string.sub(kept, 1, 13) < ends then
-    redis.call('HSET', K_WAITING, queue, ends .. selector)
-    redis.call('PEXPIREAT', K_QUEUE .. queue, ends)
-    if redis.call('PTTL', K_WAITING) < wait + GRACE then redis.call('PEXPIREAT', K_WAITING, ends) end
+-- Where every item that suits a selector leads.
+local function places_of(sel)
+  local scopes_of_sel = {'*'}
+  if sel.parent ~= '' then
+    scopes_of_sel = {'p' .. sel.parent}
+  elseif sel.type ~= '' then
+    scopes_of_sel = {'y' .. sel.type}
+  elseif #sel.tags > 0 then
+    for n, tag in ipairs(sel.tags) do scopes_of_sel[n] = 'g' .. tag end
   end
+  local places = {}
+  for n, scope in ipairs(scopes_of_sel) do places[n] = scope .. ':' .. ready_class(sel.role) end
+  return places
 end
 
-local function remove_waiter(name, queue)
+local function keep_until(key, ends, now)
+  if redis.call('PTTL', key) < ends - now then redis.call('PEXPIREAT', key, whole(ends)) end
+end
+
+-- Puts a waiter into its queue, `new` ones at the end; returns the places to store with it.
+local function park(name, queue, selector, now, wait, new)
+  local ends, places = now + wait + GRACE, places_of(cmsgpack.unpack(selector))
+  if new then redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), name) end
+  redis.call('ZREMRANGEBYSCORE', K_WAITING, '-inf', whole(now))
+  if (tonumber(redis.call('ZSCORE', K_WAITING, queue)) or 0) < ends then
+    redis.call('ZADD', K_WAITING, whole(ends), queue)
+    redis.call('PEXPIREAT', K_QUEUE .. queue, whole(ends))
+    keep_until(K_WAITING, ends, now)
+    for _, place in ipairs(places) do
+      redis.call('HSET', K_WANTED .. place, queue, whole(ends) .. selector)
+      keep_until(K_WANTED .. place, ends, now)
+    end
+  end
+  return cmsgpack.pack(places)
+end
+
+local function remove_waiter(name, queue, places)
   redis.call('ZREM', K_QUEUE .. queue, name)
   redis.call('DEL', K_WAITER .. name)
-  if redis.call('EXISTS', K_QUEUE .. queue) == 0 then redis.call('HDEL', K_WAITING, queue) end
+  if places and redis.call('EXISTS', K_QUEUE .. queue) == 0 then
+    redis.call('ZREM', K_WAITING, queue)
+    for _, place in ipairs(cmsgpack.unpack(places)) do redis.call('HDEL', K_WANTED .. place, queue) end
+  end
 end
 
 -- The first of a queue, of `agent` unless nil: name, order of arrival, fields. Those whose time is over or
@@ -47,9 +80,9 @@ local function front_waiter(queue, agent, now)
     local front = redis.call('ZRANGE', K_QUEUE .. queue, passed, passed + FRONT - 1, 'WITHSCORES')
     if #front == 0 then return nil end
     for n = 1, #front, 2 do
-      local f = redis.call('HMGET', K_WAITER .. front[n], 'p', 'a', 't', 'u', 'f', 'k', 'r')
+      local f = redis.call('HMGET', K_WAITER .. front[n], 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w')
       if not f[1] or tonumber(f[4]) <= now or redis.call('EXISTS', K_ALIVE .. f[1]) == 0 then
-        remove_waiter(front[n], queue)
+        remove_waiter(front[n], queue, f[8])
       elseif not agent or f[2] == agent then
         return {name = front[n], order = tonumber(front[n + 1]), queue = queue, fields = f}
       else
@@ -66,8 +99,8 @@ local function poke(queue, now)
 end
 
 local function hand_over(it, waiter, now, cap)
-  local process, agent, ttl, _, fingerprint, keep_ms, releases = unpack(waiter.fields)
-  remove_waiter(waiter.name, waiter.queue)
+  local process, agent, ttl, _, fingerprint, keep_ms, releases, places = unpack(waiter.fields)
+  remove_waiter(waiter.name, waiter.queue, places)
   acquire(it, agent, tonumber(ttl), now, cap)
   local result = {'success', it.id, tonumber(it.cx), tonumber(it.co), tonumber(it.f)}
   local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(releases)})
