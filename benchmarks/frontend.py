@@ -1,13 +1,14 @@
 """How much does the full front-end cost over the barest server that does the same claim?
 
 Asks every server for ``claim_item`` over 32 keep-alive connections, in turn and round after
-round, all against one store with AOF fsync always: the front-end with everything on
+round, all against one store (its log flushed each second, so that the disk, which is the same for
+all, does not hide the servers; ``always`` shows it): the front-end with everything on
 (idempotency, policy, metrics, events, all protocol checks), a bare ASGI handler on the same
 store connection, one on redis-py's pool, the official SDK's server with the same claim, and
 FastMCP with a tool that does nothing. Prints requests/s, p99 and the server's CPU time per
 request, and the ratios.
 
-    python -m benchmarks frontend [ROUNDS] [SECONDS]
+    python -m benchmarks frontend [ROUNDS] [SECONDS] [FSYNC]
 """
 
 from __future__ import annotations
@@ -103,11 +104,11 @@ def measure(server: Server, items: list[str], seconds: float) -> tuple[Load, flo
     return load, (cpu_seconds(server.pid) - before) / load.requests * 1e6
 
 
-def main(rounds: str = "5", seconds: str = "3") -> None:
+def main(rounds: str = "5", seconds: str = "3", fsync: str = "everysec") -> None:
     """Runs the comparison."""
     runs: dict[str, list[tuple[Load, float]]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(embedded())
+        store = stack.enter_context(embedded(fsync))
         items = asyncio.run(_items(store.url, CONNECTIONS))
         servers = _start(stack, store.url)
         for server in servers:
