@@ -16,7 +16,9 @@ import msgspec
 if TYPE_CHECKING:
     from coordinator.settings import Settings
     from coordinator.store import Store
+    from coordinator.errors import ToolFailure
     from coordinator.toolsets.actor import ActorResolver
+    from coordinator.toolsets.caller import Caller
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -26,6 +28,21 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """The partition the request addressed; matches ``^[a-z0-9][a-z0-9_-]{0,62}$``."""
     request_id: str = ""
     """For logs only; names the HTTP request, never used for idempotency."""
+    caller: Caller | None = None
+    """Who presented a verified credential at the front door; none: nobody identified himself."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """A result in a form that its seed prescribes, where a struct (sent as it is and as JSON text) would not do."""
+
+    text: tuple[str, ...] = ()
+    """The text blocks, verbatim; none: ``structured`` as JSON."""
+    structured: Any = None
+    """The structured content; none: the result has text only. A list reaches clients of revisions
+    before 2026-07-28 as ``{"result": [...]}``: only an object is allowed there."""
+    meta: Mapping[str, Any] | None = None
+    """``_meta`` of the result."""
+    is_error: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,7 +55,7 @@ class Services:
 
 
 Handler = Callable[[Call, Any], Awaitable[msgspec.Struct]]
-"""Takes the decoded arguments, returns the result struct.
+"""Takes the decoded arguments, returns the result struct or a ``Reply``.
 
 Raises:
     ToolFailure: for everything the caller is to be told about.
@@ -53,7 +70,8 @@ class Tool:
     description: str
     arguments: type[msgspec.Struct]
     result: tuple[type[msgspec.Struct], ...]
-    """What a call may return: one struct, or one for each operation of the tool."""
+    """What a call may return: one struct, or one for each operation of the tool; none: no output schema
+    is published."""
     handler: Handler
     read_only: bool = False
     idempotent: bool = False
@@ -62,6 +80,8 @@ class Tool:
     """Answers at once. False for calls that may wait or stream: these stay with the SDK."""
     waits: Callable[[Any], bool] | None = None
     """Whether a call with these arguments may wait, where that depends on them."""
+    refusal: Callable[[ToolFailure], Reply] | None = None
+    """How failures look, where the seed has a shape of its own for them; none: seed 004's ToolError."""
 
     def patient(self, arguments: Any) -> bool:
         """Whether a call with these arguments may take longer than a request normally does."""

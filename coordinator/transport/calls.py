@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ import msgspec
 import structlog
 
 from coordinator.errors import Kind, ToolFailure
-from coordinator.toolsets.tool import Call, Tool
+from coordinator.toolsets.tool import Call, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
 
 _log = structlog.get_logger(__name__)
@@ -38,10 +39,22 @@ class Done(msgspec.Struct, frozen=True):
     """The answer to a call."""
 
     body: bytes
-    """The structured content, as JSON."""
+    """The structured content, as JSON; empty: none."""
     failed: bool
     retry_after: int | None = None
     """Seconds for a ``Retry-After`` header, when the call was shed."""
+    text: tuple[str, ...] = ()
+    """The text blocks; none: ``body`` as text."""
+    meta: Mapping[str, Any] | None = None
+    """``_meta`` of the result."""
+
+    def blocks(self) -> tuple[str, ...]:
+        """The text blocks of the result."""
+        return self.text or (self.body.decode(),)
+
+    def structured(self, modern: bool) -> bytes:
+        """The structured content as a client may get it; only revision 2026-07-28 knows other than objects."""
+        return self.body if modern or not self.body.startswith(b"[") else b'{"result":' + self.body + b"}"
 
 
 class Calls:
@@ -62,22 +75,25 @@ class Calls:
         began = perf_counter()
         task = None if tool.patient(arguments) else self._deadlines.start(began + self._seconds)
         try:
-            body = self._encode(await tool.handler(call, arguments))
+            result = await tool.handler(call, arguments)
+            if type(result) is Reply:
+                done = _replied(result)
+                outcome = "error" if done.failed else "ok"
+            else:
+                done = Done(self._encode(result), False)
+                outcome = "ok"
         except ToolFailure as failure:
             outcome = _outcome(failure)
-            done = _failed(failure)
+            done = _failed(tool, failure)
         except asyncio.CancelledError:
             if task is None or not self._deadlines.expired(task):
                 raise
             outcome = "conflict"
-            done = _failed(self._late(tool))
+            done = _failed(tool, self._late(tool))
         except Exception:
             _log.exception("tool failed", tool=tool.name, request_id=call.request_id)
             outcome = "internal"
-            done = _failed(_defect(call))
-        else:
-            outcome = "ok"
-            done = Done(body, False)
+            done = _failed(tool, _defect(call))
         finally:
             if task is not None:
                 self._deadlines.stop(task)
@@ -87,7 +103,7 @@ class Calls:
     def refused(self, tool: Tool, failure: ToolFailure, transport: str) -> Done:
         """The answer to a call whose arguments were refused before its handler ran."""
         self._report(tool.name, "invalid", transport, 0.0)
-        return _failed(failure)
+        return _failed(tool, failure)
 
     def _late(self, tool: Tool) -> ToolFailure:
         return ToolFailure(
@@ -106,8 +122,15 @@ def _defect(call: Call) -> ToolFailure:
     return ToolFailure("INTERNAL_ERROR", f"a defect of the coordinator stopped this call{where}")
 
 
-def _failed(failure: ToolFailure) -> Done:
+def _replied(reply: Reply, retry_after: int | None = None) -> Done:
+    body = b"" if reply.structured is None else msgspec.json.encode(reply.structured)
+    return Done(body, reply.is_error, retry_after, reply.text, reply.meta)
+
+
+def _failed(tool: Tool, failure: ToolFailure) -> Done:
     retry_after = None
     if failure.kind == "shedding":
         retry_after = max(1, math.ceil((failure.retry_after_ms or 1000) / 1000))
+    if tool.refusal is not None:
+        return _replied(tool.refusal(failure), retry_after)
     return Done(msgspec.json.encode(failure.body()), True, retry_after)

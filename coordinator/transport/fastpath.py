@@ -147,6 +147,7 @@ class FastPath:
         """Calls that were answered here."""
         self.misses: Counter[str] = Counter()
         """Why calls went the other way."""
+        self._server_info = server_info
         info = _encode(server_info)
         self._modern_tails = tuple(
             b',"isError":' + flag + b',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":'
@@ -238,6 +239,8 @@ class FastPath:
 
     def response(self, order: Order, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""
+        if done.text or done.meta is not None or done.body.startswith(b"["):
+            return self._special(order, done)
         tails = self._modern_tails if order.modern else self._legacy_tails
         return b"".join(
             (
@@ -250,6 +253,20 @@ class FastPath:
                 tails[done.failed],
             )
         )
+
+    def _special(self, order: Order, done: Done) -> bytes:
+        """The body of an answer that has a form of its own."""
+        result: dict[str, Any] = {"content": [{"type": "text", "text": text} for text in done.blocks()]}
+        if structured := done.structured(order.modern):
+            result["structuredContent"] = msgspec.Raw(structured)
+        result["isError"] = done.failed
+        meta = dict(done.meta or {})
+        if order.modern:
+            result["resultType"] = "complete"
+            meta["io.modelcontextprotocol/serverInfo"] = self._server_info
+        if meta:
+            result["_meta"] = meta
+        return b'{"jsonrpc":"2.0","id":' + order.request_id + b',"result":' + _encode(result) + b"}"
 
     def _serve(self, path: str) -> _Served | None:
         target = self._resolve(path)

@@ -99,7 +99,7 @@ def describe(tool: Tool, name: str | None = None) -> dict[str, Any]:
         "name": name or tool.name,
         "description": tool.description,
         "inputSchema": input_schema(tool.arguments),
-        "outputSchema": output_schema(tool.result),
+        **({"outputSchema": output_schema(tool.result)} if tool.result else {}),
         "annotations": behaviour(tool),
     }
 
@@ -121,7 +121,7 @@ def undocumented(tool: Tool) -> list[str]:
     Members of a union's alternatives count too; the alternatives themselves need none.
     """
     missing = [f"arguments.{path}" for path in _bare(input_schema(tool.arguments))]
-    return missing + [f"result.{path}" for path in _bare(output_schema(tool.result))]
+    return missing + [f"result.{path}" for path in _bare(output_schema(tool.result) if tool.result else {})]
 
 
 def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dict[str, Any]]:

@@ -87,11 +87,11 @@ def build_server(surface: Surface, calls: Calls, stdio: Exchange | None = None) 
         try:
             arguments = decoded(tool, surface.input_schemas[params.name], params.arguments or {})
         except ToolFailure as failure:
-            return _result(calls.refused(tool, failure, transport))
+            return _result(calls.refused(tool, failure, transport), context)
         request_id = exchange.request_id or str(context.request_id)
         done = await calls.run(tool, Call(exchange.project, request_id), arguments, transport)
         exchange.retry_after = done.retry_after
-        return _result(done)
+        return _result(done, context)
 
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     server: Server[Any] = Server(
@@ -113,11 +113,13 @@ def _exchange(context: ServerRequestContext[Any]) -> Exchange:
     return exchange
 
 
-def _result(done: Done) -> types.CallToolResult:
+def _result(done: Done, context: ServerRequestContext[Any]) -> types.CallToolResult:
+    structured = done.structured(context.protocol_version == MODERN)
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=done.body.decode())],
-        structured_content=msgspec.json.decode(done.body),
+        content=[types.TextContent(type="text", text=text) for text in done.blocks()],
+        structured_content=msgspec.json.decode(structured) if structured else None,
         is_error=done.failed,
+        _meta=dict(done.meta) if done.meta is not None else None,
     )
 
 

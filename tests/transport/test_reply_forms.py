@@ -1,0 +1,100 @@
+"""Results in a form of their own (``Reply``): the same on both ways, in both eras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
+from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
+from coordinator.transport import FrontEnd, create_app
+from tests.transport.rig import Add, FakeStore, Hooks, call, legacy, modern, send
+
+pytestmark = pytest.mark.anyio
+
+FORMS = {
+    "text": Reply(text=("a: 1\n", "second")),
+    "text and meta": Reply(text=("a: 1",), meta={"session_token": "x.y", "validation": {"status": "valid"}}),
+    "object": Reply(structured={"b": [1, 2.5, None]}),
+    "object and text": Reply(structured={"b": 1}, text=("one",)),
+    "list": Reply(structured=[{"id": 1}, {"id": 2}]),
+    "empty list": Reply(structured=[]),
+    "failure": Reply(text=("Workflow not found: x",), is_error=True),
+    "structured failure": Reply(structured={"error": {"code": "STALE"}, "links": []}, is_error=True, meta={"k": "v"}),
+}
+
+
+def as_text(failure: ToolFailure) -> Reply:
+    return Reply(text=(f"{failure.code}: {failure.message}",), is_error=True)
+
+
+def app_of(form: Reply | ToolFailure, *, fast: bool) -> FrontEnd:
+    async def answer(_call: Call, _given: Any) -> Reply:
+        if isinstance(form, ToolFailure):
+            raise form
+        return form
+
+    tool = Tool("add", "Answers in a form of its own.", Add, (), answer, refusal=as_text)
+    toolset = Toolset("rig", "Rig", "", (tool,))
+    return create_app(Settings(toolsets=("rig",)), FakeStore(), {"rig": toolset}, Hooks(), fast=fast)
+
+
+async def answers(form: Reply | ToolFailure, arguments: dict[str, Any], era: Any) -> dict[str, Any]:
+    """The result, which is the same on the fast path and off it."""
+    found = []
+    for fast in (True, False):
+        app = app_of(form, fast=fast)
+        response = await send(app, "POST", "/mcp", *era("tools/call", call("add", arguments)))
+        if fast and arguments:
+            response = await send(app, "POST", "/mcp", *era("tools/call", call("add", arguments)))
+            assert app.fast_path.counts["hit"]
+        await app.aclose()
+        found.append(response.json)
+    assert found[0] == found[1]
+    result: dict[str, Any] = found[0]["result"]
+    return result
+
+
+@pytest.mark.parametrize("era", [modern, legacy])
+@pytest.mark.parametrize("name", FORMS)
+async def test_both_ways_give_the_form(name: str, era: Any) -> None:
+    form = FORMS[name]
+    result = await answers(form, {"left": 1}, era)
+    assert result["isError"] == form.is_error
+    if form.text:
+        assert [block["text"] for block in result["content"]] == list(form.text)
+    if form.structured is None:
+        assert "structuredContent" not in result
+    elif isinstance(form.structured, list) and era is legacy:
+        assert result["structuredContent"] == {"result": form.structured}
+    else:
+        assert result["structuredContent"] == form.structured
+    for key, value in (form.meta or {}).items():
+        assert result["_meta"][key] == value
+
+
+async def test_a_list_is_the_exact_list_as_text() -> None:
+    for era in (modern, legacy):
+        result = await answers(FORMS["list"], {"left": 1}, era)
+        assert result["content"] == [{"type": "text", "text": '[{"id":1},{"id":2}]'}]
+
+
+@pytest.mark.parametrize("era", [modern, legacy])
+async def test_failures_look_as_the_toolset_says(era: Any) -> None:
+    result = await answers(ToolFailure("conflict", "as told"), {"left": 1}, era)
+    assert result["isError"]
+    assert result["content"] == [{"type": "text", "text": "conflict: as told"}]
+    assert "structuredContent" not in result
+    refused = await answers(FORMS["text"], {}, era)
+    assert refused["isError"]
+    assert refused["content"][0]["text"].startswith("VALIDATION_ERROR: left")
+
+
+async def test_no_output_schema_is_published_for_them() -> None:
+    app = app_of(FORMS["text"], fast=True)
+    listed = (await send(app, "POST", "/mcp", *modern("tools/list"))).json["result"]["tools"]
+    await app.aclose()
+    assert [tool["name"] for tool in listed] == ["add"]
+    assert "outputSchema" not in listed[0]
