@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    from coordinator.errors import ToolFailure
     from coordinator.settings import Settings
     from coordinator.store import Store
-    from coordinator.errors import ToolFailure
     from coordinator.toolsets.actor import ActorResolver
     from coordinator.toolsets.caller import Caller
 
