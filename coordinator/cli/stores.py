@@ -11,7 +11,7 @@ import structlog
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.settings import Settings
-from coordinator.store import Store, StoreError, StoreTooOld, StoreUnreachable
+from coordinator.store import AddressError, Store, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.embedded import EmbeddedError, ServerFailed, find_running
 from coordinator.store.server_binary import ServerMissing
 
@@ -77,7 +77,9 @@ async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECON
 def store_failed(error: StoreError) -> CommandFailed:
     """The failure of a command that could not use its store."""
     code = Exit.FAILED
-    if isinstance(error, StoreTooOld):
+    if isinstance(error, AddressError):
+        code = Exit.USAGE
+    elif isinstance(error, StoreTooOld):
         code = Exit.STORE_TOO_OLD
     elif isinstance(error, StoreUnreachable):
         code = Exit.STORE_UNREACHABLE

@@ -24,8 +24,7 @@ from coordinator.cli.sockets import base_url, reserve
 from coordinator.cli.stores import given_url, open_store
 from coordinator.cli.supervisor import Supervisor
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
-from coordinator.settings import LoadedSettings, Settings
-from coordinator.store.address import redacted
+from coordinator.settings import LoadedSettings, Settings, redacted
 from coordinator.store.embedded import EmbeddedServer
 
 _log = structlog.get_logger(__name__)

@@ -24,10 +24,9 @@ CONFIG_VARIABLE = "FLEET_CONFIG"
 
 INTERNAL_ENVIRONMENT: dict[str, str] = {
     CONFIG_VARIABLE: "path of the YAML file, where --config does not say it",
-    "FLEET_METRICS_DIR": "directory that the processes of one fleet share their metrics in; set by the supervisor",
+    "FLEET_METRICS_DIR": "directory that the processes of one fleet share their metrics in, if not in data_dir",
     "FLEET_REDIS_PASSWORD": "password for redis_url, kept out of the URL and so out of process listings",
     "FLEET_REDIS_SERVER": "binary to run as the embedded Redis",
-    "FLEET_SLOT": "stable name of a process within its fleet (fe-0, w-1); set by the supervisor",
 }
 """Variables that are no settings but are known; any other FLEET_* variable stops the start."""
 

@@ -4,7 +4,7 @@
 
 TLS options are those of redis-py: ``ssl_cert_reqs=required|none``, ``ssl_check_hostname=true|false``,
 ``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` (paths). The password is in the URL, so a URL is
-shown to people only through ``redacted``.
+shown to people only through ``settings.redacted``, and an ``Address`` as its text form.
 """
 
 from __future__ import annotations
@@ -128,14 +128,6 @@ def parse(url: str) -> Address:
         tls=tls,
         tls_options=tuple(sorted(tls_options.items())),
     )
-
-
-def redacted(url: str) -> str:
-    """``url`` without its password, for logs and messages; works on any text."""
-    try:
-        return str(parse(url))
-    except AddressError:
-        return "(a store URL that cannot be read)"
 
 
 def _options(parts: SplitResult) -> dict[str, str]:

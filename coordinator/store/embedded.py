@@ -140,7 +140,7 @@ class EmbeddedServer:
 
     @property
     def url(self) -> str:
-        """The server's URL with the password in it: show it only through ``address.redacted``."""
+        """The server's URL with the password in it: show it only through ``settings.redacted``."""
         return self._url
 
     @property

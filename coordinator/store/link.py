@@ -30,12 +30,15 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import hiredis
+import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.store.address import Address, Resolver
 from coordinator.store.connection import MAX_IN_FLIGHT, Connection, over_capacity
 from coordinator.store.errors import ServerError, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.replies import unavailable
+
+_log = structlog.get_logger(__name__)
 
 _STABLE_SECONDS = 1.0
 """A connection that lived shorter than this does not reset the pauses between attempts."""
@@ -194,7 +197,9 @@ class Link:
                 try:
                     self._take(await self._connect())
                 except Exception as error:  # whatever a resolver may raise: the keeper must outlive it
-                    self._why = f"cannot be reached: {error}"
+                    # Callers are not told where the store is.
+                    self._why = "cannot be reached"
+                    (_log.warning if attempts == 1 else _log.debug)("no connection to the store", reason=str(error))
                     self._give_up_for_now()
 
     def _give_up_for_now(self) -> None:

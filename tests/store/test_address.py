@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.store.address import Address, parse, redacted
+from coordinator.store.address import Address, parse
 from coordinator.store.errors import AddressError
 
 
@@ -69,11 +69,10 @@ def test_a_url_that_cannot_be_understood_is_told_without_its_password(url: str, 
         ("rediss://me:secret@h", "rediss://me:***@h:6379/0"),
         ("unix://:secret@/run/r.sock", "unix://:***@/run/r.sock"),
         ("redis://[::1]", "redis://[::1]:6379/0"),
-        ("nonsense secret", "(a store URL that cannot be read)"),
     ],
 )
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert redacted(url) == shown
+    assert str(parse(url)) == shown
 
 
 def test_no_text_form_holds_the_password() -> None:

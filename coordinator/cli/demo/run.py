@@ -24,9 +24,8 @@ from coordinator.cli.demo.report import Report
 from coordinator.cli.demo.watch import Watch
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.stores import open_store
-from coordinator.settings import Settings
+from coordinator.settings import Settings, redacted
 from coordinator.store import keys
-from coordinator.store.address import redacted
 from coordinator.toolsets.items.audit import audit
 
 _LOOK_MS = 100
