@@ -45,7 +45,7 @@ def _entry(field: Field, indent: str) -> list[str]:
     if field.unit:
         facts.append(f"unit: {field.unit}")
     if field.environment:
-        facts.append(f"environment: {field.environment}")
+        facts.append(f"environment: {field.environment}" + (f" or {field.alias}" if field.alias else ""))
     if field.reload:
         facts.append("takes effect on SIGHUP")
     text = [*textwrap.wrap(field.description, _WIDTH - len(indent) - 2), "; ".join(facts)]

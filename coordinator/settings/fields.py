@@ -38,6 +38,8 @@ class Field:
     """Whether a running process takes over a new value."""
     example: str
     """YAML for the example file, which shows it commented out; empty where the default says enough."""
+    alias: str
+    """An environment variable without our prefix that says the same, or empty."""
 
     @property
     def name(self) -> str:
@@ -119,6 +121,7 @@ def fields_of(cls: type[Struct], path: tuple[str, ...] = ()) -> tuple[Field, ...
                 simple=_is_simple(kind),
                 reload=bool(extra.get("reload")),
                 example=extra.get("example", ""),
+                alias=extra.get("alias", ""),
             )
         )
     return tuple(found)

@@ -12,7 +12,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
-from coordinator.settings import convert
+from coordinator.settings import convert, identity
 from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
 from coordinator.settings.model import Settings, contradictions
 from coordinator.settings.problems import SettingsError, unknown
@@ -73,14 +73,16 @@ def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: P
     Args:
         flags: setting name -> value; None means not given. Lists may be sequences or
             comma-separated text.
-        env: the environment; only FLEET_* counts.
+        env: the environment; only FLEET_*, DEGRADED_MODE_POLICY and AGENT_CONFIG_DIR count.
         config: path from ``--config``; else FLEET_CONFIG names the file, else there is none.
 
     Raises:
         SettingsError: with every problem found.
     """
     loaded = load(Settings, flags, env, config, contradictions)
-    settings = msgspec.structs.replace(loaded.settings, data_dir=str(_data_dir(loaded)))
+    settings = msgspec.structs.replace(
+        loaded.settings, data_dir=str(_data_dir(loaded)), actor_authentication=_actor_authentication(loaded, env)
+    )
     again = functools.partial(load_settings, dict(flags), dict(env), loaded.config)
     return dataclasses.replace(loaded, settings=settings, reread=again)
 
@@ -112,7 +114,7 @@ def load(
         for where, value in _from_file(cls, path, lines, problems).items():
             take(where, value, f"file {path}:{_line(lines, where)}")
     for field, value in _from_environment(fields, env, problems):
-        take(field.path, value, f"environment {field.environment}")
+        take(field.path, value, f"environment {_variable(field, env)}")
     for field, value in _from_flags(fields, flags, problems):
         take(field.path, value, f"flag {field.flag}")
     settings = _build(cls, values, (), problems)
@@ -177,7 +179,22 @@ def _from_environment(
             problems.add(unknown("environment variable", name, [*twins, *INTERNAL_ENVIRONMENT]))
             continue
         _convert_text(twins[name], env[name], f"environment {name}", found, problems)
+    for field in fields:
+        if not field.alias or field.alias not in env:
+            continue
+        if field.environment is not None and env.get(field.environment, env[field.alias]) != env[field.alias]:
+            problems.add(
+                f"environment {field.alias} and environment {field.environment} say different things about "
+                f"{field.name}: set one of them",
+                field.path[0],
+            )
+        _convert_text(field, env[field.alias], f"environment {field.alias}", found, problems)
     return found
+
+
+def _variable(field: Field, env: Mapping[str, str]) -> str | None:
+    """The environment variable that a field was read from."""
+    return field.environment if field.environment in env else field.alias
 
 
 def _from_flags(fields: tuple[Field, ...], flags: Mapping[str, object], problems: _Problems) -> list[tuple[Field, Any]]:
@@ -241,3 +258,25 @@ def _data_dir(loaded: LoadedSettings) -> Path:
     if not path.is_absolute() and loaded.config is not None and loaded.sources["data_dir"].startswith("file "):
         path = loaded.config.parent / path
     return path.absolute()
+
+
+def _actor_authentication(loaded: LoadedSettings, env: Mapping[str, str]) -> identity.ActorAuthentication:
+    """With the place of a key file made absolute.
+
+    Raises:
+        SettingsError: keys are configured that nobody would use.
+    """
+    section = loaded.settings.actor_authentication
+    path = ("actor_authentication", "verifier")
+    if sentence := identity.unused_verifier(section.verifier, path, loaded.sources):
+        at = f"{loaded.config}:{_line(loaded.lines, path)}: " if path in loaded.lines else ""
+        raise SettingsError([at + sentence])
+    return msgspec.structs.replace(section, verifier=identity.located(section.verifier, _base(loaded, env)))
+
+
+def _base(loaded: LoadedSettings, env: Mapping[str, str]) -> Path:
+    """Where a relative path to a key file starts (seed 004, jwks_path)."""
+    if named := env.get(identity.BASE_VARIABLE):
+        return Path(named).expanduser().absolute()
+    written = loaded.sources["actor_authentication.verifier.jwks_path"].startswith("file ")
+    return loaded.config.parent if written and loaded.config is not None else Path.cwd()

@@ -8,7 +8,8 @@ the flags of the commands) is derived from this struct.
 What ``Meta.extra`` may hold: ``unit``; ``group`` (a heading in the example file; valid
 for the fields that follow too); ``allowed`` (words for what a pattern accepts);
 ``secret`` (the value is never shown); ``reload`` (a running process takes over a new value);
-``example`` (YAML that the example file shows commented out).
+``example`` (YAML that the example file shows commented out); ``alias`` (an environment variable
+of another name that says the same).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from coordinator.settings import example_sections as examples
-from coordinator.settings.work import ActorAuthentication, Labels, LegacySchemas, Path, Schemas, Traits, work_problems
+from coordinator.settings.identity import ActorAuthentication, identity_problems
+from coordinator.settings.work import Labels, LegacySchemas, Path, Schemas, Traits, work_problems
 
 Name = Annotated[
     str,
@@ -305,3 +307,4 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
             f"({settings.drain_seconds} s): a stopping process has to let its last request finish",
         )
     yield from work_problems(settings, broken)
+    yield from identity_problems(settings, broken)

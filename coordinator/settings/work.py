@@ -1,4 +1,4 @@
-"""The sections about work items: which notes each type of work needs, labels, and who must sign.
+"""The sections about work items: which notes each type of work needs, and labels.
 
 Here they are as the file states them, checked for themselves; what they mean to the tools
 is the items toolset's business.
@@ -107,21 +107,6 @@ class TraitSettings(_Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _refuse([*_repeated((note.key for note in self.notes), ("notes",), "the key")])
-
-
-class ActorAuthentication(_Section, frozen=True, kw_only=True):
-    """The section ``actor_authentication``."""
-
-    enabled: Annotated[
-        bool,
-        Meta(
-            description=(
-                "Refuse advance_item and manage_notes upsert as a whole if any element has no actor, so that every "
-                "transition and note says who made it."
-            ),
-            extra={"group": "Actors", "reload": True},
-        ),
-    ] = False
 
 
 Schemas = dict[Name, SchemaSettings]

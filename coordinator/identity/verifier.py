@@ -1,0 +1,78 @@
+"""What a verifier is: it takes a token and says what became of it.
+
+The one interface between those who have a token (the actor of a tool call with its proof, an
+HTTP request with its bearer) and those who know keys. ``noop`` and ``jwks`` implement it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+Status = Literal["absent", "unchecked", "verified", "rejected", "unavailable"]
+"""absent: no token; unchecked: nobody verifies; unavailable: could not be verified now (seed 004)."""
+
+FailureKind = Literal["crypto", "claims", "policy", "network", "internal"]
+"""crypto: signature or key; claims: exp, nbf, iss, aud, sub; policy: not trusted; network: no keys to be had."""
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of a token."""
+
+    status: Status
+    verifier: str
+    """Who says so: ``noop`` or ``jwks``."""
+    subject: str = ""
+    """``sub`` of a verified token; empty if it has none."""
+    claims: Mapping[str, Any] = _NOTHING
+    """All claims of a verified token; not to be changed."""
+    reason: str = ""
+    """What went wrong, in a sentence without any part of the token but names; empty if nothing did."""
+    failure: FailureKind | None = None
+    """Only with the statuses rejected and unavailable."""
+    stale_seconds: int | None = None
+    """Age of the keys, if a verified token was verified with keys that could not be renewed in time."""
+    expires: float | None = None
+    """When a verified token stops being valid, in Unix seconds, leeway included; None: it never does."""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """``failureKind``, ``verifiedFromCache`` and ``cacheAgeSeconds`` as seed 004 has them; often empty."""
+        found: dict[str, str] = {}
+        if self.failure is not None:
+            found["failureKind"] = self.failure
+        if self.stale_seconds is not None:
+            found["verifiedFromCache"] = "true"
+            found["cacheAgeSeconds"] = str(self.stale_seconds)
+        return found
+
+
+class Verifier(Protocol):
+    """Verifies tokens. One of a process serves any number of calls at once."""
+
+    @property
+    def name(self) -> str:
+        """``noop`` or ``jwks``; part of every outcome."""
+
+    async def start(self) -> None:
+        """Takes over the keys that the fleet knows already, and begins to renew them in the background.
+
+        Never waits for a key server.
+        """
+
+    async def verify(self, token: str | None) -> Outcome:
+        """Says what the token is worth; never raises for anything in it.
+
+        Whose token it is to be (``require_sub_match``) is for the caller to compare with ``subject``.
+        Waits for keys at most about a second, and only if no key that it has can answer.
+        """
+
+    def report(self) -> dict[str, Any]:
+        """What /readyz says: the sources, the age of their keys, and trouble with them."""
+
+    async def aclose(self) -> None:
+        """Ends what runs in the background."""

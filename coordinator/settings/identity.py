@@ -1,0 +1,290 @@
+"""The sections about who is calling: how proofs are verified, and what is trusted when that cannot be done.
+
+The names, defaults and rules are those of seed 004 (``actor_authentication``); the struct of a
+verifier serves wherever tokens are verified. What the sections mean to a running process is the
+business of ``coordinator.identity``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+if TYPE_CHECKING:
+    from coordinator.settings.model import Settings
+
+Path = tuple[str | int, ...]
+
+Policy = Literal["accept-cached", "accept-self-reported", "reject"]
+POLICIES: tuple[Policy, ...] = ("accept-cached", "accept-self-reported", "reject")
+POLICY_VARIABLE = "DEGRADED_MODE_POLICY"
+BASE_VARIABLE = "AGENT_CONFIG_DIR"
+"""Names the directory that a relative ``jwks_path`` starts at."""
+
+STATIC_SOURCES = ("oidc_discovery", "jwks_uri", "jwks_path")
+DID_SOURCES = ("did_allowlist", "did_pattern")
+
+Algorithm = Literal["EdDSA", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512"]
+_DID_HOST = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(%3[Aa]\d{1,5})?"
+_DID_PATTERN = re.compile(r"did:web:(?P<host>[^:]+)(:[A-Za-z0-9._~%*-]*)*")
+_OPEN_HOST = re.compile(r"(\*[A-Za-z0-9-]*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(%3[Aa](\d{1,5}|\*))?")
+
+_URL: dict[str, object] = {
+    "allowed": "empty or an https:// (or http://) URL without a user name and without '#'",
+    "reload": True,
+}
+
+Url = Annotated[str, Meta(pattern=r"^(https?://[^\s/@?#]+([/?][^\s@#]*)?)?\Z")]
+Did = Annotated[
+    str,
+    Meta(
+        pattern=rf"^did:web:{_DID_HOST}(:[A-Za-z0-9._~%-]+)*\Z",
+        extra={"allowed": "a did:web identifier such as did:web:agents.example.org:worker"},
+    ),
+]
+
+
+class _Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the sections of this module are."""
+
+
+class VerifierSettings(_Section, frozen=True, kw_only=True):
+    """What verifies tokens, and which it accepts (seed 004, verifier).
+
+    Where the keys come from is either any of ``oidc_discovery``, ``jwks_uri`` and ``jwks_path``, whose keys
+    are merged, or the ``did_*`` settings.
+    """
+
+    type: Annotated[
+        Literal["noop", "jwks"],
+        Meta(
+            description=(
+                "noop checks nothing: every actor is 'unchecked'. jwks verifies the proof, a signed JWT, with the keys "
+                "of the sources below."
+            ),
+            extra={"reload": True},
+        ),
+    ] = "noop"
+    oidc_discovery: Annotated[
+        Url,
+        Meta(
+            description=(
+                "An OpenID Connect discovery document, which names the key set and the issuer. Explicit values of "
+                "jwks_uri and issuer win over what it says."
+            ),
+            extra=_URL,
+        ),
+    ] = ""
+    jwks_uri: Annotated[Url, Meta(description="A key set (JWKS) to fetch.", extra=_URL)] = ""
+    jwks_path: Annotated[
+        str,
+        Meta(
+            description=(
+                "A key set in a local file, read again when it changes. A relative path starts at AGENT_CONFIG_DIR, "
+                "else at the directory of the config file."
+            ),
+            extra={"reload": True, "allowed": "empty or a file path"},
+        ),
+    ] = ""
+    issuer: Annotated[
+        str,
+        Meta(
+            description="The 'iss' that tokens must have. Empty: the one that oidc_discovery names, else any.",
+            extra={"reload": True},
+        ),
+    ] = ""
+    audience: Annotated[
+        str,
+        Meta(description="What 'aud' of a token must contain. Empty: anything goes.", extra={"reload": True}),
+    ] = ""
+    algorithms: Annotated[
+        tuple[Algorithm, ...],
+        Meta(
+            description="Signature algorithms that are accepted. Type jwks needs at least one.", extra={"reload": True}
+        ),
+    ] = ()
+    cache_ttl_seconds: Annotated[
+        int,
+        Meta(
+            description="How long fetched keys are taken for fresh; they are renewed before that.",
+            ge=1,
+            le=86_400,
+            extra={"unit": "seconds", "reload": True},
+        ),
+    ] = 300
+    stale_on_error: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Go on verifying with the last good keys while no fresh ones are to be had; results then say "
+                "verifiedFromCache. False: such proofs are 'unavailable'."
+            ),
+            extra={"reload": True},
+        ),
+    ] = True
+    require_sub_match: Annotated[
+        bool,
+        Meta(
+            description=(
+                "'sub' of the token must be the actor's id. False: 'sub' is the identity that counts, whatever the "
+                "actor calls itself."
+            ),
+            extra={"reload": True},
+        ),
+    ] = True
+    did_allowlist: Annotated[
+        tuple[Did, ...],
+        Meta(
+            description=(
+                "Issuers whose keys are taken from their own did:web documents. Not together with the sources above."
+            ),
+            extra={"reload": True},
+        ),
+    ] = ()
+    did_pattern: Annotated[
+        str,
+        Meta(
+            description=(
+                "More such issuers, by pattern, as in did:web:agents.example.org:* where '*' stands for all between "
+                "two colons, or for a part of it."
+            ),
+            extra={"reload": True, "allowed": "empty or a did:web identifier with '*', whose host is named"},
+        ),
+    ] = ""
+    did_strict_relationship: Annotated[
+        bool,
+        Meta(description="Only keys that the document lists under assertionMethod count.", extra={"reload": True}),
+    ] = True
+    did_loose_kid_match: Annotated[
+        bool,
+        Meta(
+            description="A token whose 'kid' is not in the document may use its key if there is exactly one.",
+            extra={"reload": True},
+        ),
+    ] = True
+    did_allow_loopback: Annotated[
+        bool,
+        Meta(
+            description="For development only: did:web documents may come from this machine.",
+            extra={"reload": True},
+        ),
+    ] = False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the settings that say where keys come from."""
+        return tuple(name for name in (*STATIC_SOURCES, *DID_SOURCES) if getattr(self, name))
+
+
+class ActorAuthentication(_Section, frozen=True, kw_only=True):
+    """The section ``actor_authentication``."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Refuse advance_item and manage_notes upsert as a whole if any element has no actor, so that every "
+                "transition and note says who made it."
+            ),
+            extra={"group": "Actors", "reload": True},
+        ),
+    ] = False
+    degraded_mode_policy: Annotated[
+        str,
+        Meta(
+            description=(
+                "Whom to trust when a proof does not verify. accept-cached: the id in the proof if keys from the cache "
+                "verify it, else the id that the actor gives itself. accept-self-reported: always that one. reject: "
+                "nobody; what needs an identity is refused."
+            ),
+            pattern=r"^(?i:accept[-_]cached|accept[-_]self[-_]reported|reject)\Z",
+            extra={
+                "allowed": f"one of {', '.join(POLICIES)}",
+                "alias": POLICY_VARIABLE,
+                "reload": True,
+            },
+        ),
+    ] = "accept-cached"
+    verifier: VerifierSettings = VerifierSettings()
+
+    @property
+    def policy(self) -> Policy:
+        """The degraded-mode policy, in one spelling."""
+        stated = self.degraded_mode_policy.lower().replace("_", "-")
+        return next(policy for policy in POLICIES if policy == stated)
+
+
+def verifier_problems(verifier: VerifierSettings, path: Path) -> Iterator[tuple[Path, str]]:
+    """What is wrong between the settings of a verifier: where, and a sentence about it."""
+    name = ".".join(map(str, path))
+    if verifier.did_pattern and (problem := _open_pattern(verifier.did_pattern)):
+        yield (*path, "did_pattern"), f"{name}.did_pattern {problem}"
+    if verifier.type == "noop":
+        return
+    static = [source for source in STATIC_SOURCES if getattr(verifier, source)]
+    did = [source for source in DID_SOURCES if getattr(verifier, source)]
+    if static and did:
+        yield (
+            (*path, did[0]),
+            f"{name}.{did[0]} cannot be together with {' and '.join(static)}: keys come either from the issuers' own "
+            "did:web documents or from those sources",
+        )
+    if not static and not did:
+        yield (
+            (*path, "type"),
+            f"{name}.type is jwks, so keys must come from somewhere: give one or more of {', '.join(STATIC_SOURCES)}, "
+            f"or {' or '.join(DID_SOURCES)}",
+        )
+    if not verifier.algorithms:
+        yield (
+            (*path, "type"),
+            f"{name}.algorithms is needed with type jwks: list the signature algorithms to accept, "
+            'for example ["EdDSA", "RS256"]',
+        )
+
+
+def identity_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[Path, str]]:
+    """What is wrong in ``actor_authentication`` as a whole.
+
+    Args:
+        broken: sections that are wrong in themselves, about which nothing can be said.
+    """
+    if "actor_authentication" not in broken:
+        yield from verifier_problems(settings.actor_authentication.verifier, ("actor_authentication", "verifier"))
+
+
+def unused_verifier(verifier: VerifierSettings, path: Path, sources: Mapping[str, str]) -> str | None:
+    """A sentence if keys are configured but nobody says that they are to be used.
+
+    A verifier whose ``type`` was forgotten would check nothing; an explicit ``noop`` is an operator's choice.
+
+    Args:
+        sources: where each setting came from.
+    """
+    name = ".".join(map(str, path))
+    if verifier.type == "noop" and verifier.sources and sources.get(f"{name}.type") == "default":
+        named = ", ".join(verifier.sources)
+        return f"{name}.type is missing beside {named}: 'jwks' verifies with these keys, 'noop' leaves them unused"
+    return None
+
+
+def located(verifier: VerifierSettings, base: FilePath) -> VerifierSettings:
+    """The verifier with an absolute ``jwks_path``; a relative one starts at ``base``."""
+    if not verifier.jwks_path:
+        return verifier
+    path = base / FilePath(verifier.jwks_path).expanduser()
+    return msgspec.structs.replace(verifier, jwks_path=str(path.absolute()))
+
+
+def _open_pattern(pattern: str) -> str:
+    match = _DID_PATTERN.fullmatch(pattern)
+    if match is None or "**" in pattern:
+        return "must be a did:web identifier in which '*' stands for a part between colons, such as did:web:a.example:*"
+    if not _OPEN_HOST.fullmatch(match["host"]):
+        return "must name a host: '*' may stand at most for the first label of it, as in did:web:*.example.org:*"
+    return ""
