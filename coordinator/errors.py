@@ -62,6 +62,31 @@ CATALOGUE: dict[str, ErrorCode] = {
         "what the call had read was changed by another caller before it could write",
         "retry with backoff",
     ),
+    "invalid_session_token": ErrorCode(
+        "permanent",
+        "the session token, checkpoint handle or state is not one that this fleet made, or its session is gone",
+        "call start_session; with a damaged token give it as session_token to have its session recovered",
+    ),
+    "checkpoint_active": ErrorCode(
+        "permanent",
+        "a checkpoint of the session waits for its answer, and nothing goes on before it has one",
+        "have the orchestrator call respond_checkpoint with the checkpoint's handle",
+    ),
+    "checkpoint_closed": ErrorCode(
+        "permanent",
+        "the checkpoint that the call names is not the one that waits for an answer",
+        "call get_workflow_status: it shows where the session stands and what was answered",
+    ),
+    "checkpoint_too_early": ErrorCode(
+        "transient",
+        "the time that has to pass between a checkpoint and its answer is not over",
+        "present the checkpoint, and answer after retryAfterMs",
+    ),
+    "session_superseded": ErrorCode(
+        "permanent",
+        "another agent has taken over the work item of the session, and the session with it",
+        "stop work on the item; claim it again to go on",
+    ),
     "store_unavailable": ErrorCode(
         "shedding",
         "the store does not answer, so nothing can be said about the outcome",

@@ -140,6 +140,10 @@ queue = Family("wq", "zset", ttl="waitMs and 10 s", doc="parked claims of one se
 arrivals = Family("wn", "string", single=True, reason="one counter", doc="numbers parked claims in order of arrival")
 waiter = Family("wt", "hash", ttl="waitMs and 10 s", doc="a parked claim, by its request")
 alive = Family("wp", "string", ttl="10 s, renewed while calls are parked", doc="a process that holds parked claims")
+session = Family("sn", "hash", ttl="workflows.session_days", doc="a workflow session: position, pending checkpoint")
+session_trace = Family("snt", "list", ttl="workflows.session_days", doc="a session's trace events in order")
+session_answers = Family("sna", "hash", ttl="workflows.session_days", doc="a session's answered checkpoints")
+session_item = Family("sni", "hash", ttl="workflows.session_days", doc="the sessions bound to a work item, by workflow")
 
 # --- end of the families ----------------------------------------------------------------------
 
