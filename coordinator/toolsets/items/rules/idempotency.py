@@ -1,32 +1,7 @@
-"""What a request id stands for: its key and the fingerprint of what was asked."""
+"""Request ids of this room's calls: UUIDs (seed 004)."""
 
 from __future__ import annotations
 
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from coordinator.store.requests import NONE, Request, request
 
-import msgspec
-
-_encode = msgspec.json.Encoder().encode
-
-
-class Request(NamedTuple):
-    """The first arguments of every mutating script."""
-
-    key: str
-    """Names the record in the project; empty when the call runs without one."""
-    fingerprint: str
-    """16 hex digits over the tool and its arguments, without proofs."""
-
-    def slice(self, number: int) -> Request:
-        """The record of one bounded slice of a call that is carried out in several."""
-        return Request(f"{self.key}.{number}", self.fingerprint) if self.key and number else self
-
-
-NONE = Request("", "")
-
-
-def request(actor: str, request_id: str, tool: str, *arguments: Any) -> Request:
-    """The record of one call, keyed on the trusted actor and the request id, a UUID (seed 004)."""
-    key = blake2b(f"{actor}\0{request_id.lower()}".encode(), digest_size=16).hexdigest()
-    return Request(key, blake2b(_encode((tool, arguments)), digest_size=8).hexdigest())
+__all__ = ["NONE", "Request", "request"]

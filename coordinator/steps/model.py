@@ -1,0 +1,141 @@
+"""Structs of the step-run primitive: what a worker gets, what it found out, and what follows.
+
+They say nothing about flows or gateway instances: a *run* is whatever a room runs, its
+``spec`` is the room's business, and so are a step's ``key``, ``context`` and ``arguments``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Backoff = Literal["fixed", "exponential"]
+Verdict = Literal["", "poisoned", "expired"]
+
+
+class StepRun(Struct, array_like=True, frozen=True):
+    """One attempt of one step, handed to this worker: the reply of the script that took it."""
+
+    project: str
+    room: str
+    """Name of the room whose step it is: ``flows``."""
+    run: str
+    step: str
+    attempt: int
+    """The fence: rises with each hand-out of the step, from 1."""
+    key: str
+    """What the room calls the step; in a flow the key of its specification."""
+    context: str
+    """What the plan that created the step gave it."""
+    arguments: bytes
+    """As the plan gave them; empty where they follow from the run's spec."""
+    creator: str
+    """On whose behalf the run runs."""
+    name: str
+    """Name of the run."""
+    ready_at: int
+    """When it could have begun: ms of the store's clock, as all times here."""
+    started_at: int
+    failures: int
+    """Attempts that ended in a failure, before this one."""
+    crashes: int
+    """Attempts whose worker was lost, before this one."""
+    verdict: Verdict
+    """Not to be executed any more, only to be recorded as failed: its worker was lost too often
+    (``poisoned``), or it waited too long (``expired``). Empty: execute it."""
+    spec: bytes | None = None
+    """What the run was created with; None: this worker has had it before."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for all attempts: what a tool gets so that a second call has no second effect."""
+        return f"{self.run}-{self.step}"
+
+    @property
+    def job_id(self) -> str:
+        """Id of the RQ job that points to this attempt."""
+        return f"{self.run}-{self.step}-{self.attempt}"
+
+
+class Retry(Struct, frozen=True):
+    """How often and how fast a failed attempt is followed by another."""
+
+    max_attempts: int = 1
+    """Attempts that may end in a failure altogether; lost workers do not count."""
+    delay_ms: int = 1_000
+    backoff: Backoff = "exponential"
+    max_delay_ms: int = 60_000
+
+
+class Work(Struct, frozen=True):
+    """What an attempt is to do: made by the room from the run's spec just before it starts."""
+
+    tool: str | None
+    """None: nothing; the result is null."""
+    arguments: Any = None
+    timeout_ms: int = 60_000
+    """An attempt that takes longer has failed and is stopped."""
+    retry: Retry = Retry()
+
+
+class Success(Struct, frozen=True):
+    """An attempt came to its end."""
+
+    value: Any = None
+    """A JSON value."""
+
+
+class Failure(Struct, frozen=True):
+    """An attempt failed."""
+
+    message: str
+    """A sentence for the record, without secrets."""
+    type: str
+    """Class of the failure: ``timeout``, ``permission_denied``, ``tool_error`` ..."""
+    retryable: bool = True
+    """False: another attempt would fail the same way."""
+
+
+Outcome = Success | Failure
+
+
+class NewStep(Struct, array_like=True, frozen=True):
+    """A step to be created."""
+
+    key: str
+    state: Literal["ready", "gate", "done"] = "ready"
+    """ready: a worker executes it; gate: waits for its release; done: a step that does nothing,
+    recorded with the result null."""
+    queue: str = ""
+    """Pool of workers; empty: the project's."""
+    priority: Literal["", "high", "normal", "low"] = ""
+    """Empty: the run's."""
+    delay_ms: int = 0
+    """Of a ready step: when it may begin, from now."""
+    expires_ms: int = 0
+    """Of a gate: when it fails if nobody released it, from now; 0: never."""
+    context: str = ""
+    arguments: bytes = b""
+
+
+class Arrival(Struct, array_like=True, frozen=True):
+    """One part of a fork reached its join."""
+
+    counter: str
+    """Names the fork."""
+    then: NewStep
+    """Created by the arrival that is the last one."""
+
+
+class Plan(Struct, array_like=True, frozen=True):
+    """What follows a step, or what a run begins with; committed with the step's result or not at all."""
+
+    create: tuple[NewStep, ...] = ()
+    forks: tuple[tuple[str, int], ...] = ()
+    """Counters to begin: name, and how many arrivals the join waits for."""
+    arrive: Arrival | None = None
+    complete: bool = False
+    """The run is complete."""
+    error: str = ""
+    """The run has failed: a sentence that names the step."""

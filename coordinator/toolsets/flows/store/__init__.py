@@ -1,0 +1,1 @@
+"""Typed calls of the scripts of this room."""
