@@ -82,9 +82,10 @@ def _annotations(fields: list[Field]) -> dict[str, Any]:
                 help=f"{field.description} [{_facts(field)}]",
                 group=group,
                 metavar=_metavar(field),
+                negative="",
                 show_default=False,
             )
-            annotations[field.name] = Annotated[str | None, parameter]
+            annotations[field.name] = Annotated[bool | None if bare(field.type) is bool else str | None, parameter]
     return annotations
 
 

@@ -12,7 +12,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
-from coordinator.settings import convert, identity
+from coordinator.settings import auth, convert, identity
 from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
 from coordinator.settings.model import Settings, contradictions
 from coordinator.settings.problems import SettingsError, unknown
@@ -81,7 +81,12 @@ def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: P
     """
     loaded = load(Settings, flags, env, config, contradictions)
     settings = msgspec.structs.replace(
-        loaded.settings, data_dir=str(_data_dir(loaded)), actor_authentication=_actor_authentication(loaded, env)
+        loaded.settings,
+        data_dir=str(_data_dir(loaded)),
+        actor_authentication=_actor_authentication(loaded, env),
+        auth=auth.located_auth(
+            loaded.settings.auth, _beside(loaded, "auth.tokens"), _base(loaded, env, "auth.verifier")
+        ),
     )
     again = functools.partial(load_settings, dict(flags), dict(env), loaded.config)
     return dataclasses.replace(loaded, settings=settings, reread=again)
@@ -271,12 +276,19 @@ def _actor_authentication(loaded: LoadedSettings, env: Mapping[str, str]) -> ide
     if sentence := identity.unused_verifier(section.verifier, path, loaded.sources):
         at = f"{loaded.config}:{_line(loaded.lines, path)}: " if path in loaded.lines else ""
         raise SettingsError([at + sentence])
-    return msgspec.structs.replace(section, verifier=identity.located(section.verifier, _base(loaded, env)))
+    return msgspec.structs.replace(
+        section, verifier=identity.located(section.verifier, _base(loaded, env, ".".join((*path, "jwks_path"))))
+    )
 
 
-def _base(loaded: LoadedSettings, env: Mapping[str, str]) -> Path:
-    """Where a relative path to a key file starts (seed 004, jwks_path)."""
+def _base(loaded: LoadedSettings, env: Mapping[str, str], name: str) -> Path:
+    """Where a relative path to a key file starts that the setting ``name`` states (seed 004, jwks_path)."""
     if named := env.get(identity.BASE_VARIABLE):
         return Path(named).expanduser().absolute()
-    written = loaded.sources["actor_authentication.verifier.jwks_path"].startswith("file ")
+    return _beside(loaded, name)
+
+
+def _beside(loaded: LoadedSettings, name: str) -> Path:
+    """Where the relative path of the setting ``name`` starts: where the person who wrote it would look."""
+    written = loaded.sources[name].startswith("file ")
     return loaded.config.parent if written and loaded.config is not None else Path.cwd()

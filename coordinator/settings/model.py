@@ -20,6 +20,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from coordinator.settings import example_sections as examples
+from coordinator.settings.auth import Auth, auth_problems
 from coordinator.settings.identity import ActorAuthentication, identity_problems
 from coordinator.settings.work import Labels, LegacySchemas, Path, Schemas, Traits, work_problems
 
@@ -62,6 +63,34 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             le=65535,
         ),
     ] = 8420
+    insecure_no_auth: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Listen on an address that other machines can reach although auth.mode is not required: whoever "
+                "reaches the port can do everything."
+            )
+        ),
+    ] = False
+    admin_port: Annotated[
+        int,
+        Meta(
+            description=(
+                "A port of its own for /metrics and /readyz, which then are not to be had at the other one. 0: they "
+                "are served beside the MCP endpoint. Neither ever asks for a token."
+            ),
+            ge=0,
+            le=65535,
+        ),
+    ] = 0
+    admin_host: Annotated[
+        str,
+        Meta(
+            description="Address that admin_port is bound on. Empty: the host above.",
+            pattern=r"^[A-Za-z0-9._:-]*\Z",
+            extra={"allowed": "empty, a host name or an IP address"},
+        ),
+    ] = ""
     frontends: Annotated[
         int,
         Meta(description="Front-end processes that answer MCP requests.", ge=1, le=64, extra={"unit": "processes"}),
@@ -281,6 +310,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
     actor_authentication: ActorAuthentication = ActorAuthentication()
+    auth: Auth = Auth()
 
 
 def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
@@ -308,3 +338,6 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
         )
     yield from work_problems(settings, broken)
     yield from identity_problems(settings, broken)
+    yield from auth_problems(settings, broken)
+    if settings.admin_port and settings.admin_port == settings.port:
+        yield ("admin_port",), f"admin_port ({settings.admin_port}) must differ from port"
