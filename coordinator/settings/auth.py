@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from coordinator.settings.example_sections import AUTH_VERIFIER
 from coordinator.settings.identity import Path, VerifierSettings, located, verifier_problems
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             extra={
                 "allowed": "a mapping as actor_authentication.verifier",
                 "reload": True,
+                "example": AUTH_VERIFIER,
             },
         ),
     ] = None

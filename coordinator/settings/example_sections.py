@@ -50,6 +50,13 @@ note_schemas:
       role: queue
       required: true
 """
+AUTH_VERIFIER = """\
+auth:
+  verifier:
+    type: jwks
+    oidc_discovery: https://login.example.org/.well-known/openid-configuration
+    algorithms: [RS256]
+"""
 STATUS_LABELS = """\
 status_labels:
   start: in-progress
