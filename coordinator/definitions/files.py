@@ -1,0 +1,281 @@
+"""The files of a folder of workflows: which there are, and what each says by itself.
+
+    <root>/<workflow>/workflow.toon                  else <root>/<workflow>.toon
+    <root>/<workflow>/activities/NN-<id>.toon        the folder can be named by ``activitiesDir``
+    <root>/<workflow>/skills/NN-<id>.toon
+    <root>/<workflow>/resources/NN-<name>.md|.toon   else guides/
+    <root>/<workflow>/templates/NN-<name>.md
+    <root>/<workflow>/rules.toon                     that of ``meta`` counts
+
+Files and folders of other names are left alone. Reading never fails as a whole: a file that
+cannot be used is told as a ``Problem`` and left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from coordinator.definitions import toon, typed
+
+Kind = Literal["workflow", "activity", "skill", "resource", "template", "rules"]
+
+ID = re.compile(r"[A-Za-z0-9._-]+")
+"""What workflows, activities and the rest may be called; never a path, as '..' alone is refused too."""
+_NUMBERED = re.compile(r"(?P<index>\d+)-(?P<id>.+)\.(?P<format>md|toon)")
+_FOLDERS: dict[str, Kind] = {"skills": "skill", "resources": "resource", "guides": "resource", "templates": "template"}
+_FORMATS: dict[Kind, tuple[str, ...]] = {
+    "activity": ("toon",), "skill": ("toon",), "resource": ("toon", "md"), "template": ("md",)
+}  # fmt: skip
+_MOST_BYTES = 4 * 1024 * 1024
+_ACTIVITIES = "activities"
+_DIRECTORY_KEY = re.compile(r"^activitiesDir: *\"?(?P<name>[^\"\n]*?)\"? *$", re.MULTILINE)
+
+
+class Problem(NamedTuple):
+    """Something about a file that its author should know."""
+
+    level: Literal["broken", "odd"]
+    """broken: the file, or a part of it, is left out. odd: it is used, but may not mean what its author thinks."""
+    place: str
+    """The file as seen from its root: ``work-package/skills/02-review.toon``."""
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        line = f":{self.line}" if self.line is not None else ""
+        return f"{self.place}{line}: {self.level}: {self.message}"
+
+
+class Stamp(NamedTuple):
+    """By what a change of a file is noticed."""
+
+    modified_ns: int
+    size: int
+    inode: int
+
+
+class Found(NamedTuple):
+    """A file that is there, before it is read."""
+
+    root: Path
+    workflow: str
+    kind: Kind
+    number: str
+    """What its name begins with, as it is written; empty where it has none."""
+    id: str
+    format: str
+    """``toon`` or ``md``."""
+    path: Path
+    stamp: Stamp
+
+    @property
+    def place(self) -> str:
+        """The file as seen from its root."""
+        return self.path.relative_to(self.root).as_posix()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that was read."""
+
+    workflow: str
+    kind: Kind
+    index: str
+    id: str
+    format: str
+    place: str
+    text: str
+    """The whole file, byte for byte."""
+    digest: str
+    """SHA-256 over the bytes, hex."""
+    data: Any
+    """What its TOON says; None for Markdown and for what cannot be read."""
+    head: typed.Head | None
+    """The same as a struct; None for resources and templates, and for what cannot be used."""
+    problems: tuple[Problem, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the file without its folder."""
+        return self.place.rpartition("/")[2]
+
+    @property
+    def usable(self) -> bool:
+        """Whether it could be read."""
+        return not any(problem.level == "broken" for problem in self.problems)
+
+
+def scan(root: Path) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
+    """Every file of definitions below a root, and what stood in the way of looking."""
+    found: dict[Path, Found] = {}
+    problems: list[Problem] = []
+    folders: list[str] = []
+    for entry in _entries(root, root, problems, missing_is_fine=False):
+        if entry.is_dir():
+            folders.append(entry.name)
+        elif entry.name.endswith(".toon"):
+            _add(found, problems, root, entry, entry.name.removesuffix(".toon"), "workflow", "", "")
+    for name in folders:
+        if name.startswith("."):
+            continue
+        if not valid_id(name):
+            problems.append(Problem("broken", name, None, _bad_name(name)))
+            continue
+        _scan_workflow(root, name, found, problems)
+    return found, tuple(problems)
+
+
+def valid_id(text: str) -> bool:
+    """Whether something can have this id; no path, absolute or relative, can be one."""
+    return ID.fullmatch(text) is not None and text not in (".", "..") and len(text) <= 200
+
+
+def read(found: Found) -> File:
+    """Reads one file. Takes some milliseconds."""
+    text, data, head = "", None, None
+    problems: list[Problem] = []
+    raw = b""
+    try:
+        if found.stamp.size > _MOST_BYTES:
+            raise OSError(0, f"larger than {_MOST_BYTES} bytes")
+        raw = found.path.read_bytes()
+        text = raw.decode("utf-8")
+        if found.format == "toon":
+            document = toon.read(text)
+            data = document.data
+            problems += [Problem("odd", found.place, note.line, note.message) for note in document.notes]
+            if not isinstance(data, dict):
+                raise toon.Unreadable(1, "must hold keys and values")
+            head = typed.head(found.kind, data)
+    except OSError as error:
+        problems.append(Problem("broken", found.place, None, f"cannot be read: {error.strerror}"))
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        problems.append(Problem("broken", found.place, line, "is not UTF-8 text"))
+    except toon.Unreadable as error:
+        data = None
+        problems.append(Problem("broken", found.place, error.line, f"is not TOON: {error.message}"))
+    except typed.Misfit as error:
+        problems.append(Problem("broken", found.place, None, str(error)))
+    return File(
+        found.workflow,
+        found.kind,
+        found.number,
+        found.id,
+        found.format,
+        found.place,
+        text,
+        hashlib.sha256(raw).hexdigest(),
+        data,
+        head,
+        tuple(problems),
+    )
+
+
+def _scan_workflow(root: Path, name: str, found: dict[Path, Found], problems: list[Problem]) -> None:
+    activities = _ACTIVITIES
+    names: set[str] = set()
+    for entry in _entries(root / name, root, problems):
+        if entry.is_dir():
+            names.add(entry.name)
+        elif entry.name == "workflow.toon":
+            legacy = root / f"{name}.toon"
+            if found.pop(legacy, None):
+                problems.append(
+                    Problem("odd", f"{name}.toon", None, f"is not used, because {name}/workflow.toon is there")
+                )
+            _add(found, problems, root, entry, name, "workflow", "", "")
+            if (workflow := found.get(Path(entry.path))) is not None:
+                activities = _activities_folder(workflow, problems)
+        elif entry.name == "rules.toon":
+            _add(found, problems, root, entry, name, "rules", "", "rules")
+    kinds: dict[str, Kind] = {**_FOLDERS, activities: "activity"}
+    if "resources" in names:
+        del kinds["guides"]
+    for folder, kind in kinds.items():
+        if folder not in names:
+            continue
+        for entry in _entries(root / name / folder, root, problems):
+            match = _NUMBERED.fullmatch(entry.name)
+            if match is None or match["format"] not in _FORMATS[kind] or entry.is_dir():
+                continue
+            if kind == "activity" and match["id"] == "index":
+                continue
+            _add(found, problems, root, entry, name, kind, match["index"], match["id"])
+
+
+def _activities_folder(workflow: Found, problems: list[Problem]) -> str:
+    """The folder that ``activitiesDir`` names; one path component, as everything else is kept in the workflow's."""
+    written = _activities_dir(workflow.path, workflow.stamp)
+    if written is None:
+        return _ACTIVITIES
+    name = written.removeprefix("./").rstrip("/")
+    if valid_id(name) and name not in _FOLDERS:
+        return name
+    message = f"activitiesDir: {written[:80]!r} is not a folder of its own within the workflow's"
+    problems.append(Problem("odd", workflow.place, None, message))
+    return _ACTIVITIES
+
+
+@lru_cache(maxsize=1_000)
+def _activities_dir(path: Path, _stamp: Stamp) -> str | None:
+    """What the file says, remembered for as long as it does not change."""
+    try:
+        match = _DIRECTORY_KEY.search(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+    return None if match is None else match["name"]
+
+
+def _add(
+    found: dict[Path, Found],
+    problems: list[Problem],
+    root: Path,
+    entry: os.DirEntry[str],
+    workflow: str,
+    kind: Kind,
+    index: str,
+    identity: str,
+) -> None:
+    path = Path(entry.path)
+    place = path.relative_to(root).as_posix()
+    if not valid_id(identity or workflow) or not valid_id(workflow):
+        problems.append(Problem("broken", place, None, _bad_name(identity or workflow)))
+        return
+    try:
+        # Not the entry's own, which is that of a link where it is one.
+        status = os.stat(path)
+    except OSError as error:
+        problems.append(Problem("broken", place, None, f"cannot be read: {error.strerror}"))
+        return
+    stamp = Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+    found[path] = Found(root, workflow, kind, index, identity or workflow, path.suffix[1:], path, stamp)
+
+
+def _entries(
+    folder: Path, root: Path, problems: list[Problem], missing_is_fine: bool = True
+) -> Iterator[os.DirEntry[str]]:
+    """What a folder holds, by name."""
+    try:
+        with os.scandir(folder) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+    except FileNotFoundError:
+        if not missing_is_fine:
+            problems.append(Problem("broken", str(folder), None, "there is no such folder"))
+        return
+    except OSError as error:
+        place = str(folder) if folder == root else folder.relative_to(root).as_posix()
+        problems.append(Problem("broken", place, None, f"cannot be listed: {error.strerror}"))
+        return
+    yield from listed
+
+
+def _bad_name(name: str) -> str:
+    return f"{name[:80]!r} cannot be an id; allowed are up to 200 letters, digits, '.', '_' and '-'"

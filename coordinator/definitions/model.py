@@ -1,0 +1,347 @@
+"""What a workflow definition says, as structs.
+
+One model reads both eras of the format: what only one of them knows is optional here, and
+fields that neither knows are dropped (a ``Loaded`` object keeps the whole text and, for
+activities and skills, the whole data). Names in files are camelCase with a few exceptions;
+defaults are those of the format. A field that a file leaves out and that has no default is
+``UNSET``, so that encoding a struct gives what the file says plus defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
+
+Version = Annotated[str, Meta(pattern=r"^\d+\.\d+\.\d+\Z")]
+Text = Annotated[str, Meta(min_length=1)]
+Scalar: TypeAlias = str | int | float | bool | None
+Optional: TypeAlias = str | UnsetType
+
+TERMINALS = frozenset(("__terminal__", "workflow-end", "end-workflow"))
+"""Targets of transitions that mean the end of the workflow, where no activity has the name."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What all parts of a definition are."""
+
+
+# --- conditions -------------------------------------------------------------------------------
+
+
+class Simple(Part, frozen=True, kw_only=True, tag_field="type", tag="simple"):
+    """A comparison of one variable; ``exists`` and ``notExists`` take no value."""
+
+    variable: Text
+    """A name, or a path of names joined by dots."""
+    operator: Literal["==", "!=", ">", "<", ">=", "<=", "exists", "notExists"]
+    value: Scalar | UnsetType = UNSET
+
+
+class All(Part, frozen=True, kw_only=True, tag_field="type", tag="and"):
+    """Holds if all of its conditions do."""
+
+    conditions: tuple[Condition, ...]
+
+
+class Some(Part, frozen=True, kw_only=True, tag_field="type", tag="or"):
+    """Holds if one of its conditions does."""
+
+    conditions: tuple[Condition, ...]
+
+
+class Not(Part, frozen=True, kw_only=True, tag_field="type", tag="not"):
+    """Holds if its condition does not."""
+
+    condition: Condition
+
+
+Condition: TypeAlias = Simple | All | Some | Not
+
+
+# --- activities -------------------------------------------------------------------------------
+
+
+class SkillUse(Part, frozen=True, kw_only=True):
+    """The skills that an activity, or a workflow, is done with."""
+
+    primary: Optional = UNSET
+    supporting: tuple[str, ...] | UnsetType = UNSET
+
+
+class Action(Part, frozen=True, kw_only=True):
+    """Something for the agent to do; the server never does it."""
+
+    action: Text
+    target: Optional = UNSET
+    message: Optional = UNSET
+    value: Any = UNSET
+    description: Optional = UNSET
+    condition: Condition | UnsetType = UNSET
+
+
+class Trigger(Part, frozen=True, kw_only=True):
+    """Another workflow that is run from here."""
+
+    workflow: Text
+    description: Optional = UNSET
+    pass_context: tuple[str, ...] | UnsetType = UNSET
+
+
+class Step(Part, frozen=True, kw_only=True):
+    """One step of an activity or of a loop."""
+
+    id: Text
+    name: Text
+    description: Optional = UNSET
+    skill: Optional = UNSET
+    required: bool = True
+    actions: tuple[Action, ...] | UnsetType = UNSET
+    condition: Condition | UnsetType = UNSET
+    checkpoint: Optional = UNSET
+    """The checkpoint to be yielded before the step."""
+    triggers: tuple[Trigger, ...] | UnsetType = UNSET
+    skill_args: dict[str, Scalar] | UnsetType = field(name="skill_args", default=UNSET)
+
+
+class Effect(Part, frozen=True, kw_only=True):
+    """What choosing an option brings about."""
+
+    set_variable: dict[str, Any] | UnsetType = UNSET
+    transition_to: Optional = UNSET
+    skip_activities: tuple[str, ...] | UnsetType = UNSET
+
+
+class Option(Part, frozen=True, kw_only=True):
+    """One answer to a checkpoint."""
+
+    id: Text
+    label: Text
+    description: Optional = UNSET
+    effect: Effect | UnsetType = UNSET
+    transition_to: Optional = UNSET
+    """Written by some files beside the effect instead of in it; ``effects`` has both together."""
+
+    @property
+    def effects(self) -> Effect:
+        """What choosing it brings about; empty where nothing is said."""
+        effect = Effect() if self.effect is UNSET else self.effect
+        if effect.transition_to is UNSET and self.transition_to is not UNSET:
+            return msgspec.structs.replace(effect, transition_to=self.transition_to)
+        return effect
+
+
+class Checkpoint(Part, frozen=True, kw_only=True):
+    """A question that a person, or whoever stands in for one, has to answer."""
+
+    id: Text
+    name: Text
+    message: Text
+    options: Annotated[tuple[Option, ...], Meta(min_length=1)]
+    prerequisite: Optional = UNSET
+    required: bool = True
+    blocking: bool = True
+    condition: Condition | UnsetType = UNSET
+    default_option: Optional = UNSET
+    auto_advance_ms: Annotated[int, Meta(gt=0)] | UnsetType = UNSET
+    """Milliseconds after which the default option may be taken."""
+
+    def option(self, option_id: str) -> Option | None:
+        """The option of this id, if there is one."""
+        return next((option for option in self.options if option.id == option_id), None)
+
+
+class Branch(Part, frozen=True, kw_only=True):
+    """One outcome of a decision; without a target it ends the workflow."""
+
+    id: Text
+    label: Text
+    condition: Condition | UnsetType = UNSET
+    transition_to: Optional = UNSET
+    is_default: bool = False
+
+
+class Decision(Part, frozen=True, kw_only=True):
+    """A choice that the agent makes by itself."""
+
+    id: Text
+    name: Text
+    description: Optional = UNSET
+    branches: Annotated[tuple[Branch, ...], Meta(min_length=1)]
+
+
+class Transition(Part, frozen=True, kw_only=True):
+    """Where an activity may go on to."""
+
+    to: Text
+    condition: Condition | UnsetType = UNSET
+    is_default: bool = False
+
+
+class Loop(Part, frozen=True, kw_only=True):
+    """Steps that are repeated: for each item of a list, or while a condition holds."""
+
+    id: Text
+    name: Text
+    type: Literal["forEach", "while", "doWhile"]
+    variable: Optional = UNSET
+    """Takes the present item."""
+    over: Optional = UNSET
+    """The path of the variable that holds the items."""
+    condition: Condition | UnsetType = UNSET
+    max_iterations: Annotated[int, Meta(gt=0)] = 100
+    break_condition: Condition | UnsetType = UNSET
+    description: Optional = UNSET
+    steps: tuple[Step, ...] | UnsetType = UNSET
+    activities: tuple[str, ...] | UnsetType = UNSET
+
+
+class Artifact(Part, frozen=True, kw_only=True):
+    """A document that an activity brings about."""
+
+    id: Text
+    name: Text
+    location: Optional = UNSET
+    description: Optional = UNSET
+    action: Literal["create", "update"] | UnsetType = UNSET
+    template: Optional = UNSET
+    required: bool | UnsetType = UNSET
+    condition: Any = UNSET
+
+
+class Activity(Part, frozen=True, kw_only=True):
+    """One activity of a workflow."""
+
+    id: Text
+    version: Version
+    name: Text
+    description: Optional = UNSET
+    problem: Optional = UNSET
+    recognition: tuple[str, ...] | UnsetType = UNSET
+    skills: SkillUse | UnsetType = UNSET
+    steps: tuple[Step, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+    triggers: tuple[Trigger, ...] | Trigger | UnsetType = UNSET
+    entry_actions: tuple[Action, ...] | UnsetType = UNSET
+    exit_actions: tuple[Action, ...] | UnsetType = UNSET
+    outcome: tuple[str, ...] | UnsetType = UNSET
+    context_to_preserve: tuple[str, ...] | UnsetType = field(name="context_to_preserve", default=UNSET)
+    required: bool = True
+    estimated_time: Optional = UNSET
+    rules: tuple[str, ...] | UnsetType = UNSET
+    artifacts: tuple[Artifact, ...] | UnsetType = UNSET
+    artifact_prefix: Optional = UNSET
+    """Set by the loader: the number that the file's name begins with."""
+    notes: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def primary_skill(self) -> str | None:
+        """The skill that it is done with, as the file names it."""
+        return _primary(self.skills)
+
+    def checkpoint(self, checkpoint_id: str) -> Checkpoint | None:
+        """The checkpoint of this id, if there is one."""
+        return next((one for one in self.checkpoints if one.id == checkpoint_id), None)
+
+    def loop(self, loop_id: str) -> Loop | None:
+        """The loop of this id, if there is one."""
+        return next((one for one in self.loops if one.id == loop_id), None)
+
+    def all_steps(self) -> tuple[Step, ...]:
+        """Its steps, then those of its loops."""
+        inner = (step for loop in self.loops if loop.steps is not UNSET for step in loop.steps)
+        return (*self.steps, *inner)
+
+    def targets(self) -> tuple[str, ...]:
+        """Every id that it may go on to by transitions, decisions and options, each once, in this order."""
+        found: dict[str, None] = {transition.to: None for transition in self.transitions}
+        for decision in self.decisions:
+            found.update({branch.transition_to: None for branch in decision.branches
+                          if branch.transition_to is not UNSET})  # fmt: skip
+        for checkpoint in self.checkpoints:
+            for option in checkpoint.options:
+                if (target := option.effects.transition_to) is not UNSET:
+                    found[target] = None
+        return tuple(found)
+
+
+# --- workflows and what belongs to them -------------------------------------------------------
+
+
+class Variable(Part, frozen=True, kw_only=True):
+    """A variable that a workflow declares."""
+
+    name: Text
+    type: Literal["string", "number", "boolean", "array", "object"]
+    description: Optional = UNSET
+    default_value: Any = UNSET
+    required: bool = False
+
+
+class Mode(Part, frozen=True, kw_only=True):
+    """A way of running a workflow; for agents to read, the server does nothing by it."""
+
+    id: Text
+    name: Text
+    description: Optional = UNSET
+    activation_variable: Text
+    recognition: tuple[str, ...] | UnsetType = UNSET
+    skip_activities: tuple[str, ...] | UnsetType = UNSET
+    defaults: dict[str, Any] | UnsetType = UNSET
+    resource: Optional = UNSET
+
+
+class Location(Part, frozen=True, kw_only=True):
+    """Where artifacts are put."""
+
+    path: Text
+    description: Optional = UNSET
+    gitignored: bool = False
+
+
+class Workflow(Part, frozen=True, kw_only=True):
+    """A workflow without its activities, which a ``LoadedWorkflow`` has."""
+
+    id: Text
+    version: Version
+    title: Text
+    description: Optional = UNSET
+    author: Optional = UNSET
+    tags: tuple[str, ...] | UnsetType = UNSET
+    rules: tuple[str, ...] | UnsetType = UNSET
+    variables: tuple[Variable, ...] | UnsetType = UNSET
+    modes: tuple[Mode, ...] | UnsetType = UNSET
+    artifact_locations: dict[str, str | Location] | UnsetType = UNSET
+    skills: SkillUse | UnsetType = UNSET
+    initial_activity: Optional = UNSET
+    """Absent where every activity is an entry point of its own."""
+
+    @property
+    def primary_skill(self) -> str | None:
+        """The skill that it is run with, as the file names it."""
+        return _primary(self.skills)
+
+
+class Skill(Part, frozen=True, kw_only=True):
+    """The head of a skill; the rest is for agents, as the file has it."""
+
+    id: Text
+    version: Version
+    capability: Text
+    description: Optional = UNSET
+
+
+class Rules(Part, frozen=True, kw_only=True):
+    """The head of ``meta/rules.toon``: rules for agents in every workflow."""
+
+    id: Text
+    version: Text
+    title: Optional = UNSET
+
+
+def _primary(skills: SkillUse | UnsetType) -> str | None:
+    return None if skills is UNSET or not skills.primary else skills.primary

@@ -1,0 +1,160 @@
+"""The definitions of a toolset in a running process: read once, and again when files change.
+
+A thread looks at the folders every second. A change is taken over once the folders have looked the
+same twice, so that a file which is being written is not read half; only files that changed are
+read again, and the new library replaces the old one in one step. Calls never wait for any of
+this: they take ``current`` and go on with that one library to their end. So every process of a
+fleet that sees the same folders goes by a change a few seconds after it was made.
+
+What is read stands in the log when it changes: how much, and each problem once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from coordinator.definitions import files
+from coordinator.definitions.assembly import assembled
+from coordinator.definitions.files import File, Found, Problem, Stamp
+from coordinator.definitions.library import Library
+
+_log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 1.0
+
+Seen = dict[Path, Stamp]
+
+_shared: weakref.WeakValueDictionary[tuple[Path, ...], Definitions] = weakref.WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+class Definitions:
+    """The definitions below some folders.
+
+    Args:
+        roots: where to look; a workflow that several have is taken from the first.
+        poll_seconds: how often to look for changes; 0: never by itself (``refresh``).
+    """
+
+    def __init__(self, roots: Sequence[Path], poll_seconds: float = POLL_SECONDS) -> None:
+        self.roots = tuple(roots)
+        self._read: dict[Path, tuple[Stamp, File]] = {}
+        self._told: frozenset[Problem] = frozenset()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._seen: Seen = {}
+        self._current = Library()
+        self.refresh()
+        if poll_seconds:
+            watch = threading.Thread(
+                target=_watch, args=(weakref.ref(self), self._stop, poll_seconds), name="definitions", daemon=True
+            )
+            watch.start()
+
+    @property
+    def current(self) -> Library:
+        """The newest library; a call takes it once and works with that to its end."""
+        return self._current
+
+    def refresh(self) -> Library:
+        """Reads what has changed since the last time; takes up to a second for hundreds of new files."""
+        with self._lock:
+            found, problems = _look(self.roots)
+            self._take(found, problems)
+            return self._current
+
+    def close(self) -> None:
+        """Stops looking for changes."""
+        self._stop.set()
+
+    def _poll(self, last: Seen) -> Seen:
+        """Takes a change over if the folders have not changed since the last look; what this look has seen."""
+        with self._lock:
+            found, problems = _look(self.roots)
+            seen = _stamps(found)
+            if seen != self._seen and seen == last:
+                self._take(found, problems)
+            return seen
+
+    def _take(self, found: dict[Path, Found], problems: tuple[Problem, ...]) -> None:
+        read: dict[Path, tuple[Stamp, File]] = {}
+        for path, one in found.items():
+            known = self._read.get(path)
+            if known is None or known[0] != one.stamp or not known[1].usable:
+                known = (one.stamp, files.read(one))
+            read[path] = known
+        library = assembled([file for _, file in read.values()], problems)
+        self._read, self._seen, self._current = read, _stamps(found), library
+        self._tell(library)
+
+    def _tell(self, library: Library) -> None:
+        _log.info(
+            "definitions read",
+            roots=[str(root) for root in self.roots],
+            workflows=len(library.workflows),
+            files=library.files,
+            version=library.version,
+            problems=len(library.problems),
+        )
+        for problem in library.problems:
+            if problem not in self._told:
+                tell = _log.warning if problem.level == "broken" else _log.info
+                tell("definition " + problem.level, place=problem.place, line=problem.line, problem=problem.message)
+        self._told = frozenset(library.problems)
+
+
+def shared(roots: Sequence[Path]) -> Definitions:
+    """The definitions below these roots, one object for all of a process that ask while it is in use."""
+    key = tuple(root.absolute() for root in roots)
+    with _sharing:
+        found = _shared.get(key)
+        if found is None:
+            found = _shared[key] = Definitions(key)
+        return found
+
+
+def shipped() -> Path:
+    """The folder of the definitions that come with the product."""
+    packaged = Path(__file__).parent / "shipped"
+    # In a source tree they are where people look for them.
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "config" / "workflows"
+
+
+def _look(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
+    """All files below the roots; of a workflow that several roots have, those of the first."""
+    found: dict[Path, Found] = {}
+    problems: list[Problem] = []
+    owners: dict[str, Path] = {}
+    for root in roots:
+        here, told = files.scan(root)
+        problems += told
+        hidden = sorted({one.workflow for one in here.values()} & set(owners))
+        problems += [
+            Problem("odd", name, None, f"is taken from {owners[name]}, so {root / name} is not used") for name in hidden
+        ]
+        found.update({path: one for path, one in here.items() if one.workflow not in owners})
+        owners.update({one.workflow: root for one in here.values() if one.workflow not in owners})
+    return found, tuple(problems)
+
+
+def _stamps(found: dict[Path, Found]) -> Seen:
+    return {path: one.stamp for path, one in found.items()}
+
+
+def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds: float) -> None:
+    """Looks again and again, as long as somebody uses the definitions."""
+    last: Seen = {}
+    while not stop.wait(seconds):
+        owner = definitions()
+        if owner is None:
+            return
+        # A defect here must not end the looking.
+        with contextlib.suppress(Exception):
+            last = owner._poll(last)
+        del owner
