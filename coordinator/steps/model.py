@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Backoff = Literal["fixed", "exponential"]
-Verdict = Literal["", "poisoned", "expired"]
+Verdict = Literal["", "poisoned", "expired", "recorded"]
 
 
 class StepRun(Struct, array_like=True, frozen=True):
@@ -28,8 +28,9 @@ class StepRun(Struct, array_like=True, frozen=True):
     """What the room calls the step; in a flow the key of its specification."""
     context: str
     """What the plan that created the step gave it."""
-    arguments: bytes
-    """As the plan gave them; empty where they follow from the run's spec."""
+    arguments: str
+    """As the plan gave them; empty where they follow from the run's spec. Of a step whose verdict is
+    ``recorded`` its result as JSON."""
     creator: str
     """On whose behalf the run runs."""
     name: str
@@ -42,10 +43,11 @@ class StepRun(Struct, array_like=True, frozen=True):
     crashes: int
     """Attempts whose worker was lost, before this one."""
     verdict: Verdict
-    """Not to be executed any more, only to be recorded as failed: its worker was lost too often
-    (``poisoned``), or it waited too long (``expired``). Empty: execute it."""
-    spec: bytes | None = None
-    """What the run was created with; None: this worker has had it before."""
+    """Empty: execute it. Else its outcome is known, and only what follows it is missing: its worker
+    was lost too often (``poisoned``), it waited too long (``expired``), or it is done already
+    (``recorded``)."""
+    spec: int = 0
+    """Where in the reply the run's spec is; 0: this worker has had it before."""
 
     @property
     def idempotency_key(self) -> str:
@@ -116,7 +118,7 @@ class NewStep(Struct, array_like=True, frozen=True):
     expires_ms: int = 0
     """Of a gate: when it fails if nobody released it, from now; 0: never."""
     context: str = ""
-    arguments: bytes = b""
+    arguments: str = ""
 
 
 class Arrival(Struct, array_like=True, frozen=True):

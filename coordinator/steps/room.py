@@ -1,11 +1,42 @@
-"""What a room gives to the workers so that they can execute its steps."""
+"""What a room gives to the workers so that they can execute its steps, and what they give to it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from coordinator.steps.model import Outcome, Plan, StepRun, Work
 from coordinator.store import Script
+
+
+class Isolated(Protocol):
+    """Python callables in a process of their own: for those that compute, or that nobody trusts."""
+
+    async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
+        """Calls ``module:function`` with these keyword arguments in a child process; returns a JSON value.
+
+        The function gets the key as the environment variable FLEET_IDEMPOTENCY_KEY. Cancelling
+        the call kills the child.
+
+        Args:
+            target: from the configuration or an entry point, never from a caller.
+
+        Raises:
+            CallFailed: it raised, ended its process or returned what is no JSON value.
+        """
+        ...
+
+
+class CallFailed(Exception):
+    """A callable in a child process did not return; its text is a sentence for the record.
+
+    Attributes:
+        type: the class of what it raised, or ``crashed``.
+    """
+
+    def __init__(self, message: str, type: str) -> None:
+        super().__init__(message)
+        self.type = type
 
 
 class Executor(Protocol):
@@ -32,19 +63,19 @@ class Executor(Protocol):
 
 
 class Planner(Protocol):
-    """Knows what the steps of a room mean. ``plan`` is pure: no I/O, no clock."""
+    """Knows what the steps of a room mean."""
 
-    async def prepare(self, step: StepRun, spec: bytes) -> Work | Outcome:
-        """What this attempt is to do, or its outcome where nothing has to be done (or can be:
-        the creator lost a permission, an argument cannot be resolved).
-
-        Args:
-            spec: the run's.
-        """
+    def load(self, spec: bytes) -> Any:
+        """The run's spec in the form that the other methods take; kept for all steps of the run."""
         ...
 
-    def plan(self, step: StepRun, spec: bytes, outcome: Outcome) -> Plan:
-        """What follows the step after this final outcome (retries are over)."""
+    async def prepare(self, step: StepRun, spec: Any) -> Work | Outcome:
+        """What this attempt is to do, or its outcome where nothing has to be done (or can be:
+        the creator lost a permission, an argument cannot be resolved)."""
+        ...
+
+    def plan(self, step: StepRun, spec: Any, outcome: Outcome) -> Plan:
+        """What follows the step after this final outcome, when retries are over. Pure: no I/O, no clock."""
         ...
 
 
@@ -55,4 +86,4 @@ class StepRoom(Protocol):
     planner: Planner
     executor: Executor
     report: Script[Any]
-    """Its script that records outcomes; includes ``steps`` and takes what ``StepStore.report`` sends."""
+    """Its script that records outcomes: takes what ``StepStore.report`` sends, and includes ``take``."""
