@@ -1,0 +1,40 @@
+"""The conditions of a branch: five exact forms, compared as strictly as JSON does (seed 003)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+ALLOWED = 'result == true, result == false, result != nil, result == nil, result == "some text"'
+
+_FIXED: dict[str, Callable[[Any], bool]] = {
+    "result == true": lambda value: value is True,
+    "result == false": lambda value: value is False,
+    "result != nil": lambda value: value is not None,
+    "result == nil": lambda value: value is None,
+}
+_TEXT = re.compile(r'result == "(.*)"\Z', re.DOTALL)
+
+
+def is_condition(text: str) -> bool:
+    """Whether ``text`` is one of the five forms; blanks and case count."""
+    return text in _FIXED or _TEXT.match(text) is not None
+
+
+def holds(condition: str, value: Any) -> bool:
+    """Whether a condition holds for a step's result.
+
+    Types are those of JSON: ``true`` is not ``"true"`` and not 1. The text between the outer
+    quotes is compared as it stands, without escapes.
+
+    Raises:
+        ValueError: it is none of the five forms.
+    """
+    fixed = _FIXED.get(condition)
+    if fixed is not None:
+        return fixed(value)
+    text = _TEXT.match(condition)
+    if text is None:
+        raise ValueError(f"not a condition: {condition!r}; allowed: {ALLOWED}")
+    return isinstance(value, str) and value == text[1]

@@ -1,0 +1,161 @@
+"""Checks of a flow as a graph: everything that could strand or double a step is refused at create.
+
+A workflow runs as one token that moves from step to step. ``parallel`` splits it, one part
+for each branch; parts that reach the same join become one again. The *region* of a step is
+the branches that it lies in, from outside to inside. From that follow the rules: a step has
+one region only, else two parts could create it twice; all branches of a fork end in the same
+join, else it would wait for ever or run early; nobody completes the workflow from within a
+branch, while others still run.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from coordinator.settings.problems import unknown
+from coordinator.toolsets.flows.rules.parse import Report, place
+from coordinator.toolsets.flows.rules.spec import START, Step
+
+Region = tuple[tuple[str, str], ...]
+"""Pairs of a fork's key and that of the branch's first step, outermost first."""
+
+
+def edges(step: Step) -> Iterator[tuple[str, str]]:
+    """What may follow a step: the field that says so, and the key."""
+    if step.next is not None:
+        yield "next", step.next
+    for position, arm in enumerate(step.branch):
+        yield f"branch[{position}].then", arm.then
+    for position, key in enumerate(step.parallel):
+        yield f"parallel[{position}]", key
+    if step.join is not None:
+        yield "join", step.join
+
+
+def check(found: Mapping[str, Step], report: Report) -> dict[str, Step]:
+    """Reports everything that is wrong with the graph; returns the steps with their forks filled in."""
+    _check_names(found, report)
+    _check_references(found, report)
+    cyclic = _check_cycles(found, report)
+    regions = _regions(found, report)
+    if START in found:
+        for key in found:
+            if key not in regions:
+                report(place(key), "cannot be reached from start")
+    _check_joins(found, regions, report)
+    checked = dict(found)
+    for key, region in regions.items():
+        step = found[key]
+        if step.join is not None and region and not cyclic:
+            checked[key] = msgspec.structs.replace(step, fork=region[-1][0])
+    return checked
+
+
+def _check_names(found: Mapping[str, Step], report: Report) -> None:
+    owners: dict[str, str] = {}
+    for key, step in found.items():
+        if step.name in owners:
+            report(place(key, "name"), f"{step.name!r} is also the name of {place(owners[step.name])}")
+        elif step.name != key and step.name in found and found[step.name].name != step.name:
+            report(place(key, "name"), f"{step.name!r} is the key of another step")
+        owners.setdefault(step.name, key)
+
+
+def _check_references(found: Mapping[str, Step], report: Report) -> None:
+    keys = {step.name: key for key, step in found.items()}
+    for key, step in found.items():
+        for field, target in edges(step):
+            if target in found:
+                continue
+            if target in keys:
+                report(place(key, field), f"{target!r} is the name of a step; its key is {keys[target]!r}")
+            else:
+                report(place(key, field), unknown("step", target[:50], found))
+
+
+def _check_cycles(found: Mapping[str, Step], report: Report) -> bool:
+    """Reports each cycle by a way around it."""
+    done: set[str] = set()
+    cyclic = False
+    for root in found:
+        way: list[str] = []
+        pending: list[tuple[str, Iterator[str]]] = []
+
+        def enter(key: str, way: list[str] = way, pending: list[tuple[str, Iterator[str]]] = pending) -> None:
+            way.append(key)
+            pending.append((key, iter([target for _, target in edges(found[key]) if target in found])))
+
+        if root not in done:
+            enter(root)
+        while pending:
+            key, targets = pending[-1]
+            target = next(targets, None)
+            if target is None:
+                pending.pop()
+                way.pop()
+                done.add(key)
+            elif target in way:
+                cyclic = True
+                around = [*way[way.index(target) :], target]
+                report(place(key), f"leads back to an earlier step: {' > '.join(around)}; flows have no loops")
+            elif target not in done:
+                enter(target)
+    return cyclic
+
+
+def _regions(found: Mapping[str, Step], report: Report) -> dict[str, Region]:
+    """The region of each step that start leads to."""
+    regions: dict[str, Region] = {START: ()} if START in found else {}
+    clashes: set[str] = set()
+    pending = deque(regions)
+    while pending:
+        key = pending.popleft()
+        step, here = found[key], regions[key]
+        for field, target in edges(step):
+            if target not in found:
+                continue
+            there = here
+            if field.startswith("parallel"):
+                there = (*here, (key, target))
+            elif field == "join":
+                if not here:
+                    report(place(key, "join"), "stands outside of parallel branches, so there is nothing to join")
+                    continue
+                there = here[:-1]
+            if target not in regions:
+                regions[target] = there
+                pending.append(target)
+            elif regions[target] != there and target not in clashes:
+                clashes.add(target)
+                report(
+                    place(target),
+                    f"is reached {_said(regions[target])} and {_said(there)}; parallel branches meet in a join only",
+                )
+    return regions
+
+
+def _check_joins(found: Mapping[str, Step], regions: Mapping[str, Region], report: Report) -> None:
+    joins: dict[str, dict[str, str]] = {}
+    for key, region in regions.items():
+        step = found[key]
+        if step.done and region:
+            report(place(key, "done"), f"stands {_said(region)}; a parallel branch has to end with join")
+        if step.join is not None and region:
+            joins.setdefault(region[-1][0], {}).setdefault(step.join, key)
+    for fork, targets in joins.items():
+        if len(targets) > 1:
+            ways = " and ".join(f"{place(key)} joins {target!r}" for target, key in targets.items())
+            report(place(fork, "parallel"), f"all its branches have to end in the same join, but {ways}")
+        for target, key in targets.items():
+            if target in found[fork].parallel:
+                report(place(key, "join"), f"{target!r} is itself a branch of {place(fork)}")
+
+
+def _said(region: Region) -> str:
+    if not region:
+        return "outside of parallel branches"
+    fork, branch = region[-1]
+    return f"in the branch {branch!r} of {place(fork)}"

@@ -1,0 +1,24 @@
+"""How big a flow and what it carries may be."""
+
+from __future__ import annotations
+
+MAX_STEPS = 200
+"""Steps of one flow."""
+MAX_WIDTH = 50
+"""Entries of one ``branch`` or ``parallel``."""
+MAX_FLOW_BYTES = 262_144
+"""A flow as JSON."""
+MAX_INPUT_BYTES = 1_048_576
+"""The input variables as JSON."""
+MAX_RESULT_BYTES = 1_048_576
+"""A step's recorded result as JSON; what is longer is cut and marked."""
+MAX_NAME = 200
+"""Characters of a workflow's name, and of a step's name or key."""
+MAX_DELAY_MS = 31_536_000_000
+"""The latest start: a year from now."""
+MAX_TIMEOUT_MS = 86_400_000
+"""The longest that one attempt may take: a day."""
+DEFAULT_TIMEOUT_MS = 60_000
+MAX_ATTEMPTS = 100
+PRIORITIES = ("high", "normal", "low")
+BACKOFFS = ("fixed", "exponential")

@@ -1,0 +1,307 @@
+"""From what a caller gave as a flow to its steps, with everything that is wrong with their fields.
+
+Nothing here stops at the first problem: each is a sentence that begins with its place, and a
+step of which something can be understood takes part in the checks of the graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from coordinator.settings.problems import unknown
+from coordinator.steps.model import Retry
+from coordinator.toolsets.flows.rules import conditions, limits, templates
+from coordinator.toolsets.flows.rules.spec import START, Arm, Step
+
+FOLLOWERS = ("next", "branch", "parallel", "join", "done")
+FIELDS = (
+    "name",
+    "tool",
+    "args",
+    *FOLLOWERS,
+    "gate",
+    "approver_role",
+    "retry",
+    "timeout_ms",
+    "on_error",
+    "queue",
+    "priority",
+    "delay_ms",
+)
+RETRY_FIELDS = ("max_attempts", "delay_ms", "backoff", "max_delay_ms")
+
+Report = Callable[[str, str], None]
+"""Takes the place inside the flow and what is wrong there."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
+# What could move the cursor, or turn the line around, of a terminal that shows the name.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+QUEUE = re.compile(r"[a-z][a-z0-9_-]{0,49}\Z")
+QUEUE_RULE = "a name of 1 to 50 lower-case letters, digits, '-' and '_', a letter first"
+
+
+def place(key: str, *rest: str) -> str:
+    """How messages name a spot in the flow: ``flow.count.next``, ``flow["my step"].args``."""
+    head = f"flow.{key}" if _PLAIN.match(key) else f'flow["{key[:50]}"]'
+    return ".".join((head, *rest))
+
+
+def name_problem(text: object) -> str:
+    """What is wrong with a name that people and terminals will see; empty: nothing."""
+    if not isinstance(text, str):
+        return "must be text"
+    if not text.strip() or len(text) > limits.MAX_NAME:
+        return f"must be 1 to {limits.MAX_NAME} characters, not blank"
+    return "must not hold control characters" if _CONTROL.search(text) else ""
+
+
+def steps(flow: Mapping[str, Any], report: Report) -> dict[str, Step]:
+    """The steps by key; what cannot be understood is reported and left out.
+
+    Args:
+        flow: the flow object as the caller gave it.
+    """
+    if START not in flow:
+        report("flow", 'must have a "start" key, the first step')
+    if len(flow) > limits.MAX_STEPS:
+        report("flow", f"has {len(flow)} steps; at most {limits.MAX_STEPS} are allowed")
+    found: dict[str, Step] = {}
+    for key, spec in list(flow.items())[: limits.MAX_STEPS]:
+        if problem := name_problem(key):
+            report(place(key), f"a step's key {problem}")
+        if isinstance(spec, dict):
+            found[key] = _Reader(key, spec, report).step()
+        else:
+            report(place(key), "must be an object with name, tool and what follows")
+    return found
+
+
+class _Reader:
+    """Reads one step."""
+
+    def __init__(self, key: str, spec: Mapping[str, Any], report: Report) -> None:
+        self._key = key
+        # Agents write out what they do not use.
+        self._spec = {name: value for name, value in spec.items() if value is not None or name == "tool"}
+        self._tell = report
+
+    def step(self) -> Step:
+        for name in self._spec:
+            if name not in FIELDS:
+                self._report(name, unknown("field", name[:50], FIELDS))
+        followers = [name for name in FOLLOWERS if name in self._spec and self._spec[name] is not False]
+        if len(followers) != 1:
+            given = f"has {' and '.join(followers)}" if followers else "has none of them"
+            self._report("", f"must have exactly one of {', '.join(FOLLOWERS)}; it {given}")
+        tool = self._tool()
+        gate = self._gate(tool)
+        return Step(
+            name=self._name(),
+            tool=tool,
+            args=self._args(),
+            next=self._key_of("next"),
+            branch=self._branch(),
+            parallel=self._parallel(),
+            join=self._key_of("join"),
+            done=self._done(),
+            gate=gate,
+            approver_role=self._approver_role(gate),
+            retry=self._retry(),
+            timeout_ms=self._timeout(gate),
+            on_error=self._word("on_error", ("fail", "continue")) or "fail",  # type: ignore[arg-type]
+            queue=self._queue(),
+            priority=self._word("priority", limits.PRIORITIES),  # type: ignore[arg-type]
+            delay_ms=self._delay(gate),
+        )
+
+    def _report(self, field: str, problem: str) -> None:
+        self._tell(place(self._key, field) if field else place(self._key), problem)
+
+    def _name(self) -> str:
+        if "name" not in self._spec:
+            self._report("name", "is required: the step's name, unique within the workflow")
+            return self._key
+        name = self._spec["name"]
+        if problem := name_problem(name):
+            self._report("name", problem)
+            return self._key
+        return str(name)
+
+    def _tool(self) -> str | None:
+        if "tool" not in self._spec:
+            self._report("tool", "is required: a tool's name, or null for a gate or a step that does nothing")
+            return None
+        tool = self._spec["tool"]
+        if tool is None:
+            return None
+        if name_problem(tool):
+            self._report("tool", "must be a tool's name or null")
+            return None
+        return str(tool)
+
+    def _gate(self, tool: str | None) -> bool:
+        given = self._spec.get("gate")
+        if given is not None and not isinstance(given, bool):
+            self._report("gate", "must be true or false")
+            given = None
+        if tool is not None:
+            if given:
+                self._report("gate", "only a step without a tool can be a gate; put one before this step")
+            return False
+        # A fork has nothing to wait for; anything else without a tool waits for approval (seed 003's examples).
+        return "parallel" not in self._spec if given is None else given
+
+    def _approver_role(self, gate: bool) -> str | None:
+        role = self._spec.get("approver_role")
+        if role is None:
+            return None
+        if problem := name_problem(role):
+            self._report("approver_role", problem)
+        elif not gate:
+            self._report("approver_role", "only a gate is approved")
+        return str(role)
+
+    def _args(self) -> dict[str, Any]:
+        args = self._spec.get("args", {})
+        if not isinstance(args, dict):
+            self._report("args", "must be an object")
+            return {}
+        return args
+
+    def _key_of(self, field: str) -> str | None:
+        value = self._spec.get(field)
+        if value is None or isinstance(value, str):
+            return value
+        self._report(field, "must be the key of a step")
+        return None
+
+    def _branch(self) -> tuple[Arm, ...]:
+        found: list[Arm] = []
+        for where, entry in self._entries("branch", "objects with if and then"):
+            if not isinstance(entry, dict):
+                self._report(where, "must be an object with if and then")
+                continue
+            for name in entry.keys() - {"if", "then"}:
+                self._report(f"{where}.{name[:50]}", "no such field; allowed: if, then")
+            condition, then = entry.get("if"), entry.get("then")
+            if not isinstance(condition, str) or not conditions.is_condition(condition):
+                self._report(f"{where}.if", f"must be exactly one of: {conditions.ALLOWED}")
+            if not isinstance(then, str):
+                self._report(f"{where}.then", "must be the key of a step")
+            else:
+                found.append(Arm(condition if isinstance(condition, str) else "", then))
+        return tuple(found)
+
+    def _parallel(self) -> tuple[str, ...]:
+        found: list[str] = []
+        for where, entry in self._entries("parallel", "keys of steps"):
+            if not isinstance(entry, str):
+                self._report(where, "must be the key of a step")
+            elif entry in found:
+                self._report(where, f"{entry[:50]!r} is there twice")
+            else:
+                found.append(entry)
+        return tuple(found)
+
+    def _entries(self, field: str, of: str) -> list[tuple[str, Any]]:
+        value = self._spec.get(field)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not 1 <= len(value) <= limits.MAX_WIDTH:
+            self._report(field, f"must be a list of 1 to {limits.MAX_WIDTH} {of}")
+            value = value[: limits.MAX_WIDTH] if isinstance(value, list) else []
+        return [(f"{field}[{position}]", entry) for position, entry in enumerate(value)]
+
+    def _done(self) -> bool:
+        value = self._spec.get("done", False)
+        if not isinstance(value, bool):
+            self._report("done", "must be true")
+        return bool(value)
+
+    def _retry(self) -> Retry | None:
+        given = self._spec.get("retry")
+        if given is None:
+            return None
+        if not isinstance(given, dict):
+            self._report("retry", f"must be an object with {', '.join(RETRY_FIELDS)}")
+            return None
+        for name in given:
+            if name not in RETRY_FIELDS:
+                self._report(f"retry.{name[:50]}", unknown("field", name[:50], RETRY_FIELDS))
+        if "max_attempts" not in given:
+            self._report("retry.max_attempts", f"is required: 1 to {limits.MAX_ATTEMPTS}, the first attempt included")
+        default = Retry()
+        day = limits.MAX_TIMEOUT_MS
+        return Retry(
+            self._whole("max_attempts", 1, limits.MAX_ATTEMPTS, 1, given, "retry."),
+            self._whole("delay_ms", 0, day, default.delay_ms, given, "retry."),
+            self._word("backoff", limits.BACKOFFS, given, "retry.") or default.backoff,  # type: ignore[arg-type]
+            self._whole("max_delay_ms", 0, day, default.max_delay_ms, given, "retry."),
+        )
+
+    def _timeout(self, gate: bool) -> int:
+        if gate:
+            return self._whole("timeout_ms", 1, limits.MAX_DELAY_MS, 0)
+        return self._whole("timeout_ms", 1, limits.MAX_TIMEOUT_MS, limits.DEFAULT_TIMEOUT_MS)
+
+    def _delay(self, gate: bool) -> int:
+        if gate and self._spec.get("delay_ms"):
+            self._report("delay_ms", "a gate waits for its release, not for a time")
+        return self._whole("delay_ms", 0, limits.MAX_DELAY_MS, 0)
+
+    def _queue(self) -> str | None:
+        queue = self._spec.get("queue")
+        if queue is None:
+            return None
+        if not isinstance(queue, str) or not QUEUE.match(queue):
+            self._report("queue", f"must be {QUEUE_RULE}")
+            return None
+        return queue
+
+    def _whole(
+        self, field: str, low: int, high: int, default: int, given: Mapping[str, Any] | None = None, prefix: str = ""
+    ) -> int:
+        value = (self._spec if given is None else given).get(field)
+        if value is None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            self._report(prefix + field, f"must be a whole number from {low} to {high}")
+            return default
+        return value
+
+    def _word(
+        self, field: str, allowed: Collection[str], given: Mapping[str, Any] | None = None, prefix: str = ""
+    ) -> str | None:
+        value = (self._spec if given is None else given).get(field)
+        if value is None or (isinstance(value, str) and value in allowed):
+            return value
+        self._report(prefix + field, f"must be one of {', '.join(allowed)}")
+        return None
+
+
+def check_templates(found: Mapping[str, Step], given: Mapping[str, Any], with_results: bool, report: Report) -> None:
+    """Reports tokens that mean nothing, or that ask for what the input does not have.
+
+    Args:
+        given: the workflow's input.
+        with_results: whether tokens may ask for results of earlier steps.
+    """
+    names = {step.name for step in found.values()}
+    forms = "{{input.key}}" + (" and {{steps.name.result}}" if with_results else "")
+    for key, step in found.items():
+        for where, token in templates.tokens(step.args):
+            spot, shown = place(key, where), "{{" + token[:80] + "}}"
+            asked = templates.reference(token)
+            if asked is None or (asked.step and not with_results):
+                report(spot, f"{shown} means nothing; allowed: {forms} (text with braces can be passed in as input)")
+            elif asked.step:
+                if asked.step not in names:
+                    report(spot, f"{shown}: {unknown('step', asked.step[:50], names)}")
+            else:
+                try:
+                    templates.reach(given, asked.path)
+                except KeyError:
+                    have = ", ".join(list(given)[:20]) or "none"
+                    report(spot, f"{shown}: the input has no {asked.path[:80]!r}; its keys: {have}")

@@ -1,0 +1,96 @@
+"""What follows when a step is over: the whole meaning of a flow, as pure functions.
+
+The worker asks this with the step's outcome in hand, and hands the answer to the script that
+records the outcome; the script creates what follows and counts joins in the same run. So a
+plan says nothing about other steps' states: what has arrived at a join only the script knows.
+
+A step that does nothing has the result null whenever it runs, so it is planned together with
+what comes before it and created as done; no worker sees it. Where it ends a parallel branch
+(or is the join) it takes the way over a worker: whether others wait for it only the store
+knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.steps.model import Arrival, Failure, NewStep, Outcome, Plan
+from coordinator.toolsets.flows.rules import conditions
+from coordinator.toolsets.flows.rules.spec import START, Flow, Step
+
+
+def begin(flow: Flow) -> Plan:
+    """What a new workflow starts with."""
+    return _Planned(flow).enter(START).plan()
+
+
+def after(flow: Flow, key: str, outcome: Outcome) -> Plan:
+    """What follows the step at ``key``.
+
+    A failure is the end of the workflow unless the step says ``on_error: continue``; then it goes on
+    as if the step had returned null.
+
+    Args:
+        flow: a checked flow.
+        outcome: the final one, retries are over.
+    """
+    step = flow[key]
+    if isinstance(outcome, Failure):
+        if step.on_error == "fail":
+            return Plan(error=f"step {step.name!r} failed: {outcome.message}")
+        return _Planned(flow).follow(key, None).plan()
+    return _Planned(flow).follow(key, outcome.value).plan()
+
+
+class _Planned:
+    """A plan in the making."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._create: list[NewStep] = []
+        self._forks: list[tuple[str, int]] = []
+        self._arrive: Arrival | None = None
+        self._complete = False
+        self._error = ""
+
+    def plan(self) -> Plan:
+        if self._error:
+            # Nothing begins any more in a workflow that fails.
+            return Plan(tuple(step for step in self._create if step.state == "done"), error=self._error)
+        return Plan(tuple(self._create), tuple(self._forks), self._arrive, self._complete, self._error)
+
+    def enter(self, key: str) -> _Planned:
+        """Creates a step, and what follows it where that is known already."""
+        step = self._flow[key]
+        if step.tool is None and not step.gate and step.join is None and not step.delay_ms:
+            self._create.append(NewStep(key, "done"))
+            return self.follow(key, None)
+        self._create.append(_new(key, step))
+        return self
+
+    def follow(self, key: str, value: Any) -> _Planned:
+        """Adds what follows a step that returned ``value``."""
+        step = self._flow[key]
+        if step.done:
+            self._complete = True
+        elif step.next is not None:
+            self.enter(step.next)
+        elif step.parallel:
+            self._forks.append((key, len(step.parallel)))
+            for branch in step.parallel:
+                self.enter(branch)
+        elif step.join is not None:
+            self._arrive = Arrival(step.fork or "", _new(step.join, self._flow[step.join]))
+        else:
+            arm = next((arm for arm in step.branch if conditions.holds(arm.condition, value)), None)
+            if arm is not None:
+                self.enter(arm.then)
+            else:
+                self._error = f"no branch of step {step.name!r} matched its result"
+        return self
+
+
+def _new(key: str, step: Step) -> NewStep:
+    if step.gate:
+        return NewStep(key, "gate", expires_ms=step.timeout_ms)
+    return NewStep(key, "ready", step.queue or "", step.priority or "", step.delay_ms)

@@ -1,0 +1,285 @@
+"""What is wrong with a flow: every rule, all problems together, and nothing wrong with what is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.flows.rules import limits
+from coordinator.toolsets.flows.rules.check import MOST_SHOWN, check_flow
+from tests.flows.programs import Json
+
+TOOLS = {"give", "take"}
+
+
+def step(name: str, **more: Any) -> Json:
+    return {"name": name, "tool": "give", **more}
+
+
+def end(name: str, **more: Any) -> Json:
+    return step(name, done=True, **more)
+
+
+def problems(flow: Json, *, with_results: bool = False, **given: Any) -> list[str]:
+    """What is wrong with a flow."""
+
+    def known(name: str) -> str:
+        return "" if name in TOOLS else f"unknown tool {name!r}"
+
+    try:
+        check_flow(flow, given, known, with_results=with_results)
+    except ToolFailure as refused:
+        failure = refused
+    else:
+        return []
+    assert failure.code == "VALIDATION_ERROR"
+    assert failure.data is not None
+    found: list[str] = failure.data["problems"]
+    assert found
+    assert all(problem in failure.message for problem in found[:MOST_SHOWN])
+    return found
+
+
+FORK: Json = {
+    "start": {"name": "fork", "tool": None, "parallel": ["a", "b"]},
+    "a": step("a", join="end"),
+    "b": step("b", join="end"),
+    "end": end("end"),
+}
+
+WRONG: dict[str, tuple[Json, str]] = {
+    "no start": ({"begin": end("begin")}, 'flow: must have a "start" key, the first step'),
+    "nothing": ({}, 'flow: must have a "start" key, the first step'),
+    "no object": ({"start": "give"}, "flow.start: must be an object"),
+    "no name": ({"start": {"tool": "give", "done": True}}, "flow.start.name: is required"),
+    "blank name": ({"start": end(" ")}, "flow.start.name: must be 1 to 200 characters"),
+    "escape sequence": ({"start": end("a\x1b[2J")}, "flow.start.name: must not hold control characters"),
+    "no tool": ({"start": {"name": "a", "done": True}}, "flow.start.tool: is required"),
+    "tool of another type": ({"start": end("a", tool=5)}, "flow.start.tool: must be a tool's name or null"),
+    "unknown tool": ({"start": end("a", tool="giv")}, "flow.start.tool: unknown tool 'giv'"),
+    "args": ({"start": end("a", args=[])}, "flow.start.args: must be an object"),
+    "unknown field": ({"start": end("a", timeout=5)}, "flow.start.timeout: unknown field 'timeout'; did you mean"),
+    "nothing follows": ({"start": step("a")}, "flow.start: must have exactly one of next, branch"),
+    "done: false": ({"start": step("a", done=False)}, "flow.start: must have exactly one of next, branch"),
+    "two follow": (
+        {"start": end("a", next="b"), "b": end("b")},
+        "flow.start: must have exactly one of next, branch, parallel, join, done; it has next and done",
+    ),
+    "same name": ({"start": step("b", next="b"), "b": end("b")}, "flow.b.name: 'b' is also the name of flow.start"),
+    "name is another's key": (
+        {"start": step("s", next="a"), "a": step("b", next="b"), "b": end("c")},
+        "flow.a.name: 'b' is the key of another step",
+    ),
+    "unknown reference": (
+        {"start": step("a", next="cuont"), "count": end("count")},
+        "flow.start.next: unknown step 'cuont'; did you mean 'count'?",
+    ),
+    "reference by name": (
+        {"start": step("s", next="two"), "x": end("two")},
+        "flow.start.next: 'two' is the name of a step; its key is 'x'",
+    ),
+    "loop": (
+        {"start": step("s", next="a"), "a": step("a", next="b"), "b": step("b", next="a")},
+        "flow.b: leads back to an earlier step: a > b > a; flows have no loops",
+    ),
+    "loop to itself": ({"start": step("s", next="start")}, "flow.start: leads back to an earlier step: start > start"),
+    "unreachable": ({"start": end("s"), "x": end("x")}, "flow.x: cannot be reached from start"),
+    "condition": (
+        {"start": step("s", branch=[{"if": "result > 3", "then": "a"}]), "a": end("a")},
+        "flow.start.branch[0].if: must be exactly one of: result == true",
+    ),
+    "condition with other blanks": (
+        {"start": step("s", branch=[{"if": "result==true", "then": "a"}]), "a": end("a")},
+        "flow.start.branch[0].if: must be exactly one of",
+    ),
+    "arm without then": (
+        {"start": step("s", branch=[{"if": "result == true"}])},
+        "flow.start.branch[0].then: must be the key of a step",
+    ),
+    "arm with more": (
+        {"start": step("s", branch=[{"if": "result == true", "then": "a", "else": "a"}]), "a": end("a")},
+        "flow.start.branch[0].else: no such field; allowed: if, then",
+    ),
+    "no arms": ({"start": step("s", branch=[])}, "flow.start.branch: must be a list of 1 to 50"),
+    "no branches": ({"start": step("s", parallel=[])}, "flow.start.parallel: must be a list of 1 to 50"),
+    "branch twice": (FORK | {"start": step("s", parallel=["a", "b", "a"])}, "flow.start.parallel[2]: 'a' is there"),
+    "join outside": (
+        {"start": step("s", join="a"), "a": end("a")},
+        "flow.start.join: stands outside of parallel branches, so there is nothing to join",
+    ),
+    "done inside": (FORK | {"b": end("b")}, "flow.b.done: stands in the branch 'b' of flow.start"),
+    "two joins": (
+        FORK | {"b": step("b", join="other"), "other": end("other")},
+        "flow.start.parallel: all its branches have to end in the same join",
+    ),
+    "join is a branch": (
+        FORK | {"start": step("s", parallel=["a", "b", "end"]), "end": step("end", join="end")},
+        "flow.a.join: 'end' is itself a branch of flow.start",
+    ),
+    "shared step": (
+        FORK | {"a": step("a", next="c"), "b": step("b", next="c"), "c": step("c", join="end")},
+        "flow.c: is reached in the branch 'a' of flow.start and in the branch 'b' of flow.start",
+    ),
+    "way around the join": (
+        FORK | {"a": step("a", next="end")},
+        "parallel branches meet in a join only",
+    ),
+    "inner fork joins outside": (
+        FORK | {"a": step("a", parallel=["c"]), "c": step("c", join="end"), "end": end("end")},
+        "flow.end: is reached",
+    ),
+    "gate with a tool": ({"start": end("s", gate=True)}, "flow.start.gate: only a step without a tool can be a gate"),
+    "gate of another type": ({"start": end("s", tool=None, gate="no")}, "flow.start.gate: must be true or false"),
+    "approver of no gate": ({"start": end("s", approver_role="lead")}, "flow.start.approver_role: only a gate"),
+    "retry": ({"start": end("s", retry=3)}, "flow.start.retry: must be an object with max_attempts"),
+    "retry without attempts": ({"start": end("s", retry={})}, "flow.start.retry.max_attempts: is required"),
+    "retry beyond": (
+        {"start": end("s", retry={"max_attempts": 1000})},
+        "flow.start.retry.max_attempts: must be a whole number from 1 to 100",
+    ),
+    "retry true": ({"start": end("s", retry={"max_attempts": True})}, "flow.start.retry.max_attempts: must be a whole"),
+    "backoff": (
+        {"start": end("s", retry={"max_attempts": 2, "backoff": "linear"})},
+        "flow.start.retry.backoff: must be one of fixed, exponential",
+    ),
+    "timeout": ({"start": end("s", timeout_ms=0)}, "flow.start.timeout_ms: must be a whole number from 1"),
+    "on_error": ({"start": end("s", on_error="ignore")}, "flow.start.on_error: must be one of fail, continue"),
+    "queue": ({"start": end("s", queue="Big One")}, "flow.start.queue: must be a name of"),
+    "priority": ({"start": end("s", priority=1)}, "flow.start.priority: must be one of high, normal, low"),
+    "delay": ({"start": end("s", delay_ms=-1)}, "flow.start.delay_ms: must be a whole number from 0"),
+    "namespace": (
+        {"start": end("s", args={"deep": [{"q": "a {{env.HOME}}"}]})},
+        "flow.start.args.deep[0].q: {{env.HOME}} means nothing; allowed: {{input.key}}",
+    ),
+    "absent key": (
+        {"start": end("s", args={"q": "{{input.topci}}"})},
+        "flow.start.args.q: {{input.topci}}: the input has no 'topci'; its keys: topic",
+    ),
+    "absent path": ({"start": end("s", args={"q": "{{input.topic.x}}"})}, "the input has no 'topic.x'"),
+    "results": (
+        {"start": end("s", args={"q": "{{steps.s.result}}"})},
+        "flow.start.args.q: {{steps.s.result}} means nothing",
+    ),
+}
+
+
+WITH_OTHERS = ("way around the join", "inner fork joins outside", "join is a branch", "reference by name",
+               "unknown reference", "join outside")  # fmt: skip
+"""What cannot be wrong alone."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_it_is_refused(name: str) -> None:
+    flow, problem = WRONG[name]
+    found = problems(flow, topic="x")
+    assert any(problem in one for one in found), found
+    if name not in WITH_OTHERS:
+        assert len(found) == 1, found
+
+
+def test_all_problems_are_told_together() -> None:
+    flow = {
+        "start": {"name": "s", "tool": "giv", "branch": [{"if": "maybe", "then": "nowhere"}]},
+        "a": end("s", args={"q": "{{x}}"}),
+        "b": step("b", next="b"),
+    }
+    found = problems(flow)
+    for place in (
+        "flow.start.tool", "flow.start.branch[0].if", "flow.start.branch[0].then", "flow.a.name", "flow.a.args.q",
+        "flow.a: cannot", "flow.b: leads back", "flow.b: cannot",
+    ):  # fmt: skip
+        assert any(one.startswith(place) for one in found), (place, found)
+    assert len(found) == 8
+
+
+def test_a_long_list_of_problems_is_shortened_in_the_message_only() -> None:
+    flow = {"start": end("s")} | {f"x{number}": end(f"x{number}") for number in range(40)}
+    assert len(problems(flow)) == 40
+
+
+def test_limits() -> None:
+    long = {"start": step("s", next="x1")}
+    long |= {f"x{n}": step(f"x{n}", next=f"x{n + 1}") for n in range(1, limits.MAX_STEPS - 1)}
+    last = f"x{limits.MAX_STEPS - 1}"
+    assert problems(long | {last: end(last)}) == []
+    more = f"x{limits.MAX_STEPS}"
+    assert any(
+        "has 201 steps; at most 200" in one for one in problems(long | {last: step(last, next=more), more: end(more)})
+    )
+    wide = {f"b{n}": step(f"b{n}", join="end") for n in range(limits.MAX_WIDTH)}
+    fork = {"start": step("s", parallel=list(wide)), "end": end("end")}
+    assert problems(fork | wide) == []
+    assert problems({"start": end("s", args={"q": "x" * limits.MAX_FLOW_BYTES})})[0].startswith("flow: has 262")
+    assert problems({"start": end("s")}, q="x" * limits.MAX_INPUT_BYTES)[0].startswith("input: has 1048")
+
+
+RIGHT: dict[str, Json] = {
+    "fork": FORK,
+    "fork of one": {"start": step("s", parallel=["a"]), "a": step("a", join="end"), "end": end("end")},
+    "alternatives meet": {
+        "start": step("s", branch=[{"if": "result == true", "then": "a"}, {"if": "result != nil", "then": "b"}]),
+        "a": step("a", next="end"),
+        "b": step("b", next="end"),
+        "end": end("end"),
+    },
+    "alternatives end apart": {
+        "start": step("s", branch=[{"if": "result == true", "then": "a"}, {"if": "result == nil", "then": "b"}]),
+        "a": end("a"),
+        "b": end("b"),
+    },
+    "a choice around a fork": {
+        **FORK,
+        "start": step("s", branch=[{"if": "result == true", "then": "fork"}, {"if": "result == nil", "then": "end"}]),
+        "fork": {"name": "f", "tool": None, "parallel": ["a", "b"]},
+    },
+    "a choice within a branch": FORK
+    | {
+        "a": step("a", branch=[{"if": "result == true", "then": "c"}, {"if": "result == nil", "then": "d"}]),
+        "c": step("c", join="end"),
+        "d": step("d", join="end"),
+    },
+    "two forks with one join": {
+        "start": step("s", branch=[{"if": "result == true", "then": "f"}, {"if": "result == nil", "then": "g"}]),
+        "f": step("f", parallel=["a"]),
+        "g": step("g", parallel=["b"]),
+        "a": step("a", join="end"),
+        "b": step("b", join="end"),
+        "end": end("end"),
+    },
+    "names that are no keys": {"start": step("first", next="k"), "k": end("second")},
+    "null for what is not used": {"start": end("s", next=None, branch=None, retry=None, args=None)},
+    "a key with blanks": {"start": step("s", next="my step"), "my step": end("my step")},
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_it_is_accepted(name: str) -> None:
+    assert problems(RIGHT[name]) == []
+
+
+def test_results_may_be_asked_for_by_option() -> None:
+    flow = {"start": step("s", next="b"), "b": end("b", args={"q": "{{steps.s.result.0.title}}"})}
+    assert problems(flow, with_results=True) == []
+    flow["b"]["args"]["q"] = "{{steps.x.result}}"
+    assert "unknown step 'x'" in problems(flow, with_results=True)[0]
+
+
+FIELDS = ("start", "a", "name", "tool", "args", "next", "branch", "parallel", "join", "done", "if", "then", "retry",
+          "gate", "max_attempts")  # fmt: skip
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["start", "a", "{{input.x}}"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["start", "a", "b", ""]) | st.text(max_size=3), ANYTHING, max_size=4))
+@settings(max_examples=200)
+def test_whatever_is_given_it_is_judged_and_nothing_breaks(flow: Json) -> None:
+    for problem in problems(flow, x=1):
+        assert problem.startswith("flow")
+        assert problem.isprintable(), problem

@@ -1,0 +1,177 @@
+"""Templates, conditions and recorded results."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.toolsets.flows.rules import templates
+from coordinator.toolsets.flows.rules.conditions import holds, is_condition
+from coordinator.toolsets.flows.rules.values import failure_json, result_json, value_of
+
+GIVEN: dict[str, Any] = {
+    "topic": "MCP server", "n": 3, "on": True, "none": None, "list": [1, {"x": "y"}], "map": {"a": {"b": 1.5}},
+    "a.b": "dotted", "braces": "{{input.n}}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{{input.topic}}", "MCP server"),
+        ("{{ input.topic }}", "MCP server"),
+        ("{{input.n}}", 3),
+        ("{{input.on}}", True),
+        ("{{input.none}}", None),
+        ("{{input.list}}", [1, {"x": "y"}]),
+        ("{{input.list.1.x}}", "y"),
+        ("{{input.map.a.b}}", 1.5),
+        ("{{input.a.b}}", "dotted"),
+        ("{{input.braces}}", "{{input.n}}"),
+        ("about {{input.topic}}!", "about MCP server!"),
+        ("{{input.n}}{{input.on}}", "3true"),
+        ("{{input.n}} and {{input.n}}", "3 and 3"),
+        (" {{input.n}}", " 3"),
+        ("{{input.none}}.", "null."),
+        ("{{input.map}}.", '{"a":{"b":1.5}}.'),
+        ("{{input.n}} }}", "3 }}"),
+        ("{ {input.n} }", "{ {input.n} }"),
+        ("{{unclosed", "{{unclosed"),
+        ("plain", "plain"),
+    ],
+)
+def test_what_becomes_of_a_text(text: str, value: Any) -> None:
+    assert templates.resolve({"x": [text]}, GIVEN) == {"x": [value]}
+
+
+@pytest.mark.parametrize("text", ["{{input.x}}", "{{input.list.2}}", "{{input.list.-1}}", "{{input.n.x}}", "{{env.x}}"])
+def test_what_is_not_there_is_told(text: str) -> None:
+    with pytest.raises(templates.Absent, match=r"^\{\{"):
+        templates.resolve(text, GIVEN)
+
+
+def test_results_of_steps() -> None:
+    results = {"search docs": [{"title": "x"}], "a.result.b": 1}
+    assert templates.resolve("{{steps.search docs.result.0.title}}", {}, results) == "x"
+    assert templates.resolve("{{steps.search docs.result}}", {}, results) == [{"title": "x"}]
+    assert templates.reference("steps.a.results") is None
+    assert templates.reference("steps.result") is None
+    with pytest.raises(templates.Absent, match="step 'b'"):
+        templates.resolve("{{steps.b.result}}", {}, results)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_input_of_any_kind_passes_unchanged(value: Any) -> None:
+    assert templates.resolve({"q": "{{input.v}}"}, {"v": value}) == {"q": value}
+
+
+@given(JSON)
+def test_arguments_without_tokens_stay_as_they_are(value: Any) -> None:
+    if not list(templates.tokens(value)):
+        assert templates.resolve(value, {}) == value
+
+
+CONDITIONS = (
+    "result == true",
+    "result == false",
+    "result != nil",
+    "result == nil",
+    'result == "true"',
+    'result == "a"b"',
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, {0, 2}),
+        (False, {1, 2}),
+        (None, {3}),
+        ("true", {2, 4}),
+        ('a"b', {2, 5}),
+        (1, {2}),
+        (0, {2}),
+        ("", {2}),
+        ([], {2}),
+        ({"result": True}, {2}),
+    ],
+)
+def test_conditions_hold_for(value: Any, expected: set[int]) -> None:
+    assert {number for number, one in enumerate(CONDITIONS) if holds(one, value)} == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["result == 1", "result == True", " result == true", "result != true", "", 'result == "x']
+)
+def test_nothing_else_is_a_condition(text: str) -> None:
+    assert not is_condition(text)
+    with pytest.raises(ValueError, match="not a condition"):
+        holds(text, True)
+
+
+@pytest.mark.parametrize(
+    ("structured", "texts", "value"),
+    [
+        ({"result": [1]}, ["[1]"], [1]),
+        ({"result": 1, "more": 2}, [], {"result": 1, "more": 2}),
+        ({"a": 1}, ["x"], {"a": 1}),
+        ({}, [], {}),
+        (None, ["true"], True),
+        (None, ['{"a": 1}'], {"a": 1}),
+        (None, ["Hello, World!"], "Hello, World!"),
+        (None, [""], ""),
+        (None, [], None),
+        (None, ["a", "b"], [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+    ],
+)
+def test_what_counts_as_the_result_of_a_tool(structured: Any, texts: list[str], value: Any) -> None:
+    assert value_of(structured, texts) == value
+
+
+def test_other_content_than_text_is_kept() -> None:
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    assert value_of(None, [], [image]) == [image]
+
+
+@given(JSON)
+def test_the_recorded_result_is_json(value: Any) -> None:
+    text, cut = result_json(value, 1000)
+    assert len(text.encode()) <= 1000
+    recorded = json.loads(text)
+    if not cut:
+        assert recorded == value
+    else:
+        assert recorded["truncated"] is True
+
+
+@given(st.text(alphabet='ab"\\\n\u00e9\U0001f600', min_size=200, max_size=2000))
+def test_a_long_result_is_cut_and_marked(value: str) -> None:
+    text, cut = result_json(value, 300)
+    assert len(text.encode()) <= 300
+    if cut:
+        recorded = json.loads(text)
+        assert recorded.keys() == {"truncated", "bytes", "beginning"}
+        assert recorded["bytes"] > 300
+        assert len(recorded["beginning"]) > 20
+        whole, _ = result_json(value, 10_000)
+        assert whole.startswith(recorded["beginning"][:20])
+
+
+def test_the_seed_s_forms_of_results() -> None:
+    assert (
+        result_json([{"title": "Workflow Design", "score": 0.95}], 1000)[0]
+        == '[{"title":"Workflow Design","score":0.95}]'
+    )
+    assert result_json("x", 1000)[0] == '"x"'
+    assert failure_json("no such tool", "unknown_tool") == '{"error":"no such tool","type":"unknown_tool"}'
