@@ -37,6 +37,21 @@ CATALOGUE: dict[str, ErrorCode] = {
         "the degraded-mode policy does not trust this actor",
         "present a proof that verifies",
     ),
+    "actor_mismatch": ErrorCode(
+        "permanent",
+        "actor.id is not that of the caller whom the bearer token names",
+        "leave actor.id out, or present a token of that actor",
+    ),
+    "permission_denied": ErrorCode(
+        "permanent",
+        "the caller's token does not permit this tool or project",
+        "use another tool, or ask an operator for the permission that the message names",
+    ),
+    "unauthenticated": ErrorCode(
+        "permanent",
+        "the credential of this connection has expired or was revoked",
+        "connect again with a valid one",
+    ),
     "not_claim_holder": ErrorCode(
         "permanent",
         "another agent holds a live claim on the item",

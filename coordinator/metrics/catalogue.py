@@ -83,6 +83,38 @@ SLOT_REQUESTS = Metric(
     "Tool calls answered by each process: how evenly load spreads.",
     (SLOT,),
 )
+AUTH_REFUSED = Metric(
+    "coordinator_auth_refused_total",
+    "counter",
+    "requests",
+    "Requests that were not let in, or not to what they asked for. missing: no bearer token; malformed: something "
+    "else; unknown: no such token; rejected: it does not verify; audience: it is for another server; project and "
+    "permission: it is not for that; unavailable: it cannot be verified now.",
+    (
+        Label(
+            "reason",
+            (
+                "missing",
+                "malformed",
+                "unknown",
+                "expired",
+                "rejected",
+                "audience",
+                "project",
+                "permission",
+                "unavailable",
+                OTHER,
+            ),
+        ),
+    ),
+)
+TOKEN_FILE_READS = Metric(
+    "coordinator_token_file_reads_total",
+    "counter",
+    "reads",
+    "Readings of a changed token file. refused: it was wrong, and what was known before stayed in force.",
+    (Label("outcome", ("ok", "refused")),),
+)
 INFLIGHT = Metric("coordinator_inflight", "gauge", "requests", "Requests being answered now.", (SLOT,))
 CONNECTIONS = Metric("coordinator_connections", "gauge", "connections", "Client connections open now.", (SLOT,))
 
@@ -196,6 +228,8 @@ CATALOGUE: tuple[Metric, ...] = (
     REQUESTS,
     REQUEST_DURATION,
     FAST_PATH,
+    AUTH_REFUSED,
+    TOKEN_FILE_READS,
     SLOT_REQUESTS,
     INFLIGHT,
     CONNECTIONS,

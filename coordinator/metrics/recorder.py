@@ -35,6 +35,8 @@ class Recorder:
         self._durations = Family(catalogue.REQUEST_DURATION, cells.histogram)
         self._slot_requests = Family(catalogue.SLOT_REQUESTS, cells.number)
         self._fast_path = Family(catalogue.FAST_PATH, cells.number)
+        self._auth_refused = Family(catalogue.AUTH_REFUSED, cells.number)
+        self._token_file_reads = Family(catalogue.TOKEN_FILE_READS, cells.number)
         self._inflight = Family(catalogue.INFLIGHT, cells.number)
         self._connections = Family(catalogue.CONNECTIONS, cells.number)
         self._claims = Family(catalogue.CLAIMS, cells.number)
@@ -62,6 +64,8 @@ class Recorder:
         for family in (
             self._requests,
             self._fast_path,
+            self._auth_refused,
+            self._token_file_reads,
             self._claims,
             self._conflicts,
             self._idempotency,
@@ -89,6 +93,14 @@ class Recorder:
     def fast_path(self, result: str) -> None:
         """A tools/call request took the narrow path (``hit``) or went on to the SDK (``miss``)."""
         self._fast_path(result).inc()
+
+    def auth_refused(self, reason: str) -> None:
+        """A request was not let in, or not to what it asked for."""
+        self._auth_refused(reason).inc()
+
+    def token_file_read(self, outcome: str) -> None:
+        """A changed token file was read: ``ok`` or ``refused``."""
+        self._token_file_reads(outcome).inc()
 
     def inflight(self, count: int) -> None:
         """Requests being answered now."""

@@ -23,6 +23,10 @@ ActorId = Annotated[str, Meta(description="The actor's id.")]
 ActorKind = Annotated[str, Meta(description="What the actor is.", extra_json_schema={"enum": list(KINDS)})]
 
 
+FILLED_BY_CALLER = {"filled_by_caller": True}
+"""``Meta.extra`` of an argument that may be absent only if the caller is known (and then is himself)."""
+
+
 class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """An actor claim as a caller makes it."""
 
@@ -43,6 +47,13 @@ class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     ] = None
 
 
+class CallerActor(Actor, forbid_unknown_fields=True, omit_defaults=True):
+    """The caller himself as an actor: his id is that of a verified credential, so it needs no proof.
+
+    Only the front door makes one; arguments never decode to it.
+    """
+
+
 class ActorEcho(msgspec.Struct, omit_defaults=True):
     """An actor as results and records show it: never with its proof."""
 
@@ -61,7 +72,7 @@ class Verification(msgspec.Struct, omit_defaults=True):
             extra_json_schema={"enum": list(STATUSES)},
         ),
     ]
-    verifier: Annotated[str, Meta(description="Which verifier said so: noop, jwks.")]
+    verifier: Annotated[str, Meta(description="Which verifier said so: noop, jwks, bearer.")]
     reason: Annotated[str, Meta(description="What went wrong; absent: nothing.")] | UnsetType = UNSET
     metadata: (
         Annotated[dict[str, str], Meta(description="failureKind, verifiedFromCache, cacheAgeSeconds; absent: none.")]
@@ -90,6 +101,17 @@ class ActorResolver(Protocol):
         ...
 
 
+def given(actor: Actor | UnsetType, field: str = "actor") -> Actor:
+    """The actor of a call that needs one.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR: there is none, and no bearer token says who is calling either.
+    """
+    if actor is UNSET:
+        raise invalid(field, f"is required; allowed: an object with {', '.join(Actor.__struct_fields__)}")
+    return actor
+
+
 def checked(actor: Actor, field: str = "actor") -> Actor:
     """The actor with its kind in lower case (seed 004, limits of the actor claim).
 
@@ -107,7 +129,7 @@ def checked(actor: Actor, field: str = "actor") -> Actor:
         raise invalid(f"{field}.parent", "must be at most 500 characters")
     if actor.proof is not None and len(actor.proof) > MAX_PROOF:
         raise invalid(f"{field}.proof", "must be at most 10000 characters")
-    return actor if kind == actor.kind else Actor(actor.id, kind, actor.parent, actor.proof)
+    return actor if kind == actor.kind else type(actor)(actor.id, kind, actor.parent, actor.proof)
 
 
 def echo(actor: Actor) -> ActorEcho:

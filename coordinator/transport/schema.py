@@ -15,6 +15,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 from msgspec import UnsetType
 
+from coordinator.toolsets.actor import FILLED_BY_CALLER
 from coordinator.toolsets.tool import Tool, Toolset
 
 _REF = "#/$defs/"
@@ -58,6 +59,15 @@ def input_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
+def identified_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """``input_schema`` for callers who are known; shared, so not to be changed."""
+    schema = dict(input_schema(arguments))
+    required = [name for name in schema.get("required", ()) if name not in _filled_by_caller(arguments)]
+    schema.pop("required", None)
+    return {**schema, "required": required} if required else schema
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
     """The schema of a tool's structured content, failures included; shared, so not to be changed.
 
@@ -93,12 +103,16 @@ def behaviour(tool: Tool) -> dict[str, bool]:
     }
 
 
-def describe(tool: Tool, name: str | None = None) -> dict[str, Any]:
-    """The tool as ``tools/list`` shows it, under ``name`` where that differs from its own."""
+def describe(tool: Tool, name: str | None = None, *, identified: bool = False) -> dict[str, Any]:
+    """The tool as ``tools/list`` shows it, under ``name`` where that differs from its own.
+
+    Args:
+        identified: to a caller who is known, so that he need not say who he is.
+    """
     return {
         "name": name or tool.name,
         "description": tool.description,
-        "inputSchema": input_schema(tool.arguments),
+        "inputSchema": identified_schema(tool.arguments) if identified else input_schema(tool.arguments),
         **({"outputSchema": output_schema(tool.result)} if tool.result else {}),
         "annotations": behaviour(tool),
     }
@@ -134,7 +148,8 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
     for name, struct in zip(names, classes, strict=True):
         schema = components[name]
         schema.pop("title", None)
-        required = [field for field in schema.get("required", []) if field not in _left_out(struct)]
+        stated = {*schema.get("required", ()), *_filled_by_caller(struct)} - _left_out(struct)
+        required = [field.encode_name for field in msgspec.structs.fields(struct) if field.encode_name in stated]
         if required:
             schema["required"] = required
         else:
@@ -160,6 +175,16 @@ def _left_out(struct: type[msgspec.Struct]) -> set[str]:
         field.encode_name
         for field in msgspec.structs.fields(struct)
         if field.required and UnsetType in get_args(hints[field.name])
+    }
+
+
+def _filled_by_caller(struct: type[msgspec.Struct]) -> set[str]:
+    """Fields that may be absent only if the caller is known."""
+    return {
+        field.encode_name
+        for field in msgspec.inspect.type_info(struct).fields  # type: ignore[attr-defined]
+        if isinstance(field.type, msgspec.inspect.Metadata)
+        and FILLED_BY_CALLER.items() <= (field.type.extra or {}).items()
     }
 
 

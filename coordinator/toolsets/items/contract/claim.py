@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.toolsets.actor import Actor
+from coordinator.toolsets.actor import FILLED_BY_CALLER, Actor
 from coordinator.toolsets.items.contract.base import (
     AnyTag,
     Arguments,
@@ -99,7 +99,9 @@ class ReleaseEntry(Arguments, kw_only=True):
 class ClaimItem(Arguments, kw_only=True):
     """Claim or release items for one agent; one claim per agent."""
 
-    actor: Annotated[Actor, Meta(description="Who claims; becomes the holder.")]
+    actor: Annotated[Actor | UnsetType, Meta(description="Who claims; becomes the holder.", extra=FILLED_BY_CALLER)] = (
+        UNSET
+    )
     request_id: Annotated[
         str,
         Meta(description="UUID made by the caller for one logical operation; repeating the call is safe."),
