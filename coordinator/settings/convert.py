@@ -9,7 +9,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coordinator.settings.fields import Field, allowed, bare, default_of, is_list, is_secret, is_struct, unless_null
+from coordinator.settings.fields import (
+    Field,
+    allowed,
+    bare,
+    default_of,
+    is_list,
+    is_secret,
+    is_struct,
+    may_be_one,
+    unless_null,
+)
 from coordinator.settings.problems import Faults, shown, unknown
 
 Path = tuple[str | int, ...]
@@ -65,6 +75,8 @@ def convert(value: Any, annotation: Any, path: Path, report: Report) -> Any:
         return None if value is None else convert(value, unless_null(kind), path, report)
     if is_struct(kind):
         return _struct(value, kind, path, report)
+    if isinstance(value, str) and is_list(kind) and may_be_one(annotation):
+        value = [value]
     problems = 0
 
     def count(at: Path, sentence: str) -> None:

@@ -40,6 +40,8 @@ class Field:
     """YAML for the example file, which shows it commented out; empty where the default says enough."""
     alias: str
     """An environment variable without our prefix that says the same, or empty."""
+    twin: str = ""
+    """The name of the environment variable, where it is not made from the setting's."""
 
     @property
     def name(self) -> str:
@@ -49,7 +51,7 @@ class Field:
     @property
     def environment(self) -> str | None:
         """The environment twin; None for what only a file can say."""
-        return ENVIRONMENT_PREFIX + "_".join(self.path).upper() if self.simple else None
+        return (self.twin or ENVIRONMENT_PREFIX + "_".join(self.path).upper()) if self.simple else None
 
     @property
     def flag(self) -> str | None:
@@ -91,6 +93,11 @@ def is_secret(annotation: Any) -> bool:
     return bool(_meta(annotation).get("extra", {}).get("secret"))
 
 
+def may_be_one(annotation: Any) -> bool:
+    """Whether a file may give the only entry of a list of this type without brackets."""
+    return bool(_meta(annotation).get("extra", {}).get("one"))
+
+
 def default_of(field: msgspec.structs.FieldInfo) -> Any:
     if field.default_factory is not _MISSING:
         return field.default_factory()
@@ -122,6 +129,7 @@ def fields_of(cls: type[Struct], path: tuple[str, ...] = ()) -> tuple[Field, ...
                 reload=bool(extra.get("reload")),
                 example=extra.get("example", ""),
                 alias=extra.get("alias", ""),
+                twin=extra.get("environment", ""),
             )
         )
     return tuple(found)

@@ -12,7 +12,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
-from coordinator.settings import auth, convert, identity
+from coordinator.settings import auth, convert, identity, workflows
 from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
 from coordinator.settings.model import Settings, contradictions
 from coordinator.settings.problems import SettingsError, unknown
@@ -86,6 +86,9 @@ def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: P
         actor_authentication=_actor_authentication(loaded, env),
         auth=auth.located_auth(
             loaded.settings.auth, _beside(loaded, "auth.tokens"), _base(loaded, env, "auth.verifier")
+        ),
+        workflows=workflows.located_workflows(
+            loaded.settings.workflows, _beside(loaded, "workflows.sessions"), _beside(loaded, "workflows.navigator")
         ),
     )
     again = functools.partial(load_settings, dict(flags), dict(env), loaded.config)

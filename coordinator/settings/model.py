@@ -9,7 +9,8 @@ What ``Meta.extra`` may hold: ``unit``; ``group`` (a heading in the example file
 for the fields that follow too); ``allowed`` (words for what a pattern accepts);
 ``secret`` (the value is never shown); ``reload`` (a running process takes over a new value);
 ``example`` (YAML that the example file shows commented out); ``alias`` (an environment variable
-of another name that says the same).
+of another name that says the same); ``environment`` (the name of the environment twin, where it is
+not made from the setting's); ``one`` (a file may give a list's only entry without brackets).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from coordinator.settings import example_sections as examples
 from coordinator.settings.auth import Auth, auth_problems
 from coordinator.settings.identity import ActorAuthentication, identity_problems
 from coordinator.settings.work import Labels, LegacySchemas, Path, Schemas, Traits, work_problems
+from coordinator.settings.workflows import Signing, Workflows
 
 Name = Annotated[
     str,
@@ -311,6 +313,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     actor_authentication: ActorAuthentication = ActorAuthentication()
     auth: Auth = Auth()
+
+    workflows: Workflows = Workflows()
+    signing: Signing = Signing()
 
 
 def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator[tuple[Path, str]]:

@@ -144,6 +144,36 @@ session = Family("sn", "hash", ttl="workflows.session_days", doc="a workflow ses
 session_trace = Family("snt", "list", ttl="workflows.session_days", doc="a session's trace events in order")
 session_answers = Family("sna", "hash", ttl="workflows.session_days", doc="a session's answered checkpoints")
 session_item = Family("sni", "hash", ttl="workflows.session_days", doc="the sessions bound to a work item, by workflow")
+run = Family("sr", "hash", reason="goes when its retention is over", doc="a run of steps: name, status, counters")
+run_spec = Family("sp", "string", reason="goes with its run", doc="what a run was created with; never changes")
+history = Family("sh", "list", reason="goes with its run", doc="the finished steps of a run, in order of their end")
+step = Family("st", "hash", reason="goes when its outcome is recorded", doc="a step that is not finished")
+step_ids = Family("si", "string", single=True, reason="one counter", doc="the last id of a run or step so far")
+step_leases = Family("sl", "zset", single=True, reason="empties as steps finish", doc="steps that run, by end of lease")
+step_queue = Family("sq", "zset", single=True, reason="empties as steps begin",
+                    doc="steps that wait for a worker, by when their job was last seen to")  # fmt: skip
+step_timers = Family("sd", "zset", single=True, reason="empties as they fire", doc="steps that wait for a time, by it")
+step_backlog = Family("sw", "zset", single=True, reason="empties as steps finish",
+                      doc="steps over the project's limit, by priority and age")  # fmt: skip
+outbox = Family("ob", "list", single=True, reason="emptied by the relay", doc="jobs for a queue in another Redis")
+flows = Family("fx", "zset", reason="empties with its flows", doc="flows of one status by id")
+owned = Family("fo", "zset", reason="empties with its flows", doc="flows of one creator by id")
+ended = Family("fe", "zset", single=True, reason="empties with its flows", doc="finished flows by when they finished")
+step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",
+                       doc="projects with steps by when they were last active, in s")  # fmt: skip
+sweeping = Family("sw", "string", single=True, scope="fleet", ttl="a sweep's interval", doc="who sweeps this round")
+outbox_bell = Family("ob", "list", single=True, scope="fleet", reason="at most 100 entries",
+                     doc="projects whose outbox has something new")  # fmt: skip
+signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a handful; old ones go as new ones come",
+                      doc="the keys that tokens are signed with, by id")  # fmt: skip
+
+key_copy = Family("jk", "hash", scope="fleet", ttl="30 days", doc="the last good keys of a source of public keys")
+key_turn = Family("jt", "string", scope="fleet", ttl="the cooldown of a source",
+                  doc="somebody asks, or has asked, a source of public keys")  # fmt: skip
+identity_mode = Family("im", "hash", single=True, scope="fleet", reason="one record",
+                       doc="the degraded-mode policy and the verifier that the fleet goes by")  # fmt: skip
+fleet_events = Family("ev", "stream", single=True, scope="fleet", reason="capped at 10000 entries",
+                      doc="what happened to the fleet as a whole")  # fmt: skip
 
 # --- end of the families ----------------------------------------------------------------------
 

@@ -1,0 +1,104 @@
+"""The sections ``workflows`` and ``signing``: where definitions are, and what tokens are signed with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+_DIRECTORY = {"one": True, "allowed": "a directory path, or a list of them"}
+
+SigningKey = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_-]{1,32}:[0-9A-Fa-f]{64}\Z",
+        extra={"allowed": "a key: an id of up to 32 letters, digits, '-' and '_', a colon, and 64 hex digits"},
+    ),
+]
+
+
+class Workflows(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The section ``workflows``."""
+
+    sessions: Annotated[
+        tuple[str, ...],
+        Meta(
+            description=(
+                "Directories with the workflow definitions of the toolset sessions; a workflow that several have is "
+                "taken from the first. Changes on disk are taken over while the fleet runs. Empty takes the examples "
+                "that come with the product. A relative path written in a config file starts at that file's "
+                "directory, elsewhere at the working directory."
+            ),
+            extra={**_DIRECTORY, "group": "Workflows", "environment": "FLEET_SESSION_WORKFLOWS"},
+        ),
+    ] = ()
+    navigator: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="The same for the toolset navigator.",
+            extra={**_DIRECTORY, "environment": "FLEET_NAVIGATOR_WORKFLOWS"},
+        ),
+    ] = ()
+    min_checkpoint_response_seconds: Annotated[
+        int,
+        Meta(
+            description="How long after a checkpoint was yielded an option may first be chosen for it.",
+            ge=0,
+            le=3_600,
+            extra={"unit": "seconds", "environment": "FLEET_MIN_CHECKPOINT_RESPONSE_SECONDS"},
+        ),
+    ] = 3
+    session_days: Annotated[
+        int,
+        Meta(
+            description="How long a workflow session is kept after its last call.",
+            ge=1,
+            le=3_650,
+            extra={"unit": "days", "environment": "FLEET_SESSION_DAYS"},
+        ),
+    ] = 30
+
+
+class Signing(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The section ``signing``."""
+
+    keys: Annotated[
+        tuple[SigningKey, ...],
+        Meta(
+            description=(
+                "Keys for the tokens of workflow sessions and of the navigator. The first one signs, all of them "
+                "verify: put a new key first, and drop an old one when its tokens no longer matter. Empty: the fleet "
+                "makes its own and keeps them in Redis."
+            ),
+            extra={"secret": True, "group": "Tokens of workflows"},
+        ),
+    ] = ()
+    key_days: Annotated[
+        int,
+        Meta(
+            description=(
+                "How long a key that the fleet made signs before a new one takes over. The four before it still "
+                "verify, so a token is good for at least four times as long."
+            ),
+            ge=1,
+            le=3_650,
+            extra={"unit": "days"},
+        ),
+    ] = 90
+
+
+def absolute(paths: Sequence[str], base: Path) -> tuple[str, ...]:
+    """Directories with those that are relative starting at ``base``."""
+    return tuple(str((base / Path(path).expanduser()).absolute()) for path in paths)
+
+
+def located_workflows(section: Workflows, sessions_base: Path, navigator_base: Path) -> Workflows:
+    """The section with absolute paths."""
+    return msgspec.structs.replace(
+        section,
+        sessions=absolute(section.sessions, sessions_base),
+        navigator=absolute(section.navigator, navigator_base),
+    )

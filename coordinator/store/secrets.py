@@ -1,0 +1,183 @@
+"""The keys that tokens are signed with, the same in every process of the fleet.
+
+They are made once and kept in Redis, or given by the setting ``signing.keys``. The newest one signs,
+all of them verify: after ``signing.key_days`` a new key takes over, and the ``KEPT`` before it still
+verify what they signed. Each purpose has keys of its own, derived from these, so that a token of
+one kind is never taken for one of another. A process keeps what it has learned; a signature that
+none of its keys made has it look again, at most once a second.
+
+No key is ever logged, shown or measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from coordinator.errors import ToolFailure
+from coordinator.store import keys
+from coordinator.store.scripts import Script
+from coordinator.store.store import Store
+
+KEPT = 4
+"""Keys that still verify after a newer one signs."""
+LEARN_SECONDS = 3600.0
+"""How long a process goes by the keys it knows before it asks whether there is a newer one."""
+RETRY_SECONDS = 1.0
+"""How soon it asks again because a signature fits none of them."""
+SHORTEST = 16
+"""Bytes of a signature that is looked at at all."""
+_DAY_MS = 86_400_000
+
+_KEYS = Script("coordinator.store", "signing_keys", list[tuple[str, str]], scope="fleet")
+
+
+class Key(NamedTuple):
+    """One key. Its text form hides the secret."""
+
+    id: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"Key({self.id})"
+
+
+class Signature(NamedTuple):
+    """What a key made of some bytes."""
+
+    key: str
+    """The id of the key."""
+    mac: bytes
+    """HMAC-SHA256, 32 bytes."""
+
+
+class KeyRing:
+    """Keys as a process knows them at one moment; the first signs, all verify."""
+
+    def __init__(self, held: Sequence[Key]) -> None:
+        if not held:
+            raise ValueError("a ring needs a key")
+        self.ids = tuple(key.id for key in held)
+        self._held = tuple(held)
+        self._derived: dict[str, tuple[Key, ...]] = {}
+
+    def sign(self, purpose: str, data: bytes) -> Signature:
+        """The newest key's signature over ``data``, for this purpose only."""
+        key = self.keys(purpose)[0]
+        return Signature(key.id, hmac.digest(key.secret, data, "sha256"))
+
+    def verify(self, purpose: str, data: bytes, mac: bytes) -> str | None:
+        """The id of the key that made a signature over ``data``; None if none of them did.
+
+        Args:
+            mac: the signature or its beginning, 16 bytes at least.
+        """
+        if len(mac) < SHORTEST:
+            return None
+        for key in self.keys(purpose):
+            if hmac.compare_digest(hmac.digest(key.secret, data, "sha256")[: len(mac)], mac):
+                return key.id
+        return None
+
+    def keys(self, purpose: str) -> tuple[Key, ...]:
+        """The keys for a purpose, 32 bytes each, newest first."""
+        found = self._derived.get(purpose)
+        if found is None:
+            salt = f"fleet-coordinator:{purpose}".encode()
+            found = tuple(Key(key.id, hmac.digest(key.secret, salt, hashlib.sha256)) for key in self._held)
+            self._derived[purpose] = found
+        return found
+
+
+class Secrets:
+    """The fleet's keys, as one process has them.
+
+    Args:
+        given: ``id:64 hex digits`` each, the signing one first; none: they are kept in Redis.
+        days: how long one key of the fleet's own signs.
+    """
+
+    def __init__(self, store: Store, given: Sequence[str] = (), days: int = 90) -> None:
+        self._store = store
+        self._rotate_ms = days * _DAY_MS
+        self._given = KeyRing([_given(one) for one in given]) if given else None
+        self._ring: KeyRing | None = self._given
+        self._asked = 0.0
+        self._asking: asyncio.Task[KeyRing] | None = None
+
+    async def ring(self) -> KeyRing:
+        """The keys as they are known here; asks for newer ones once an hour.
+
+        Raises:
+            ToolFailure: ``store_unavailable``, before any key was learned.
+        """
+        ring = self._ring
+        if ring is not None and (self._given is not None or time.monotonic() - self._asked < LEARN_SECONDS):
+            return ring
+        try:
+            return await self._learn()
+        except ToolFailure:
+            if ring is None:
+                raise
+            return ring
+
+    async def sign(self, purpose: str, data: bytes) -> Signature:
+        """Signs with the newest key. Raises as ``ring``."""
+        return (await self.ring()).sign(purpose, data)
+
+    async def verify(self, purpose: str, data: bytes, mac: bytes) -> str | None:
+        """The id of the key that made the signature, or None; looks for newer keys before it says None.
+
+        Raises:
+            ToolFailure: ``store_unavailable``, while a newer key may be all that is missing.
+        """
+        ring = await self.ring()
+        found = ring.verify(purpose, data, mac)
+        if found is not None or not await self.renewed():
+            return found
+        return (await self.ring()).verify(purpose, data, mac)
+
+    async def renewed(self) -> bool:
+        """Asks for newer keys unless that was done a moment ago; whether there are others now.
+
+        Raises:
+            ToolFailure: ``store_unavailable``.
+        """
+        before = self._ring
+        if self._given is not None or time.monotonic() - self._asked < RETRY_SECONDS:
+            return False
+        after = await self._learn()
+        return before is None or before.ids != after.ids
+
+    async def _learn(self) -> KeyRing:
+        """The keys of the fleet, asked for once however many calls want them."""
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(self._ask())
+            self._asking.add_done_callback(self._asked_for)
+        # A caller that is cancelled leaves the question to the others.
+        return await asyncio.shield(self._asking)
+
+    async def _ask(self) -> KeyRing:
+        rows = await self._store.run(
+            _KEYS, keys.FLEET, secrets.token_hex(4), secrets.token_hex(32), self._rotate_ms, KEPT
+        )
+        ring = KeyRing([Key(identity, bytes.fromhex(secret)) for identity, secret in rows])
+        if self._ring is None or self._ring.ids != ring.ids:
+            self._ring = ring
+        self._asked = time.monotonic()
+        return self._ring
+
+    def _asked_for(self, task: asyncio.Task[KeyRing]) -> None:
+        self._asking = None
+        if not task.cancelled():
+            task.exception()  # marks it as seen: it is told to the callers
+
+
+def _given(text: str) -> Key:
+    identity, _, secret = text.partition(":")
+    return Key(identity, bytes.fromhex(secret))
