@@ -11,7 +11,8 @@ A script begins with a contract header::
     --]]
 
 followed by the body. ``-- @include name`` takes ``lua/include/name.lua`` of the script's own
-package, else that of ``coordinator.store``; a file is taken once, where it is first asked for.
+package, else that of ``coordinator.store`` or of a package that the script asks for; a file is taken
+once, where it is first asked for.
 ``-- @include keys`` is made from the key families (``keys.py``). Included functions that the script does
 not use are left out (``lua_prune.py``). Declared arguments arrive as locals
 of the same names. Text after the names of ``args`` explains them.
@@ -20,6 +21,7 @@ of the same names. Text after the names of ``args`` explains them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,22 +66,22 @@ class Source:
     """The files that were taken in, in order; ``keys`` for the made one."""
 
 
-def read(path: Path, shared: Path, scope: keys.Scope = "project") -> Source:
+def read(path: Path, shared: Path | Sequence[Path], scope: keys.Scope = "project") -> Source:
     """Flattens the script at ``path``; includes come from ``path``'s ``include`` directory, else ``shared``.
 
     Raises:
         ScriptError: the file is missing, its header is wrong, or an include is missing,
-            circular, asked for twice by one file, or present in both places.
+            circular, asked for twice by one file, or present in several places.
     """
-    return _Flattener(path, shared, scope).run()
+    return _Flattener(path, [shared] if isinstance(shared, Path) else shared, scope).run()
 
 
 class _Flattener:
-    def __init__(self, path: Path, shared: Path, scope: keys.Scope) -> None:
+    def __init__(self, path: Path, shared: Sequence[Path], scope: keys.Scope) -> None:
         self._path = path
         self._scope = scope
         own = path.parent / "include"
-        self._places = [own] if own.resolve() == shared.resolve() else [own, shared]
+        self._places = [own, *(place for place in shared if place.resolve() != own.resolve())]
         self._lines: list[str] = []
         self._origins: list[str] = []
         self._includes: list[str] = []

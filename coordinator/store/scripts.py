@@ -18,7 +18,7 @@ import hashlib
 import importlib.util
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
@@ -43,6 +43,7 @@ class Script(Generic[R]):
         name: file name without ``.lua``.
         reply: what the packed reply is decoded into; None passes the raw value through.
         scope: "fleet" for scripts on the fleet-wide partition, called with ``keys.FLEET``.
+        includes: further packages whose includes the script may take.
 
     Raises:
         ScriptError: the source or one of its includes is at fault.
@@ -52,14 +53,31 @@ class Script(Generic[R]):
 
     @overload
     def __init__(
-        self: Script[Any], package: str, name: str, reply: None = None, *, scope: keys.Scope = ...
+        self: Script[Any],
+        package: str,
+        name: str,
+        reply: None = None,
+        *,
+        scope: keys.Scope = ...,
+        includes: Sequence[str] = ...,
     ) -> None: ...
 
     @overload
-    def __init__(self, package: str, name: str, reply: type[R], *, scope: keys.Scope = ...) -> None: ...
+    def __init__(
+        self, package: str, name: str, reply: type[R], *, scope: keys.Scope = ..., includes: Sequence[str] = ...
+    ) -> None: ...
 
-    def __init__(self, package: str, name: str, reply: type[R] | None = None, *, scope: keys.Scope = "project") -> None:
-        source = lua_source.read(_directory(package) / f"{name}.lua", _SHARED, scope)
+    def __init__(
+        self,
+        package: str,
+        name: str,
+        reply: type[R] | None = None,
+        *,
+        scope: keys.Scope = "project",
+        includes: Sequence[str] = (),
+    ) -> None:
+        shared = [_SHARED, *(_directory(other) / "include" for other in includes)]
+        source = lua_source.read(_directory(package) / f"{name}.lua", shared, scope)
         self.package = package
         self.name = name
         self.scope = scope
