@@ -10,8 +10,9 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.settings import LoadedSettings, Settings, example_yaml, redacted
+from coordinator.settings import LoadedSettings, Settings, example_yaml
 from coordinator.settings.fields import Field, fields_of
+from coordinator.settings.redact import shown_value
 
 Format = Literal["auto", "table", "plain", "json"]
 
@@ -50,8 +51,7 @@ def _value(settings: Settings, field: Field) -> Any:
     value: Any = settings
     for name in field.path:
         value = getattr(value, name)
-    value = msgspec.to_builtins(value)
-    return redacted(value) if isinstance(value, str) else value
+    return shown_value(value, field.type)
 
 
 def _text(value: Any) -> str:

@@ -57,6 +57,22 @@ auth:
     oidc_discovery: https://login.example.org/.well-known/openid-configuration
     algorithms: [RS256]
 """
+STEP_TOOLS = """\
+flows:
+  tools:
+    word_count: mypackage.texts:word_count
+"""
+CONNECTIONS = """\
+connections:
+  files:
+    kind: mcp
+    command: npx
+    args: ["-y", "@modelcontextprotocol/server-filesystem", "/srv/files"]
+  search:
+    kind: mcp
+    url: https://search.example.org/mcp
+    headers: {Authorization: "Bearer ${SEARCH_TOKEN}"}
+"""
 STATUS_LABELS = """\
 status_labels:
   start: in-progress

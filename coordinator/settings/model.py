@@ -22,6 +22,8 @@ from msgspec import Meta, Struct
 
 from coordinator.settings import example_sections as examples
 from coordinator.settings.auth import Auth, auth_problems
+from coordinator.settings.connections import Connections, connection_problems
+from coordinator.settings.flows import Flows
 from coordinator.settings.identity import ActorAuthentication, identity_problems
 from coordinator.settings.work import Labels, LegacySchemas, Path, Schemas, Traits, work_problems
 from coordinator.settings.workflows import Signing, Workflows
@@ -314,6 +316,20 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     actor_authentication: ActorAuthentication = ActorAuthentication()
     auth: Auth = Auth()
 
+    flows: Flows = Flows()
+    connections: Annotated[
+        Connections | None,
+        Meta(
+            description=(
+                "What workflow steps reach beyond the coordinator, by name. mcp: a server on stdin and stdout "
+                "(command, args, env, workingDirectory) or over Streamable HTTP (url, headers), whose tools steps call as "
+                "<connection>.<tool>; startSeconds bounds connecting. cli (command, workingDirectory, env) and rest "
+                "(baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable."
+            ),
+            extra={"allowed": "a mapping of names to kind and its fields", "example": examples.CONNECTIONS},
+        ),
+    ] = None
+
     workflows: Workflows = Workflows()
     signing: Signing = Signing()
 
@@ -342,6 +358,8 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
             f"({settings.drain_seconds} s): a stopping process has to let its last request finish",
         )
     yield from work_problems(settings, broken)
+    if "connections" not in broken:
+        yield from connection_problems(settings.connections)
     yield from identity_problems(settings, broken)
     yield from auth_problems(settings, broken)
     if settings.admin_port and settings.admin_port == settings.port:

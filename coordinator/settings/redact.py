@@ -3,11 +3,44 @@
 from __future__ import annotations
 
 import re
+import typing
+from typing import Any
+
+import msgspec
+
+from coordinator.settings.fields import bare, is_list, is_secret, is_struct, unless_null
 
 _USER_INFO = re.compile(r"(://[^:@/\s]*):\S*@")
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]*", re.IGNORECASE)
 
 
 def redacted(text: str) -> str:
     """The text with passwords in URLs replaced: ``redis://user:***@host``."""
     return _QUERY.sub(r"\1***", _USER_INFO.sub(r"\1:***@", text))
+
+
+def shown_value(value: Any, annotation: Any) -> Any:
+    """A setting as plain data, with the secrets in it masked.
+
+    Of a secret only references to environment variables (``${TOKEN}``) and URLs without passwords are left.
+    """
+    kind = bare(unless_null(bare(annotation)))
+    if isinstance(value, str):
+        return redacted(value) if not is_secret(annotation) or "://" in value else _secret(value)
+    if value is None:
+        return None
+    if is_struct(kind):
+        types = typing.get_type_hints(kind, include_extras=True)
+        stated = msgspec.to_builtins(value)
+        fields = {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
+        return {key: shown_value(getattr(value, fields[key]), types[fields[key]]) for key in stated}
+    if isinstance(value, dict) and typing.get_origin(kind) is dict:
+        return {key: shown_value(entry, typing.get_args(kind)[1]) for key, entry in value.items()}
+    if is_list(kind):
+        return [shown_value(entry, typing.get_args(kind)[0]) for entry in value]
+    return msgspec.to_builtins(value)
+
+
+def _secret(text: str) -> str:
+    return " ".join(_REFERENCE.findall(text)) or ("***" if text else "")

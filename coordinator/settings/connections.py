@@ -1,0 +1,110 @@
+"""The section ``connections``: what workflow steps and the gateway reach beyond the coordinator.
+
+Here it is as the file states it, checked for itself. ``${NAME}`` in a text stands for an environment
+variable of the process that connects; so tokens stay out of the file, and out of what shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from coordinator.settings.problems import Faults
+
+Path = tuple[str | int, ...]
+
+RESERVED = ("gateway", "workflow")
+"""First parts of names that tools of the coordinator have."""
+
+ConnectionName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,49}\Z",
+        extra={"allowed": "a name of 1 to 50 letters, digits, '-' and '_', a letter first"},
+    ),
+]
+_Url = Annotated[
+    str, Meta(pattern=r"^(https?://[^\s]+)?\Z", extra={"allowed": "an http:// or https:// URL", "secret": True})
+]
+_Secret = Annotated[str, Meta(extra={"secret": True})]
+
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "mcp": ("command", "args", "env", "workingDirectory", "url", "headers", "startSeconds"),
+    "cli": ("command", "workingDirectory", "env"),
+    "rest": ("baseUrl", "headers"),
+}
+"""What each kind takes besides ``kind``."""
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One entry of ``connections``.
+
+    Raises:
+        Faults: a field that its kind does not take, or one that it lacks.
+    """
+
+    kind: Literal["mcp", "cli", "rest"]
+    command: str = ""
+    """mcp: starts a server that speaks MCP on stdin and stdout; cli: the program."""
+    args: tuple[str, ...] = ()
+    env: dict[str, _Secret] = {}
+    working_directory: str = ""
+    url: _Url = ""
+    """mcp: Streamable HTTP; wins over ``command``."""
+    headers: dict[str, _Secret] = {}
+    base_url: _Url = ""
+    start_seconds: Annotated[float, Meta(gt=0, le=600)] = 30.0
+    """mcp: how long connecting, or starting the server, may take."""
+
+    def __post_init__(self) -> None:
+        faults: list[tuple[Path, str]] = []
+        for field in self.__struct_fields__:
+            name = _camel(field)
+            if field != "kind" and name not in _FIELDS[self.kind] and getattr(self, field) != _DEFAULTS[field]:
+                faults.append(((name,), f"means nothing to kind {self.kind}, which takes {_listed(self.kind)}"))
+        if self.kind == "mcp" and not self.command and not self.url:
+            faults.append(((), "kind mcp needs command (a server on stdin and stdout) or url (Streamable HTTP)"))
+        if self.kind == "cli" and not self.command:
+            faults.append(((), "kind cli needs command"))
+        if self.kind == "rest" and not self.base_url:
+            faults.append(((), "kind rest needs baseUrl"))
+        if faults:
+            raise Faults(faults)
+
+
+Connections = dict[ConnectionName, Connection]
+
+_DEFAULTS: Mapping[str, object] = {
+    "command": "", "args": (), "env": {}, "working_directory": "", "url": "", "headers": {}, "base_url": "",
+    "start_seconds": 30.0,
+}  # fmt: skip
+
+
+def connection_problems(connections: Mapping[str, Connection] | None) -> Iterator[tuple[Path, str]]:
+    """What is wrong with names: where, and a sentence."""
+    for name in connections or ():
+        if name in RESERVED:
+            yield ("connections", name), f"connections.{name}: the coordinator's own tools begin with {name!r}"
+
+
+def interpolated(text: str, environment: Mapping[str, str]) -> str:
+    """The text with ``${NAME}`` replaced.
+
+    Raises:
+        KeyError: a variable that is not set; holds its name.
+    """
+    return _VARIABLE.sub(lambda match: environment[match[1]], text)
+
+
+def _camel(field: str) -> str:
+    head, *rest = field.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def _listed(kind: str) -> str:
+    return ", ".join(_FIELDS[kind])

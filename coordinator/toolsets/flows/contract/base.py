@@ -1,0 +1,59 @@
+"""Bases and field types that the contracts of the flows toolset share.
+
+Names are snake_case and times integer milliseconds, as in seed 003; ``requestId`` alone is spelt as in all
+toolsets. Bounds of ids are published and enforced by decoding; those of texts only published, the tools check them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from coordinator.toolsets.actor import Actor
+
+WORKFLOW_STATUSES = ("running", "completed", "failed", "cancelled")
+STEP_STATUSES = ("pending", "ready", "running", "done", "failed", "cancelled")
+MAX_REQUEST_ID = 200
+MAX_ID = 2**53 - 1
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Arguments of a tool."""
+
+
+class Result(msgspec.Struct, omit_defaults=True):
+    """A result or a part of one; fields that are UNSET are left out."""
+
+
+# Arguments
+
+Id = Annotated[int, Meta(ge=1, le=MAX_ID)]
+WorkflowRef = Annotated[Id, Meta(description="The workflow's id, from workflow_create.")]
+StepRef = Annotated[Id, Meta(description="The step's id, from the steps of workflow_get.")]
+RequestId = Annotated[
+    str | None,
+    Meta(
+        description="Made by the caller for one logical operation, best a UUID. Repeating the call with it within "
+        "10 minutes returns the first answer from any process instead of acting twice.",
+        extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
+    ),
+]
+OptionalActor = Annotated[Actor | None, Meta(description="Who acts; becomes created_by or approved_by.")]
+
+# Results
+
+Name = Annotated[str, Meta(description="The workflow's name.")]
+WorkflowId = Annotated[int, Meta(description="The workflow's id, which is also its time of creation.")]
+WorkflowStatus = Annotated[str, Meta(extra_json_schema={"enum": list(WORKFLOW_STATUSES)})]
+"""A status; the field says of what."""
+StatusOfWorkflow = Annotated[WorkflowStatus, Meta(description="The workflow's status.")]
+CreatedBy = Annotated[str, Meta(description="Who created it; anonymous: nobody said.")]
+Millis = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
+"""Unix time in milliseconds; the field says of what."""
+CompletedAt = Annotated[
+    Millis | None, Meta(description="When it completed or failed, ms; null: it still runs, or was cancelled.")
+]
+CancelledAt = Annotated[Millis, Meta(description="When it was cancelled, ms; absent: it was not.")]
+Parent = Annotated[int, Meta(description="The workflow it was created for; absent: none.")]

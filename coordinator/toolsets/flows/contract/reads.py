@@ -1,0 +1,95 @@
+"""workflow_list and workflow_get (seed 003)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from coordinator.toolsets.flows.contract.base import (
+    STEP_STATUSES,
+    WORKFLOW_STATUSES,
+    Arguments,
+    CancelledAt,
+    CompletedAt,
+    CreatedBy,
+    Id,
+    Millis,
+    Name,
+    Parent,
+    Result,
+    StatusOfWorkflow,
+    WorkflowId,
+    WorkflowRef,
+)
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 100
+
+
+class WorkflowList(Arguments, kw_only=True):
+    """List workflows, newest first."""
+
+    limit: Annotated[int, Meta(description="Most workflows to list.", ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
+    status: Annotated[
+        str | None,
+        Meta(description="Only with this status.", extra_json_schema={"enum": [*WORKFLOW_STATUSES, None]}),
+    ] = None
+    name: Annotated[str | None, Meta(description="Only those whose name contains this, whatever the case.")] = None
+    before: Annotated[
+        Id | None, Meta(description="Only with a lower id than this; the last id of a page leads to the next page.")
+    ] = None
+
+
+class WorkflowRow(Result, kw_only=True):
+    """One entry of workflow_list."""
+
+    id: WorkflowId
+    name: Name
+    status: StatusOfWorkflow
+    created_by: CreatedBy
+    completed_at: CompletedAt
+    cancelled_at: CancelledAt | UnsetType = UNSET
+    parent: Parent | UnsetType = UNSET
+
+
+class WorkflowGet(Arguments, kw_only=True):
+    """Get a workflow with its step history."""
+
+    id: WorkflowRef
+
+
+class StepRow(Result, kw_only=True):
+    """One step of workflow_get."""
+
+    id: Annotated[int, Meta(description="The step's id, for workflow_step_ready.")]
+    name: Annotated[str, Meta(description="The step's name.")]
+    tool: Annotated[str | None, Meta(description="Its tool; null: a gate, or a step that does nothing.")]
+    status: Annotated[
+        str,
+        Meta(
+            description="pending: waits for its time or its next attempt; ready: for a worker. A gate that waits for "
+            "workflow_step_ready is running.",
+            extra_json_schema={"enum": list(STEP_STATUSES)},
+        ),
+    ]
+    attempt: Annotated[int, Meta(description="Number of its present or last attempt, from 1.")]
+    result_json: Annotated[
+        str | None,
+        Meta(description='JSON of what it returned; failed: {"error","type"}; null: not finished.'),
+    ]
+    started_at: Annotated[Millis | None, Meta(description="When it began, ms; null: not yet.")]
+    completed_at: Annotated[Millis | None, Meta(description="When it ended, ms; null: not yet.")]
+    approved_by: Annotated[str, Meta(description="Who released it; absent: nobody.")] | UnsetType = UNSET
+
+
+class Workflow(Result, kw_only=True):
+    """The answer of workflow_get."""
+
+    id: WorkflowId
+    name: Name
+    status: StatusOfWorkflow
+    created_by: CreatedBy
+    error: Annotated[str, Meta(description="Why it failed; absent: it did not.")] | UnsetType = UNSET
+    parent: Parent | UnsetType = UNSET
+    steps: Annotated[list[StepRow], Meta(description="Its steps so far, in order of creation.")]

@@ -1,0 +1,78 @@
+"""The sections ``connections`` and ``flows``: what is refused, and what is never shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli import run
+from coordinator.settings import SettingsError, load_settings
+from coordinator.settings.connections import interpolated
+
+
+def problems(folder: Path, text: str) -> str:
+    config = folder / "fleet.yaml"
+    config.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings({}, {}, config)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("{kind: mcp}", "kind mcp needs command (a server on stdin and stdout) or url (Streamable HTTP)"),
+        ("{kind: cli}", "kind cli needs command"),
+        ("{kind: rest}", "kind rest needs baseUrl"),
+        ("{kind: ftp, command: x}", "connections.a.kind must be one of mcp, cli, rest"),
+        ("{command: x}", "connections.a lacks kind"),
+        (
+            "{kind: cli, command: x, url: 'http://h'}",
+            "connections.a.url: means nothing to kind cli, which takes command",
+        ),
+        ("{kind: mcp, url: 'ftp://h'}", "connections.a.url must be an http:// or https:// URL"),
+        ("{kind: mcp, url: 'http://h', startSeconds: 0}", "connections.a.startSeconds must be"),
+        ("{kind: mcp, comand: x}", "did you mean 'connections.a.command'?"),
+    ],
+)
+def test_a_wrong_connection_is_refused(tmp_path: Path, entry: str, problem: str) -> None:
+    assert problem in problems(tmp_path, f"connections:\n  a: {entry}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("connections: {1a: {kind: cli, command: x}}", "a name in connections must be a name of 1 to 50 letters"),
+        ("connections: {a.b: {kind: cli, command: x}}", "a name in connections must be"),
+        ("connections: {workflow: {kind: cli, command: x}}", "the coordinator's own tools begin with 'workflow'"),
+        ("flows: {tools: {a: os.system}}", "flows.tools.a must be a Python callable as 'module:function'"),
+        ("flows: {tools: {a.b: 'os:getcwd'}}", "a name in flows.tools must be"),
+        ("flows: {demo_tool: true}", "did you mean 'flows.demo_tools'?"),
+    ],
+)
+def test_other_faults_are_named(tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in problems(tmp_path, text)
+
+
+def test_secrets_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "fleet.yaml"
+    config.write_text(
+        """
+connections:
+  a: {kind: mcp, url: "https://me:hunter1@example.org/mcp?token=hunter2", headers: {Authorization: Bearer hunter3}}
+  b: {kind: mcp, command: server, env: {KEY: hunter4, OTHER: "x ${OTHER}"}, args: [--port, "1"]}
+"""
+    )
+    for shape in ("plain", "json"):
+        assert run(["config", "show", "--config", str(config), "--format", shape]) == 0
+        shown = capsys.readouterr().out
+        assert "hunter" not in shown
+        assert "${OTHER}" in shown
+        assert "https://me:***@example.org/mcp?token=***" in shown
+
+
+def test_variables_are_filled_in_where_they_are_used() -> None:
+    assert interpolated("Bearer ${A}, ${B_1}, $C, ${}", {"A": "1", "B_1": "2"}) == "Bearer 1, 2, $C, ${}"
+    with pytest.raises(KeyError, match="A"):
+        interpolated("${A}", {})
