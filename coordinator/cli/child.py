@@ -1,12 +1,13 @@
-"""One supervised process: ``python -m coordinator.cli.child <slot>``, started by the supervisor only.
+"""One supervised process: a copy of the template, or ``python -m coordinator.cli.child <slot> <status> <control>``.
 
-What it is to do comes over stdin, so that it all runs with the very settings the
-supervisor checked, and no password is ever in a process listing. The slot is on the
-command line for people who read one.
+What it is to do comes in a file (stdin, without a template), so that it all runs with the
+very settings the supervisor checked, and no password is ever in a process listing. The slot
+is on the command line for people who read one; the rest are descriptors.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Literal
@@ -27,12 +28,6 @@ class Brief(msgspec.Struct, frozen=True):
 
     role: Role
     slot: str
-    parent: int
-    """Process id of the supervisor."""
-    status: int
-    """Descriptor that reports are written to."""
-    control: int
-    """Descriptor that news of the settings are read from."""
     news: News | None
     """What came of the last reload, if it was refused."""
     metrics_dir: str
@@ -40,10 +35,16 @@ class Brief(msgspec.Struct, frozen=True):
     """With the port in use, and in ``redis_url`` the store in use."""
 
 
-def main() -> int:
-    """Does what stdin says, and returns the exit code."""
-    brief = msgspec.json.decode(sys.stdin.buffer.read(), type=Brief)
-    lifeline = Lifeline(brief.parent, brief.status, brief.control, brief.news)
+def run(text: bytes, parent: int, status: int, control: int) -> int:
+    """Does what the brief ``text`` says, and returns the exit code.
+
+    Args:
+        parent: process id of the supervisor.
+        status: descriptor that reports are written to.
+        control: descriptor that news of the settings are read from.
+    """
+    brief = msgspec.json.decode(text, type=Brief)
+    lifeline = Lifeline(parent, status, control, brief.news)
     # Imported after the lifeline is tied: what a role needs takes a second to load.
     from coordinator.cli import roles
 
@@ -60,4 +61,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(sys.stdin.buffer.read(), os.getppid(), int(sys.argv[2]), int(sys.argv[3])))

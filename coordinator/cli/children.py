@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +12,12 @@ from typing import Literal
 
 import msgspec
 
-import coordinator
 from coordinator.cli.backoff import Backoff
 from coordinator.cli.child import Brief, Role
 from coordinator.cli.exits import Exit
 from coordinator.cli.lifeline import Report
 from coordinator.cli.news import News
+from coordinator.cli.nursery import Nursery, Process
 from coordinator.settings import Settings
 
 _ROLE_NAMES: dict[Role, str] = {"frontend": "front-end", "worker": "worker"}
@@ -47,10 +45,11 @@ class Child:
     """The process in one slot, if there is one, and what became of the last one.
 
     Args:
+        nursery: starts the process.
         on_report: called when the process says something new.
     """
 
-    def __init__(self, spec: Spec, on_report: Callable[[Child], None]) -> None:
+    def __init__(self, spec: Spec, nursery: Nursery, on_report: Callable[[Child], None]) -> None:
         self.spec = spec
         self.state: State = "down"
         self.failures = 0
@@ -60,9 +59,10 @@ class Child:
         """Why the last process ended, in its own words if it had any."""
         self.by_signal = False
         """Whether a signal ended it."""
+        self._nursery = nursery
         self._on_report = on_report
         self._backoff = Backoff()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._status = self._control = -1
         self._said = self._unsent = b""
         self._ready_at = 0.0
@@ -83,26 +83,15 @@ class Child:
         brief = Brief(
             role=self.spec.role,
             slot=self.spec.slot,
-            parent=os.getpid(),
-            status=write,
-            control=their_control,
             news=news,
             metrics_dir=str(self.spec.metrics_dir),
             settings=self.spec.settings(),
         )
         with tempfile.TemporaryFile() as told:
             told.write(msgspec.json.encode(brief))
+            told.flush()
             told.seek(0)
-            self._process = subprocess.Popen(
-                # -P: what lies in the working directory must not be imported.
-                [sys.executable, "-P", "-m", "coordinator.cli.child", self.spec.slot],
-                stdin=told,
-                # Only the supervisor speaks on stdout.
-                stdout=2,
-                pass_fds=(write, their_control),
-                env=_environment(),
-                start_new_session=True,  # Ctrl-C is for the supervisor, which ends its children in order
-            )
+            self._process = self._nursery.start(self.spec.slot, told, write, their_control)
         os.close(write)
         os.close(their_control)
         os.set_blocking(read, False)
@@ -118,7 +107,7 @@ class Child:
             return False
         self._listen()
         self._hang_up()
-        status = self._process.returncode
+        status = self._process.returncode or 0
         self._process = None
         if self.state == "ready":
             self.failures = 0
@@ -187,10 +176,3 @@ class Child:
             os.close(self._status)
             os.close(self._control)
             self._status = self._control = -1
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with this very package first: it may not be installed where Python looks."""
-    root = str(Path(coordinator.__file__).parent.parent)
-    inherited = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{inherited}" if inherited else root}

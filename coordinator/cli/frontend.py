@@ -24,10 +24,11 @@ from coordinator.cli.stores import open_store
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import Exposition, Recorder
 from coordinator.settings import Settings
-from coordinator.store import Script
+from coordinator.store import Script, Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, SurfaceError, create_app, http_protocol
+from coordinator.transport.schema import describe
 
 _log = structlog.get_logger(__name__)
 
@@ -37,6 +38,14 @@ KEEP_ALIVE_SECONDS = 75
 _PROBE_SECONDS = 0.25
 _MARGIN_SECONDS = 1.5
 """How much sooner than the supervisor's patience ends a draining front-end gives up on requests."""
+
+
+def prepare() -> None:
+    """Does ahead what takes a new process long and depends on no settings: the schemas of all tools."""
+    store = Store("redis://localhost")  # which nobody opens
+    for toolset in load_toolsets(Services(Settings(), store, trust_self_reported)).values():
+        for tool in toolset.tools:
+            describe(tool)
 
 
 def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, guardian: Guardian) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import sys
@@ -14,12 +13,12 @@ from collections.abc import Callable
 import msgspec
 
 from coordinator.cli.exits import Exit
+from coordinator.cli.linux import end_with_parent
 from coordinator.cli.news import News
 
 ORPHAN_SECONDS = 2.0
 """How long an orphan lets requests in flight finish."""
 
-_PR_SET_PDEATHSIG = 1
 _LOOK_SECONDS = 1.0
 _HUNG_SECONDS = 4.0
 
@@ -52,8 +51,7 @@ class Lifeline:
         self._descriptor = descriptor
         self._control = control
         self.news = news
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        end_with_parent()
         # The supervisor may have ended before the kernel knew what we want.
         if self.orphaned:
             raise SystemExit(Exit.FAILED)

@@ -20,6 +20,7 @@ import structlog
 from coordinator.cli.children import Child, Spec
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.news import News
+from coordinator.cli.nursery import Nursery
 from coordinator.metrics import forget_gauges, recorder
 
 _log = structlog.get_logger(__name__)
@@ -50,7 +51,8 @@ class Supervisor:
         drain_seconds: float,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._children = [Child(spec, self._reported) for spec in specs]
+        self._nursery = Nursery(spec.role for spec in specs)
+        self._children = [Child(spec, self._nursery, self._reported) for spec in specs]
         self._metrics_dir = metrics_dir
         self._drain_seconds = drain_seconds
         self._on_change = on_change
@@ -73,13 +75,18 @@ class Supervisor:
         """
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.reap)
         recorder().start_supervisor({child.spec.role for child in self._children})
-        for child in self._children:
-            self._start(child)
-        waiting = [asyncio.create_task(self._all_ready.wait()), asyncio.create_task(stop.wait())]
+        stopped = asyncio.create_task(stop.wait())
+        prepared = asyncio.create_task(self._nursery.prepare())
+        all_ready = asyncio.create_task(self._all_ready.wait())
         try:
-            await asyncio.wait(waiting, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([prepared, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if not stop.is_set():
+                prepared.result()
+                for child in self._children:
+                    self._start(child)
+                await asyncio.wait([all_ready, stopped], timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in waiting:
+            for task in (stopped, prepared, all_ready):
                 task.cancel()
         if self._failed is not None:
             raise self._failed
@@ -103,6 +110,7 @@ class Supervisor:
             self._hurry.clear()
             self._signal(signal.SIGKILL)
             await self._gone(_KILL_SECONDS)
+        self._nursery.close()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
 
     def hurry(self) -> None:
@@ -126,6 +134,7 @@ class Supervisor:
         for child in self._children:
             if child.ended():
                 self._after(child)
+        self._nursery.bury()
 
     def _start(self, child: Child) -> None:
         self._restarts.pop(child, None)

@@ -1,0 +1,172 @@
+"""Where a supervisor gets its processes from: copies of a template, or new interpreters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Protocol
+
+import structlog
+
+import coordinator
+from coordinator.cli.linux import ON_LINUX, adopt_orphans
+
+_log = structlog.get_logger(__name__)
+
+_IMPORT_SECONDS = 30.0
+"""How long the template may take to import everything."""
+_FORK_SECONDS = 5.0
+
+
+class Process(Protocol):
+    """A process that was started."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+
+    def send_signal(self, number: int, /) -> None:
+        """Sends a signal, unless the process has ended."""
+
+
+class Copy:
+    """A process that the template has forked and that is a child of this process now."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def send_signal(self, number: int, /) -> None:
+        """Sends a signal, unless the process has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+class Nursery:
+    """Starts the processes of one supervisor.
+
+    Args:
+        roles: what they are going to do; the template prepares for these.
+    """
+
+    def __init__(self, roles: Iterable[str]) -> None:
+        self._roles = sorted(set(roles))
+        self._template: subprocess.Popen[bytes] | None = None
+        self._requests: socket.socket | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        self._copies: set[int] = set()
+        """Process ids of all that were ever copied."""
+        if ON_LINUX:
+            adopt_orphans()
+
+    async def prepare(self) -> None:
+        """Starts the template and waits until it can be copied. Without one, processes start all the same."""
+        if not ON_LINUX:
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        with theirs:
+            self._template = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would want to wait for it
+                [sys.executable, "-P", "-m", "coordinator.cli.template", str(theirs.fileno()), *self._roles],
+                stdin=subprocess.DEVNULL,
+                stdout=2,
+                pass_fds=(theirs.fileno(),),
+                env=_environment(),
+                start_new_session=True,
+            )
+        try:
+            async with asyncio.timeout(_IMPORT_SECONDS):
+                ready = await asyncio.get_running_loop().sock_recv(ours, 64)
+        except BaseException:
+            ours.close()
+            raise
+        if ready:
+            self._requests = ours
+
+    def start(self, slot: str, brief: IO[bytes], status: int, control: int) -> Process:
+        """Starts a process. To be called in the main thread: the kernel takes the thread for the parent.
+
+        Args:
+            brief: a file with what the process is to do, at its beginning.
+            status: descriptor that the process writes reports to.
+            control: descriptor that the process reads news from.
+        """
+        if self._requests is not None:
+            try:
+                return self._copy(self._requests, slot, brief, status, control)
+            except OSError as error:
+                _log.warning("the template is gone", reason=str(error))
+                self.close()
+                self._preparing = asyncio.ensure_future(self.prepare())
+        brief.seek(0)
+        return subprocess.Popen(
+            # -P: what lies in the working directory must not be imported.
+            [sys.executable, "-P", "-m", "coordinator.cli.child", slot, str(status), str(control)],
+            stdin=brief,
+            # Only the supervisor speaks on stdout.
+            stdout=2,
+            pass_fds=(status, control),
+            env=_environment(),
+            start_new_session=True,  # Ctrl-C is for the supervisor, which ends its children in order
+        )
+
+    def bury(self) -> None:
+        """Takes note of the end of orphans that this process was given: what copies had started before they died.
+
+        These are known by the session, which each copy opens. Somebody else waits for the others.
+        """
+        if not ON_LINUX:
+            return
+        with contextlib.suppress(ChildProcessError, ProcessLookupError):
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                pid = ended.si_pid
+                if pid in self._copies or os.getsid(pid) not in self._copies:
+                    return
+                os.waitpid(pid, 0)
+
+    def close(self) -> None:
+        """Ends the template; what was copied from it lives on."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+        if self._requests is not None:
+            self._requests.close()
+        if self._template is not None:
+            self._template.kill()
+            self._template.wait()
+        self._preparing = self._requests = self._template = None
+
+    def _copy(self, requests: socket.socket, slot: str, brief: IO[bytes], status: int, control: int) -> Copy:
+        """Raises OSError: the template is gone or does not answer."""
+        socket.send_fds(requests, [slot.encode()], [brief.fileno(), status, control])
+        if not select.select([requests], [], [], _FORK_SECONDS)[0]:
+            raise TimeoutError("it does not answer")
+        said = requests.recv(64)
+        if not said:
+            raise ConnectionError("it has ended")
+        copy = Copy(int(said))
+        self._copies.add(copy.pid)
+        return copy
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with this very package first: it may not be installed where Python looks."""
+    root = str(Path(coordinator.__file__).parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{inherited}" if inherited else root}

@@ -1,0 +1,117 @@
+"""Processes are copies of a template, and children of the supervisor all the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.exits import Exit
+from tests.support.fleets import RunningFleet
+from tests.support.wait import process_alive, wait_until_sync
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what the template needs")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    running = RunningFleet(
+        tmp_path_factory.mktemp("template") / "data", "--port", "0", "--frontends", "2", "--workers", "1"
+    )
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.clean_up()
+
+
+def children(pid: int) -> dict[int, str]:
+    """The names of a process's children, ended ones too."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        name, rest = stat.partition("(")[2].rsplit(")", 1)
+        if int(rest.split()[1]) == pid:
+            found[int(entry.name)] = name
+    return found
+
+
+def template_of(fleet: RunningFleet) -> int | None:
+    named = [
+        pid for pid, name in children(fleet.process.pid).items() if name == "fleet template" and process_alive(pid)
+    ]
+    return named[0] if named else None
+
+
+def restarted(fleet: RunningFleet, slot: str, before: int) -> int | None:
+    state = next(one for one in fleet.state.processes if one.slot == slot)
+    return state.pid if state.ready and state.pid not in (None, before) else None
+
+
+def kill(fleet: RunningFleet, slot: str) -> int:
+    """Kills a process; the id of the one that takes its place."""
+    before = fleet.pid(slot)
+    assert before is not None
+    os.kill(before, signal.SIGKILL)
+    after = wait_until_sync(lambda: restarted(fleet, slot, before), 30, f"{slot} to be back")
+    assert after is not None
+    return after
+
+
+def test_a_copy_is_a_child_of_the_supervisor_with_a_name_of_its_own(fleet: RunningFleet) -> None:
+    found = children(fleet.process.pid)
+    for slot in ("fe-0", "fe-1", "w-0"):
+        pid = fleet.pid(slot)
+        assert pid is not None
+        assert found[pid] == f"fleet {slot}"
+        assert os.getsid(pid) == pid
+    assert template_of(fleet) is not None
+
+
+def test_a_killed_process_is_copied_anew_and_leaves_no_zombie(fleet: RunningFleet) -> None:
+    template = template_of(fleet)
+    for slot in ("fe-0", "w-0", "fe-0"):
+        before = fleet.pid(slot)
+        after = kill(fleet, slot)
+        found = children(fleet.process.pid)
+        assert before not in found
+        assert found[after] == f"fleet {slot}"
+    assert template_of(fleet) == template
+
+
+def test_processes_outlive_the_template_and_start_without_it(tmp_path: Path) -> None:
+    fleet = RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "2", "--workers", "0")
+    try:
+        fleet.wait_ready()
+        template, others = template_of(fleet), fleet.pids
+        assert template is not None
+        os.kill(template, signal.SIGKILL)
+        after = kill(fleet, "fe-1")
+        assert set(fleet.pids) - {after} < set(others)
+        anew = wait_until_sync(lambda: template_of(fleet), 30, "another template")
+        assert anew != template
+        assert fleet.end() == Exit.OK
+        assert not process_alive(anew or 0)
+    finally:
+        fleet.clean_up()
+
+
+def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+    fleet = RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "1", "--workers", "1")
+    try:
+        fleet.wait_ready()
+        template, others = template_of(fleet), fleet.pids
+        assert template is not None
+        fleet.end(signal.SIGKILL)
+        wait_until_sync(lambda: fleet.all_gone([template, *others]), 20, "all of them to end")
+    finally:
+        fleet.clean_up()
