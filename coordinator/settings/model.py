@@ -322,9 +322,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "What workflow steps reach beyond the coordinator, by name. mcp: a server on stdin and stdout "
-                "(command, args, env, workingDirectory) or over Streamable HTTP (url, headers), whose tools steps call as "
-                "<connection>.<tool>; startSeconds bounds connecting. cli (command, workingDirectory, env) and rest "
-                "(baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable."
+                "(command, args, env, workingDirectory) or over Streamable HTTP (url, headers), whose tools steps "
+                "call as <connection>.<tool>; startSeconds bounds connecting. cli (command, workingDirectory, env) and "
+                "rest (baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable."
             ),
             extra={"allowed": "a mapping of names to kind and its fields", "example": examples.CONNECTIONS},
         ),
