@@ -30,5 +30,9 @@ def test_the_wheel_holds_all_modules_and_scripts(tmp_path: Path) -> None:
     }
     assert any(name.endswith(".lua") for name in expected)
     assert expected <= held
+    shipped = (ROOT / "config" / "workflows").rglob("*.*")
+    assert {
+        f"coordinator/definitions/shipped/{path.relative_to(ROOT / 'config' / 'workflows')}" for path in shipped
+    } <= held
     assert {name.split("/")[0].split("-")[0] for name in held} == {"coordinator", "workers", "fleet_coordinator"}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in held)
