@@ -29,8 +29,11 @@ Issuer = Annotated[
 Permission = Annotated[
     str,
     Meta(
-        pattern=r"^(\*|[a-z][a-z0-9_-]*)(\.read)?\Z",
-        extra={"allowed": "a permission: a toolset or '*', optionally with '.read' behind it"},
+        pattern=r"^(\*(\.read)?|[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*)\Z",
+        extra={
+            "allowed": "a permission: a toolset or '*', optionally with '.read' behind it; 'workflow' or "
+            "'workflow.admin'; the name of a tool that workflow steps may call, or of its connection"
+        },
     ),
 ]
 
@@ -118,6 +121,15 @@ def door_mode(settings: Settings) -> Mode:
     if auth.mode != "auto":
         return auth.mode
     return "optional" if auth.tokens or door_verifier(settings) is not None else "none"
+
+
+def door_resource(settings: Settings) -> str:
+    """The URL that clients know this server by, without a slash at its end."""
+    if settings.auth.resource:
+        return settings.auth.resource.rstrip("/")
+    # Clients on this machine are all that can know an address that is none.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 (compared, not bound)
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
 def is_loopback(host: str) -> bool:
