@@ -28,6 +28,15 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SettingsError([f"cannot read the config file {path}: {reason}"]) from None
+    return parse_yaml(text, path)
+
+
+def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], Lines]:
+    """``read_yaml`` of a text that was read already from ``path``.
+
+    Raises:
+        SettingsError: as there.
+    """
     try:
         root = YAML(typ="safe", pure=True).compose(text)
         lines: Lines = {}

@@ -1,0 +1,165 @@
+"""Changing a token file: one change at a time, whole or not at all, with its comments kept."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import fcntl
+import io
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedSeq
+
+from coordinator.identity.tokens import TokenEntry, TokenFileError, is_json, parse_tokens, read_tokens
+
+_HEAD = "# Who may come in with which token; `fleet token` writes it. Digests only: no token can be read from it.\n"
+
+
+def add(path: Path, entry: TokenEntry) -> None:
+    """Adds an entry; the file is made, for its owner only, if it is not there.
+
+    Raises:
+        TokenFileError: the file is wrong, or cannot be written.
+    """
+
+    def change(entries: list[Any]) -> None:
+        entries.append(_plain(entry))
+
+    _change(path, change, create=True)
+
+
+def remove(path: Path, doomed: Callable[[TokenEntry], bool]) -> tuple[TokenEntry, ...]:
+    """Removes entries and returns them.
+
+    Raises:
+        TokenFileError: the file is missing or wrong, or cannot be written.
+    """
+    removed: list[TokenEntry] = []
+
+    def change(entries: list[Any]) -> None:
+        known = {entry.sha256: entry for entry in read_tokens(path)[0].tokens}
+        for number in range(len(entries) - 1, -1, -1):
+            entry = known[entries[number]["sha256"]]
+            if doomed(entry):
+                removed.append(entry)
+                del entries[number]
+
+    _change(path, change, create=False)
+    return tuple(reversed(removed))
+
+
+def _change(path: Path, change: Callable[[list[Any]], None], *, create: bool) -> None:
+    try:
+        # What a link points to is changed, not the link.
+        real = Path(os.path.realpath(path))
+        with _locked(real):
+            try:
+                data = real.read_bytes()
+            except FileNotFoundError:
+                if not create:
+                    raise
+                data = b"{}" if is_json(real) else _HEAD.encode()
+            else:
+                read_tokens(real)
+            fresh = _changed(data, real, change)
+            if fresh is not None:
+                parse_tokens(fresh, real)
+                _replace(real, fresh)
+    except OSError as error:
+        raise TokenFileError(f"cannot change the token file {path}: {error.strerror}") from None
+
+
+def _changed(data: bytes, path: Path, change: Callable[[list[Any]], None]) -> bytes | None:
+    """The file after the change; None if nothing has changed."""
+    if is_json(path):
+        document = msgspec.json.decode(data)
+        if not _apply(document, change):
+            return None
+        return msgspec.json.format(msgspec.json.encode(document)) + b"\n"
+    yaml = YAML(typ="rt")
+    yaml.width = 1_000
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.preserve_quotes = True
+    document = yaml.load(data)
+    if document is None:
+        # The comments of a file without anything else would be lost.
+        document = yaml.load(data + b"\ntokens: []\n")
+    if not _apply(document, change):
+        return None
+    for entry in document["tokens"]:
+        _make_readable(entry)
+    if hasattr(document["tokens"], "fa"):
+        document["tokens"].fa.set_block_style()
+    out = io.BytesIO()
+    yaml.dump(document, out)
+    return out.getvalue()
+
+
+def _apply(document: Any, change: Callable[[list[Any]], None]) -> bool:
+    """Changes the list of entries; whether that changed anything."""
+    if document.get("tokens") is None:
+        document["tokens"] = []
+    before = len(document["tokens"])
+    change(document["tokens"])
+    return len(document["tokens"]) != before
+
+
+def _make_readable(entry: Any) -> None:
+    """Has the lists of a new entry written on one line."""
+    for name, value in entry.items():
+        if type(value) in (list, tuple):
+            entry[name] = CommentedSeq(value)
+            entry[name].fa.set_flow_style()
+
+
+def _plain(entry: TokenEntry) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(entry)
+    return plain
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keeps other editors out. The file itself cannot carry the lock: it is replaced."""
+    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Puts a new file in the place of the old one, with its owner and mode."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                old = path.stat()
+                os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+                if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(descriptor, old.st_uid, old.st_gid)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def now() -> dt.datetime:
+    """The present, to the second."""
+    return dt.datetime.now(dt.UTC).replace(microsecond=0)

@@ -1,0 +1,234 @@
+"""The token file: who may come in with which static token.
+
+It holds SHA-256 digests, so that who reads it cannot come in. Tokens are long random texts, and
+thus need no salt and no slow hash. YAML, or JSON in a file whose name ends in ``.json``::
+
+    tokens:
+      - id: agent-1
+        sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+        kind: subagent
+        permissions: [items]
+        projects: [alpha]
+        expires: 2027-01-01T00:00:00Z
+
+Several entries may have the same id, so that a token can be replaced without a gap.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from coordinator.settings.auth import Permission
+from coordinator.settings.problems import SettingsError
+from coordinator.settings.yaml_file import Lines, parse_yaml
+from coordinator.toolsets.actor import MAX_ID
+
+PREFIX = "fct_"
+"""What our tokens begin with, so that people and scanners know one when they see it."""
+KEY_DIGITS = 12
+"""How much of a digest names an entry to people."""
+
+_MOST_BYTES = 32 * 1024 * 1024
+_MOST_ENTRIES = 100_000
+_SECRET_BYTES = 32
+_PLACE = re.compile(r" - at (?:key in )?`\$(?P<path>[^`]*)`$")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+
+_ALLOWED = {
+    "tokens": "a list of entries",
+    "entry": "a mapping with at least id and sha256",
+    "id": f"1 to {MAX_ID} characters without blanks around them",
+    "sha256": "64 lower-case hex digits as text, in quotes",
+    "kind": "one of orchestrator, subagent, user, external",
+    "roles": "a list of words",
+    "permissions": "a list of permissions such as items, items.read or '*'",
+    "projects": "a list of project names, or of '*'",
+    "expires": "a time such as 2027-01-01T00:00:00Z",
+    "created": "a time such as 2027-01-01T00:00:00Z",
+    "note": "at most 500 characters of text",
+}
+
+_Word = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]{1,200}\Z")]
+Project = Annotated[str, Meta(pattern=r"^(\*|[a-z0-9][a-z0-9_-]{0,62})\Z")]
+Kind = Literal["orchestrator", "subagent", "user", "external"]
+
+
+class TokenEntry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """One token."""
+
+    id: Annotated[str, Meta(pattern=rf"^\S(.{{0,{MAX_ID - 2}}}\S)?\Z")]
+    """Whose it is: the actor id that ownership counts on."""
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    """Digest of the token's bytes, in hex."""
+    kind: Kind = "external"
+    roles: tuple[_Word, ...] = ()
+    permissions: tuple[Permission, ...] | None = None
+    """None: what ``auth.default_permissions`` says."""
+    projects: tuple[Project, ...] | None = None
+    """None, or with '*' in it: all."""
+    expires: Annotated[dt.datetime, Meta(tz=True)] | None = None
+    created: Annotated[dt.datetime, Meta(tz=True)] | None = None
+    note: Annotated[str, Meta(max_length=500)] = ""
+
+    @property
+    def key(self) -> str:
+        """What people call this entry."""
+        return self.sha256[:KEY_DIGITS]
+
+
+class TokenFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    tokens: tuple[TokenEntry, ...] = ()
+
+
+class TokenFileError(Exception):
+    """The token file cannot be used; the message says why, with no value of it."""
+
+
+class Stamp(NamedTuple):
+    """What changes when a file does."""
+
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def digest_of(token: bytes) -> bytes:
+    """What is known of a token."""
+    return hashlib.sha256(token).digest()
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """The present state of the file; None if it cannot be looked at."""
+    try:
+        return _stamp(os.stat(path))
+    except OSError:
+        return None
+
+
+def read_tokens(path: Path) -> tuple[TokenFile, Stamp]:
+    """The file, checked whole.
+
+    Raises:
+        TokenFileError: it cannot be read, others than its owner may write it, or it is wrong.
+    """
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            _check_access(path, status)
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise TokenFileError(f"cannot read the token file {path}: {error.strerror}") from None
+    return parse_tokens(data, path), _stamp(status)
+
+
+def parse_tokens(data: bytes, path: Path) -> TokenFile:
+    """The content of a token file.
+
+    Raises:
+        TokenFileError: it is wrong; the message names the line, but no value.
+    """
+    if len(data) > _MOST_BYTES:
+        raise TokenFileError(f"the token file {path} is larger than {_MOST_BYTES} bytes")
+    plain, lines = _parsed(data, path)
+    try:
+        found = msgspec.convert(plain, TokenFile)
+    except msgspec.ValidationError as error:
+        raise TokenFileError(_located(str(error), path, lines)) from None
+    if len(found.tokens) > _MOST_ENTRIES:
+        raise TokenFileError(f"the token file {path} has more than {_MOST_ENTRIES} tokens")
+    seen: dict[str, int] = {}
+    for number, entry in enumerate(found.tokens):
+        if entry.sha256 in seen:
+            where = _located(f"the digest of entry {seen[entry.sha256]} is there again", path, lines, number)
+            raise TokenFileError(where)
+        seen[entry.sha256] = number
+    return found
+
+
+def is_json(path: Path) -> bool:
+    """Whether the file is JSON, by its name."""
+    return path.suffix == ".json"
+
+
+def _parsed(data: bytes, path: Path) -> tuple[Any, Lines]:
+    if is_json(path):
+        try:
+            return msgspec.json.decode(data), {}
+        except msgspec.DecodeError as error:
+            raise TokenFileError(f"{path}: not valid JSON: {error}") from None
+    try:
+        plain, lines = parse_yaml(data.decode(), path)
+    except UnicodeDecodeError:
+        raise TokenFileError(f"{path}: it is not UTF-8 text") from None
+    except SettingsError as error:
+        raise TokenFileError(str(error)) from None
+    entries = plain.get("tokens")
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            entry.update({name: _time(entry[name]) for name in ("expires", "created") if name in entry})
+    if entries is None:
+        plain.pop("tokens", None)  # a list whose entries are all commented out
+    return plain, lines
+
+
+def _time(value: Any) -> Any:
+    """A time as YAML reads it; in YAML a day is one too, and times without a zone are UTC."""
+    if isinstance(value, dt.datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+    if isinstance(value, dt.date):
+        return dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
+    return value
+
+
+def _located(problem: str, path: Path, lines: Lines, entry: int | None = None) -> str:
+    """The problem with its place in the file."""
+    steps: tuple[str | int, ...] = () if entry is None else ("tokens", entry)
+    if match := _PLACE.search(problem):
+        problem = problem[: match.start()]
+        steps = tuple(name or int(index) for name, index in _STEP.findall(match["path"]))
+    field = next((step for step in reversed(steps) if isinstance(step, str)), "")
+    if len(steps) == 2:
+        field = "entry"
+    if not problem.startswith("Object") and entry is None and field in _ALLOWED:
+        problem = f"must be {_ALLOWED[field]}"
+    name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+    while steps and steps not in lines:
+        steps = steps[:-1]
+    at = f"{path}:{lines[steps]}" if steps in lines else str(path)
+    problem = problem[:1].lower() + problem[1:]
+    return f"{at}: {name}: {problem}" if name else f"{at}: {problem}"
+
+
+def _check_access(path: Path, status: os.stat_result) -> None:
+    """Refuses a file that others could put tokens into."""
+    if not stat.S_ISREG(status.st_mode):
+        raise TokenFileError(f"the token file {path} is no regular file")
+    if os.geteuid() not in (0, status.st_uid) and status.st_uid != 0:
+        raise TokenFileError(f"the token file {path} belongs to another user: its owner could let anybody in")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise TokenFileError(
+            f"others than its owner may write the token file {path} (mode {stat.S_IMODE(status.st_mode):04o}): "
+            f"chmod 600 {path}"
+        )
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
