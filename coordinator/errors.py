@@ -82,6 +82,11 @@ CATALOGUE: dict[str, ErrorCode] = {
         "the session token, checkpoint handle or state is not one that this fleet made, or its session is gone",
         "call start_session; with a damaged token give it as session_token to have its session recovered",
     ),
+    "invalid_state": ErrorCode(
+        "permanent",
+        "the navigation state is not one that this fleet made for this project, or it was changed or damaged",
+        "pass the state of the last answer exactly as it is; if it is lost, call nav_start",
+    ),
     "checkpoint_active": ErrorCode(
         "permanent",
         "a checkpoint of the session waits for its answer, and nothing goes on before it has one",
