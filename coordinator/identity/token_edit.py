@@ -17,7 +17,7 @@ import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
-from coordinator.identity.tokens import TokenEntry, TokenFileError, is_json, parse_tokens, read_tokens
+from coordinator.identity.token_file import TokenEntry, TokenFileError, is_json, parse_tokens, read_tokens
 
 _HEAD = "# Who may come in with which token; `fleet token` writes it. Digests only: no token can be read from it.\n"
 
