@@ -62,6 +62,13 @@ flows:
   tools:
     word_count: mypackage.texts:word_count
 """
+PROJECT_POOLS = """\
+steps:
+  project_pools: {rendering: gpu}
+"""
+PROJECT_LIMITS = """\
+  project_limits: {nightly: 20}
+"""
 CONNECTIONS = """\
 connections:
   files:

@@ -25,6 +25,7 @@ from coordinator.settings.auth import Auth, auth_problems
 from coordinator.settings.connections import Connections, connection_problems
 from coordinator.settings.flows import Flows
 from coordinator.settings.identity import ActorAuthentication, identity_problems
+from coordinator.settings.steps import StepSettings
 from coordinator.settings.work import Labels, LegacySchemas, Path, Schemas, Traits, work_problems
 from coordinator.settings.workflows import Signing, Workflows
 
@@ -316,6 +317,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     actor_authentication: ActorAuthentication = ActorAuthentication()
     auth: Auth = Auth()
 
+    steps: StepSettings = StepSettings()
     flows: Flows = Flows()
     connections: Annotated[
         Connections | None,

@@ -1,0 +1,112 @@
+"""The section ``steps``: how workers execute steps, and where these wait."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from coordinator.settings import example_sections as examples
+
+Pool = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z][a-z0-9_-]{0,49}\Z",
+        extra={"allowed": "1 to 50 lower-case letters, digits, '-' and '_', a letter first"},
+    ),
+]
+Project = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z",
+        extra={"allowed": "1 to 63 lower-case letters, digits, '-' and '_', a letter or digit first"},
+    ),
+]
+
+
+class StepSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The section ``steps``."""
+
+    slots: Annotated[
+        int,
+        Meta(
+            description=(
+                "Steps that one worker process has in hand at once. They share an event loop: more of them cost "
+                "nothing while they wait for the network."
+            ),
+            ge=1,
+            le=1024,
+            extra={"group": "Steps", "unit": "steps"},
+        ),
+    ] = 32
+    children: Annotated[
+        int,
+        Meta(
+            description=(
+                "Processes of a worker for Python callables that compute: these run beside the event loop, one in each "
+                "process, and are killed when they take too long. 0 takes the number of processors."
+            ),
+            ge=0,
+            le=256,
+            extra={"unit": "processes"},
+        ),
+    ] = 0
+    pools: Annotated[
+        tuple[Pool, ...],
+        Meta(
+            description=(
+                "Pools that a worker serves. A step waits in the pool that its flow names, else in its project's, "
+                "else in 'default'."
+            ),
+            min_length=1,
+        ),
+    ] = ("default",)
+    project_limit: Annotated[
+        int,
+        Meta(
+            description=(
+                "Steps of one project that may be queued for workers or running at once; further ones wait for these. "
+                "0 sets no limit."
+            ),
+            ge=0,
+            le=1_000_000,
+            extra={"unit": "steps"},
+        ),
+    ] = 0
+    queue_url: Annotated[
+        str,
+        Meta(
+            description=(
+                "The Redis that holds the queues of RQ, if that is not the store's. Empty: the store's, which "
+                "saves a round trip per step."
+            ),
+            pattern=r"^((rediss?|unix)://\S+)?\Z",
+            extra={"allowed": "empty or a redis://, rediss:// or unix:// URL", "secret": True},
+        ),
+    ] = ""
+    retention_days: Annotated[
+        int,
+        Meta(
+            description="How long a finished flow is kept, with the results of its steps.",
+            ge=1,
+            le=3650,
+            extra={"unit": "days"},
+        ),
+    ] = 7
+    project_pools: Annotated[
+        dict[Project, Pool] | None,
+        Meta(
+            description="Pools of projects whose steps do not wait in 'default'.",
+            extra={"allowed": "a mapping of projects to pools", "example": examples.PROJECT_POOLS},
+        ),
+    ] = None
+    project_limits: Annotated[
+        dict[Project, Annotated[int, Meta(ge=0, le=1_000_000)]] | None,
+        Meta(
+            description="Limits of projects that have another one than project_limit.",
+            extra={
+                "allowed": "a mapping of projects to numbers from 0 to 1000000",
+                "example": examples.PROJECT_LIMITS,
+            },
+        ),
+    ] = None
