@@ -224,6 +224,79 @@ CONFIG_RELOADS = Metric(
     (Label("outcome", ("ok", "refused")),),
 )
 
+SOURCE = Label("source", ("oidc_discovery", "jwks_uri", "jwks_path", "did"))
+VERIFICATIONS = Metric(
+    "coordinator_identity_verifications_total",
+    "counter",
+    "proofs",
+    "Actors by what became of their proof; verified_stale: by keys that could not be renewed in time.",
+    (
+        Label(
+            "result",
+            (
+                "verified",
+                "verified_stale",
+                "absent",
+                "unchecked",
+                "rejected_crypto",
+                "rejected_claims",
+                "rejected_policy",
+                "rejected_internal",
+                "unavailable_network",
+                OTHER,
+            ),
+        ),
+    ),
+)
+ACTOR_TRUST = Metric(
+    "coordinator_identity_trust_total",
+    "counter",
+    "actors",
+    "Whose word counted, by degraded-mode policy: that of the proof, of the actor about itself, or nobody's (refused).",
+    (
+        Label("policy", ("accept-cached", "accept-self-reported", "reject")),
+        Label("whose", ("proof", "actor", "nobody")),
+    ),
+)
+SIGNATURE_SECONDS = Metric(
+    "coordinator_identity_verification_seconds",
+    "histogram",
+    "seconds",
+    "Time to verify a proof that the process had not seen before, waiting for keys included.",
+    (),
+    (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.1, 0.5, 1.0, 2.5),
+)
+KEY_FETCHES = Metric(
+    "coordinator_identity_key_fetches_total",
+    "counter",
+    "requests",
+    "Requests for keys to their sources.",
+    (SOURCE, Label("outcome", ("ok", "failed"))),
+)
+KEY_AGE = Metric(
+    "coordinator_identity_key_age_seconds",
+    "gauge",
+    "seconds",
+    "Age of the oldest keys in use. Far above cache_ttl_seconds: they cannot be renewed.",
+    (SOURCE,),
+    merge="max",
+)
+IDENTITY_STATE = Metric(
+    "coordinator_identity_state",
+    "gauge",
+    "processes",
+    "Front-ends by how they stand with keys. stale: some cannot be renewed, unavailable: some are not there at all, "
+    "off: nothing is verified.",
+    (Label("state", ("off", "ok", "stale", "unavailable")),),
+)
+IDENTITY_POLICY = Metric(
+    "coordinator_identity_policy",
+    "gauge",
+    "processes",
+    "Front-ends by degraded-mode policy in force.",
+    (Label("policy", ("accept-cached", "accept-self-reported", "reject")),),
+)
+
 CATALOGUE: tuple[Metric, ...] = (
     REQUESTS,
     REQUEST_DURATION,
@@ -247,4 +320,11 @@ CATALOGUE: tuple[Metric, ...] = (
     BUILD_INFO,
     CONFIG_INFO,
     CONFIG_RELOADS,
+    VERIFICATIONS,
+    ACTOR_TRUST,
+    SIGNATURE_SECONDS,
+    KEY_FETCHES,
+    KEY_AGE,
+    IDENTITY_STATE,
+    IDENTITY_POLICY,
 )

@@ -52,6 +52,13 @@ class Recorder:
         self._memory = Family(catalogue.MEMORY, cells.number)
         self._config_info = Family(catalogue.CONFIG_INFO, cells.number)
         self._reloads = Family(catalogue.CONFIG_RELOADS, cells.number)
+        self._verifications = Family(catalogue.VERIFICATIONS, cells.number)
+        self._trust = Family(catalogue.ACTOR_TRUST, cells.number)
+        self._signatures = Family(catalogue.SIGNATURE_SECONDS, cells.histogram)
+        self._key_fetches = Family(catalogue.KEY_FETCHES, cells.number)
+        self._key_age = Family(catalogue.KEY_AGE, cells.number)
+        self._identity_state = Family(catalogue.IDENTITY_STATE, cells.number)
+        self._identity_policy = Family(catalogue.IDENTITY_POLICY, cells.number)
         self._cpu_seen = 0.0
         self._config: Cell | None = None
 
@@ -71,6 +78,9 @@ class Recorder:
             self._idempotency,
             self._store_errors,
             self._reloads,
+            self._verifications,
+            self._trust,
+            self._key_fetches,
         ):
             family.start_at_zero()
 
@@ -167,6 +177,36 @@ class Recorder:
     def reload(self, outcome: str) -> None:
         """Settings were read again: ``ok`` or ``refused``."""
         self._reloads(outcome).inc()
+
+    def verification(self, result: str) -> None:
+        """An actor's proof was looked at."""
+        self._verifications(result).inc()
+
+    def actor_trust(self, policy: str, whose: str) -> None:
+        """The degraded-mode policy decided whose word counts."""
+        self._trust(policy, whose).inc()
+
+    def signature(self, seconds: float) -> None:
+        """A proof was verified that this process had not seen before."""
+        self._signatures().observe(seconds)
+
+    def key_fetch(self, source: str, outcome: str) -> None:
+        """A source of keys was asked: ``ok`` or ``failed``."""
+        self._key_fetches(source, outcome).inc()
+
+    def key_age(self, source: str, seconds: float) -> None:
+        """The oldest keys from sources of this kind are so old."""
+        self._key_age(source).set(seconds)
+
+    def identity_state(self, state: str) -> None:
+        """How this process stands with keys: ``off``, ``ok``, ``stale`` or ``unavailable``."""
+        for one in ("off", "ok", "stale", "unavailable"):
+            self._identity_state(one).set(one == state)
+
+    def identity_policy(self, policy: str) -> None:
+        """The degraded-mode policy that this process goes by."""
+        for one in ("accept-cached", "accept-self-reported", "reject"):
+            self._identity_policy(one).set(one == policy)
 
     def close(self) -> None:
         """Gives up the slot."""

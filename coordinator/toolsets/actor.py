@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.errors import invalid
+from coordinator.errors import ToolFailure, invalid
 
 KINDS = ("orchestrator", "subagent", "user", "external")
 STATUSES = ("absent", "unchecked", "verified", "rejected", "unavailable")
@@ -89,6 +89,18 @@ class Trusted(msgspec.Struct, frozen=True):
     verification: Verification
 
 
+class Distrusted(ToolFailure):
+    """``rejected_by_policy``: the policy does not trust an actor.
+
+    Args:
+        claim: who he says he is and what became of his proof, for records that need no trust.
+    """
+
+    def __init__(self, message: str, claim: Trusted) -> None:
+        super().__init__("rejected_by_policy", message)
+        self.claim = claim
+
+
 class ActorResolver(Protocol):
     """Verifies an actor and applies the degraded-mode policy."""
 
@@ -96,9 +108,20 @@ class ActorResolver(Protocol):
         """Returns the trusted identity.
 
         Raises:
-            ToolFailure: ``rejected_by_policy``.
+            Distrusted: the policy does not trust the actor.
         """
         ...
+
+
+async def attributed(resolve: ActorResolver, actor: Actor) -> Trusted:
+    """An actor for a record that says who did something; it also says what became of his proof, so no policy applies.
+
+    Nothing may be granted on account of it.
+    """
+    try:
+        return await resolve(actor)
+    except Distrusted as distrusted:
+        return distrusted.claim
 
 
 def given(actor: Actor | UnsetType, field: str = "actor") -> Actor:

@@ -1,0 +1,183 @@
+"""Who acts: actors verified, and the degraded-mode policy applied to what came of it (seed 004).
+
+One ``Actors`` serves a process. Its ``resolve`` is what handlers know as ``Services.resolve_actor``:
+claims, ownership checks and idempotency keys count on the id that it returns, and on no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure
+from coordinator.identity.build import build_verifier
+from coordinator.identity.copies import KeyCopies
+from coordinator.identity.policy import trust, worth_a_warning
+from coordinator.identity.seldom import Seldom
+from coordinator.identity.verifier import Outcome, Verifier
+from coordinator.metrics import recorder
+from coordinator.settings.identity import ActorAuthentication, Policy
+from coordinator.store import ServerError, Store
+from coordinator.toolsets.actor import Actor, ActorEcho, Distrusted, Trusted, Verification, echo
+
+BEAT_SECONDS = 5.0
+_GRACE_SECONDS = 10.0
+"""How long a verifier that was replaced still serves the calls that began with it."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Actors:
+    """Verifies actors as the settings say, from one moment to the next.
+
+    Args:
+        store: where the fleet shares keys, time and events.
+    """
+
+    def __init__(self, settings: ActorAuthentication, store: Store) -> None:
+        self._store = store
+        self._copies = KeyCopies(store)
+        self._settings = settings
+        self._policy = settings.policy
+        self._verifier: Verifier = build_verifier(settings.verifier, store)
+        self._recorder = recorder()
+        self._warn = Seldom()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._replaced: list[Verifier] = []
+        self._show()
+
+    async def start(self) -> None:
+        """Takes over what the fleet knows of keys. Never waits for a key server."""
+        await self._verifier.start()
+        await self._tell_fleet()
+        self._background(self._mind(), "identity state")
+
+    async def resolve(self, actor: Actor) -> Trusted:
+        """The identity that counts, with what became of the proof.
+
+        Raises:
+            Distrusted: ``rejected_by_policy``, before anything of the store is read.
+        """
+        settings, policy = self._settings, self._policy
+        outcome = await self._verifier.verify(actor.proof)
+        if outcome.status == "verified" and settings.verifier.require_sub_match and outcome.subject != actor.id:
+            outcome = _mismatch(outcome)
+        self._recorder.verification(_result(outcome))
+        whose = trust(policy, outcome.status)
+        self._recorder.actor_trust(policy, whose)
+        if whose == "nobody":
+            claim = Trusted(actor.id, echo(actor), _verification(outcome))
+            raise Distrusted(_refusal(policy, outcome), claim)
+        if worth_a_warning(policy, outcome.status):
+            self._warn(
+                outcome.status,
+                "an actor is trusted although its proof did not verify",
+                policy=policy,
+                status=outcome.status,
+                reason=outcome.reason,
+            )
+        name = actor.id
+        if whose == "proof" and outcome.subject:
+            name = outcome.subject
+        shown = echo(actor) if name == actor.id else ActorEcho(name, actor.kind, actor.parent or UNSET)
+        return Trusted(name, shown, _verification(outcome))
+
+    def configure(self, settings: ActorAuthentication) -> None:
+        """Goes by other settings, for every call that begins later. Does not fail."""
+        before, self._settings = self._settings, settings
+        self._policy = settings.policy
+        if settings.verifier != before.verifier:
+            old, self._verifier = self._verifier, build_verifier(settings.verifier, self._store)
+            self._replaced.append(old)
+            self._background(self._verifier.start(), "verifier")
+            self._background(self._retire(old), "verifier retired")
+        if settings.policy != before.policy or settings.verifier.type != before.verifier.type:
+            _log.warning(
+                "degraded-mode policy changed",
+                policy=settings.policy,
+                verifier=settings.verifier.type,
+                policy_before=before.policy,
+                verifier_before=before.verifier.type,
+            )
+            self._background(self._tell_fleet(), "policy")
+        self._show()
+
+    def report(self) -> dict[str, Any]:
+        """What /readyz says: the policy, and how keys are to be had."""
+        return {"verifier": self._verifier.name, "policy": self._policy, **self._verifier.report()}
+
+    async def aclose(self) -> None:
+        """Ends what runs in the background."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await asyncio.gather(self._verifier.aclose(), *(old.aclose() for old in self._replaced))
+
+    def _show(self) -> None:
+        self._recorder.identity_policy(self._policy)
+        self._recorder.identity_state(self._verifier.report()["state"])
+
+    async def _tell_fleet(self) -> None:
+        try:
+            await self._copies.policy(self._policy, self._settings.verifier.type)
+        except (ToolFailure, ServerError):
+            _log.warning("the fleet could not be told of the degraded-mode policy")
+
+    async def _retire(self, old: Verifier) -> None:
+        await asyncio.sleep(_GRACE_SECONDS)
+        self._replaced.remove(old)
+        await old.aclose()
+
+    async def _mind(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            self._show()
+
+    def _background(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+_PLAIN: dict[tuple[str, str], Verification] = {}
+_RESULTS: dict[tuple[str, str | None], str] = {}
+
+
+def _result(outcome: Outcome) -> str:
+    """How the metric names an outcome: ``verified``, ``verified_stale``, ``rejected_claims`` ..."""
+    if outcome.stale_seconds is not None:
+        return "verified_stale"
+    key = (outcome.status, outcome.failure)
+    return _RESULTS.get(key) or _RESULTS.setdefault(key, "_".join(filter(None, key)))
+
+
+def _verification(outcome: Outcome) -> Verification:
+    """The outcome as results and records show it."""
+    if not outcome.reason and outcome.stale_seconds is None:
+        key = (outcome.status, outcome.verifier)
+        return _PLAIN.get(key) or _PLAIN.setdefault(key, Verification(*key))
+    return Verification(outcome.status, outcome.verifier, outcome.reason or UNSET, outcome.metadata or UNSET)
+
+
+def _mismatch(outcome: Outcome) -> Outcome:
+    return Outcome(
+        status="rejected",
+        verifier=outcome.verifier,
+        reason="'sub' of the token is not the actor's id",
+        failure="claims",
+    )
+
+
+def _refusal(policy: Policy, outcome: Outcome) -> str:
+    """Names the policy, the status and the reason, and what would help."""
+    found = {
+        "absent": "it has no proof",
+        "unchecked": "nothing verifies proofs here",
+        "unavailable": f"its proof cannot be verified now: {outcome.reason}; try again later",
+    }.get(outcome.status, outcome.reason)
+    return f"the degraded-mode policy '{policy}' does not trust this actor ({outcome.status}): {found}"

@@ -1,0 +1,83 @@
+"""Which addresses may be asked for a document whose URL somebody else chose.
+
+The host is resolved here, every address it has must be a public one, and the connection goes to
+an address that was looked at: a name that resolves differently the second time gains nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_MOST = 3
+
+Address = IPv4Address | IPv6Address
+
+
+class Refused(Exception):
+    """An address that is not to be asked. The message completes "the key server ..."."""
+
+
+class Place(NamedTuple):
+    """One way to a URL."""
+
+    url: str
+    headers: Mapping[str, str]
+    extensions: Mapping[str, Any]
+
+
+class Guard:
+    """Lets through to public addresses only.
+
+    Args:
+        allow_loopback: this machine counts as public, for development.
+    """
+
+    def __init__(self, allow_loopback: bool = False) -> None:
+        self._allow_loopback = allow_loopback
+
+    async def places(self, url: str) -> list[Place]:
+        """The same URL by address; certificates are still checked against the name.
+
+        Raises:
+            Refused: the host has no address, or one that is not public.
+        """
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        port = parts.port or 443
+        found: list[Place] = []
+        for address in await _resolve(host, port):
+            if not self.allowed(address):
+                raise Refused("has an address that is not public")
+            literal = f"[{address}]" if address.version == 6 else str(address)
+            to = parts._replace(netloc=f"{literal}:{port}").geturl()
+            found.append(Place(to, {"host": parts.netloc}, {"sni_hostname": host}))
+        return found[:_MOST]
+
+    def allowed(self, address: Address) -> bool:
+        """Whether an address may be connected to; those that carry another are judged by both."""
+        if address.is_loopback:
+            return self._allow_loopback
+        if address.is_multicast or not address.is_global:
+            return False
+        if isinstance(address, IPv6Address):
+            inner = address.ipv4_mapped or address.sixtofour
+            if address in _NAT64:
+                inner = IPv4Address(int(address) & 0xFFFF_FFFF)
+            if address.teredo is not None:
+                inner = address.teredo[1]
+            return inner is None or self.allowed(inner)
+        return True
+
+
+async def _resolve(host: str, port: int) -> list[Address]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise Refused("has a name that does not resolve") from None
+    return list(dict.fromkeys(ip_address(str(info[4][0]).partition("%")[0]) for info in found))

@@ -1,0 +1,78 @@
+"""Checks the claims of a token whose signature is good: times, issuer, audience, subject."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from coordinator.identity.jws import BadToken
+from coordinator.toolsets.actor import MAX_ID
+
+LEEWAY = 60
+"""Seconds that the clocks of issuer and fleet may differ (seed 004's verifier)."""
+
+
+def check(claims: Mapping[str, Any], now: float, issuer: str, audience: str) -> None:
+    """Passes claims that are good at ``now``.
+
+    ``exp`` and ``nbf`` need not be there; ``iat`` and ``jti`` are not looked at.
+
+    Args:
+        now: the fleet's time in Unix seconds.
+        issuer: what 'iss' must be; empty: anything goes.
+        audience: what 'aud' must contain; empty: anything goes.
+
+    Raises:
+        BadToken: claims.
+    """
+    ends = number(claims, "exp")
+    if ends is not None and ends < now - LEEWAY:
+        raise BadToken("claims", "the token has expired ('exp')")
+    begins = number(claims, "nbf")
+    if begins is not None and begins > now + LEEWAY:
+        raise BadToken("claims", "the token is not valid yet ('nbf')")
+    if issuer and claims.get("iss") != issuer:
+        raise BadToken("claims", "'iss' of the token is not the expected issuer")
+    if audience and audience not in _audiences(claims.get("aud")):
+        raise BadToken("claims", "'aud' of the token does not contain the expected audience")
+    subject(claims)
+
+
+def subject(claims: Mapping[str, Any]) -> str:
+    """``sub``, or empty if there is none.
+
+    Raises:
+        BadToken: claims; it could not be anybody's id.
+    """
+    found = claims.get("sub")
+    if found is None:
+        return ""
+    if not isinstance(found, str) or not found.strip() or len(found) > MAX_ID:
+        raise BadToken("claims", f"'sub' of the token must be text of 1 to {MAX_ID} characters, not blank")
+    return found
+
+
+def number(claims: Mapping[str, Any], name: str) -> float | None:
+    """A time in Unix seconds, or None if it is not there.
+
+    Raises:
+        BadToken: claims; it is no number.
+    """
+    if name not in claims:
+        return None
+    value = claims[name]
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass  # an integer beyond any date
+    raise BadToken("claims", f"{name!r} of the token is not a time in seconds")
+
+
+def _audiences(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return value
+    return []

@@ -1,0 +1,71 @@
+"""The fleet's copies of key sets, in the store: who may ask a key server, and what it gave last.
+
+However many processes there are, one of them asks a source per cooldown; the others take what it
+got. A process that starts while the key server is down begins with the last good keys.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from coordinator.identity.sources import Loaded, Source
+from coordinator.store import Script, Store, keys
+
+PACKAGE = "coordinator.identity"
+KEEP_DAYS = 30
+_KEEP_MS = KEEP_DAYS * 86_400_000
+EVENTS_MAX = 10_000
+
+
+class Turn(Struct, array_like=True):
+    """What a process that wants keys is told."""
+
+    now: int
+    """Unix milliseconds."""
+    verdict: Literal["take", "ask", "busy", "wait"]
+    fetched: int
+    """When the fleet's copy was fetched; 0: there is none."""
+    document: str
+    wait_ms: int
+    trouble: str
+    """Why the source gave no keys when it was last asked; empty: it did."""
+    kind: str
+
+
+_TURN = Script(PACKAGE, "take_turn", Turn, scope="fleet")
+_KEEP = Script(PACKAGE, "keep_keys", scope="fleet")
+_FAIL = Script(PACKAGE, "fail_keys", scope="fleet")
+_POLICY = Script(PACKAGE, "note_policy", scope="fleet")
+
+
+class KeyCopies:
+    """Calls of the scripts. Every method raises ToolFailure as ``Store.run`` says."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def turn(self, source: Source, have: int, cooldown_ms: int) -> Turn:
+        """Newer keys than those fetched at ``have``, or whether to ask the source; cooldown 0 only looks."""
+        return await self._store.run(_TURN, keys.FLEET, source.name, have, cooldown_ms)
+
+    async def keep(self, source: Source, loaded: Loaded, rest_ms: int) -> int:
+        """Shares what a source gave, which is left alone for ``rest_ms`` now; returns when that was."""
+        words = (source.name, source.label, loaded.document(), rest_ms, _KEEP_MS, EVENTS_MAX)
+        return int(await self._store.run(_KEEP, keys.FLEET, *words))
+
+    async def fail(self, source: Source, trouble: str, kind: str) -> int:
+        """Tells the others that a source gave nothing; returns the time."""
+        return int(
+            await self._store.run(_FAIL, keys.FLEET, source.name, source.label, trouble, kind, _KEEP_MS, EVENTS_MAX)
+        )
+
+    async def policy(self, policy: str, verifier: str) -> bool:
+        """Says what this process goes by; whether the fleet went by something else before."""
+        return bool(await self._store.run(_POLICY, keys.FLEET, policy, verifier, EVENTS_MAX))
+
+    async def time(self) -> int:
+        """The store's time in Unix milliseconds."""
+        seconds, microseconds = await self._store.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000

@@ -1,0 +1,154 @@
+"""did:web: issuers whose keys are in a document on their own web site.
+
+An issuer is trusted because an operator named it, or a pattern that it matches; only then is its
+document fetched (https, public addresses only). The document must name the same DID, and its keys
+count only where the document says that it controls them and that they sign assertions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from coordinator.identity.jws import BadToken
+from coordinator.identity.keyset import BadDocument, KeySet, usable
+
+_PREFIX = "did:web:"
+_MOST = 500
+_METHODS = 100
+_HOST = re.compile(
+    r"(?=.{1,253}\Z)([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
+)
+_NUMERIC = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+_SEGMENT = re.compile(r"([A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})+")
+
+
+class Place(NamedTuple):
+    """Where the document of a DID is."""
+
+    host: str
+    port: int | None
+    url: str
+
+
+def locate(did: str, allow_loopback: bool = False) -> Place:
+    """Where the document of a DID is to be found.
+
+    Raises:
+        BadToken: policy; it is no did:web, or its host is no public name.
+    """
+    if len(did) > _MOST or not did.startswith(_PREFIX):
+        raise BadToken("policy", "the issuer is no did:web identifier")
+    head, *path = did[len(_PREFIX) :].split(":")
+    host, encoded, port = unquote(head).partition(":")
+    if "%" in head and (not encoded or head.lower() != f"{host}%3a{port}".lower()):
+        raise BadToken("policy", "the issuer is no did:web identifier: its host holds more than a name and a port")
+    if not _HOST.fullmatch(host) or (encoded and not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536)):
+        raise BadToken("policy", "the issuer is no did:web identifier: its host is malformed")
+    local = allow_loopback and host.lower() == "localhost"
+    if _is_address(host) or ("." not in host and not local):
+        raise BadToken("policy", "the issuer's host must be a public name, not an address")
+    for segment in path:
+        plain = unquote(segment)
+        if (
+            not _SEGMENT.fullmatch(segment)
+            or plain in (".", "..")
+            or not plain.isprintable()
+            or set(plain) & set("/\\?#:@")
+        ):
+            raise BadToken("policy", "the issuer is no did:web identifier: its path is malformed")
+    way = "/".join(quote(unquote(segment), safe="") for segment in path) if path else ".well-known"
+    netloc = host.lower() + (f":{int(port)}" if port else "")
+    return Place(host.lower(), int(port) if port else None, f"https://{netloc}/{way}/did.json")
+
+
+class Trust:
+    """Which issuers are trusted.
+
+    Args:
+        allowlist: exactly these.
+        pattern: and those that match; ``*`` stands for any part between colons, or of one. Empty: no more.
+    """
+
+    def __init__(self, allowlist: tuple[str, ...], pattern: str) -> None:
+        self._allowlist = frozenset(allowlist)
+        self._pattern: re.Pattern[str] | None = None
+        if pattern:
+            # A port is its own server: a wildcard in the host never takes one in.
+            head, *path = pattern[len(_PREFIX) :].split(":")
+            parts = [
+                re.escape(head).replace(r"\*", "[^:%]*"),
+                *(re.escape(one).replace(r"\*", "[^:]*") for one in path),
+            ]
+            self._pattern = re.compile(re.escape(_PREFIX) + ":".join(parts))
+
+    def __contains__(self, did: str) -> bool:
+        return did in self._allowlist or (self._pattern is not None and self._pattern.fullmatch(did) is not None)
+
+
+def document_keys(document: Mapping[str, Any], did: str, strict: bool) -> KeySet:
+    """The keys of a DID document by the fragments of their names.
+
+    Args:
+        strict: only keys that are listed under assertionMethod count.
+
+    Raises:
+        BadToken: policy; the document is another's.
+        BadDocument: no usable key is in it.
+    """
+    if document.get("id") != did:
+        raise BadToken("policy", "the issuer's document is for another DID")
+    methods = dict(_methods(document.get("verificationMethod"), did))
+    asserting = document.get("assertionMethod", [])
+    if not isinstance(asserting, list) or len(asserting) > _METHODS:
+        raise BadDocument(f"gave a DID document whose assertionMethod is no list of at most {_METHODS}")
+    named = {_fragment(one, did) for one in asserting if isinstance(one, str)}
+    embedded = dict(_methods([one for one in asserting if isinstance(one, dict)], did))
+    counting = {**{name: one for name, one in methods.items() if not strict or name in named}, **embedded}
+    return usable((method.get("publicKeyJwk"), name) for name, method in counting.items())
+
+
+def fragment(kid: str, did: str) -> str | None:
+    """The key's name that a 'kid' means: a fragment, with or without '#', or the key's URL; None: another DID's."""
+    return _fragment(kid if "#" in kid else f"#{kid}", did)
+
+
+def _methods(listed: object, did: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Verification methods that the DID controls, by fragment."""
+    if listed is None:
+        return
+    if not isinstance(listed, list) or len(listed) > _METHODS:
+        raise BadDocument(f"gave a DID document whose verificationMethod is no list of at most {_METHODS}")
+    for method in listed:
+        if isinstance(method, dict) and method.get("controller") == did and isinstance(method.get("id"), str):
+            name = _fragment(method["id"], did)
+            if name:
+                yield name, method
+
+
+def _fragment(url: str, did: str) -> str | None:
+    base, _, name = url.partition("#")
+    return name if name and base in ("", did) else None
+
+
+def _plain(segment: str) -> bool:
+    """Whether a part of a path is one part for every server."""
+    text = unquote(segment)
+    return (
+        _SEGMENT.fullmatch(segment) is not None
+        and text not in (".", "..")
+        and text.isprintable()
+        and not set(text) & set("/\\?#:@")
+    )
+
+
+def _is_address(host: str) -> bool:
+    """Whether a resolver might take the name for an address, in any of the old spellings."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return _NUMERIC.fullmatch(host.rpartition(".")[2]) is not None
+    return True

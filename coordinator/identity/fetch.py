@@ -1,0 +1,162 @@
+"""Gets one small JSON document over HTTP, within limits that a hostile or broken server cannot stretch.
+
+No redirects, only status 200, only the expected content types, at most 1 MiB as it is on the
+wire (compressed answers are refused), and 5 seconds for everything together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Collection
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+import httpx2
+
+from coordinator.identity import addresses
+
+MAX_BYTES = 1_048_576
+PER_HOST = 4
+"""Requests to one host at a time, where others choose the URLs."""
+TOTAL_SECONDS = 5.0
+CONNECT_SECONDS = 3.0
+
+JWKS_TYPES = ("application/json", "application/jwk-set+json")
+JSON_TYPES = ("application/json",)
+DID_TYPES = ("application/did+json", "application/json", "application/did+ld+json")
+
+
+class FetchFailed(Exception):
+    """No document. The message completes "the key server ..." and names no place."""
+
+
+class Fetched(NamedTuple):
+    """An answer."""
+
+    body: bytes
+    date: float | None
+    """The server's clock in Unix seconds, if it told."""
+
+
+class Fetcher:
+    """Gets documents for one process."""
+
+    def __init__(self) -> None:
+        self._tls: asyncio.Future[ssl.SSLContext] | None = None
+        self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def get(self, url: str, types: Collection[str], guard: addresses.Guard | None = None) -> Fetched:
+        """The document at a URL.
+
+        Args:
+            types: content types that are accepted.
+            guard: decides which addresses may be connected to; None: any, through proxies of the environment.
+
+        Raises:
+            FetchFailed: there is none to be had.
+        """
+        if guard is None:
+            return await self._within_time(url, types, None)
+        host = self._hosts.setdefault(urlsplit(url).netloc, asyncio.Semaphore(PER_HOST))
+        async with host:
+            return await self._within_time(url, types, guard)
+
+    async def _within_time(self, url: str, types: Collection[str], guard: addresses.Guard | None) -> Fetched:
+        try:
+            async with asyncio.timeout(TOTAL_SECONDS):
+                return await self._get(url, types, guard)
+        except TimeoutError:
+            raise FetchFailed(f"does not answer within {TOTAL_SECONDS:.0f} seconds") from None
+        except httpx2.ConnectTimeout:
+            raise FetchFailed(f"cannot be connected to within {CONNECT_SECONDS:.0f} seconds") from None
+        except httpx2.TimeoutException:
+            raise FetchFailed("stopped answering") from None
+        except httpx2.ConnectError as error:
+            raise FetchFailed(f"cannot be connected to ({_cause(error)})") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError, ValueError) as error:
+            raise FetchFailed(f"broke off ({type(error).__name__})") from None
+
+    async def _get(self, url: str, types: Collection[str], guard: addresses.Guard | None) -> Fetched:
+        context = await self._context()
+        headers = {"accept": ", ".join(types), "accept-encoding": "identity", "user-agent": "fleet-coordinator"}
+        places: list[addresses.Place] = [addresses.Place(url, {}, {})]
+        if guard is not None:
+            try:
+                places = await guard.places(url)
+            except addresses.Refused as refused:
+                raise FetchFailed(str(refused)) from None
+        async with httpx2.AsyncClient(
+            verify=context,
+            trust_env=guard is None,
+            timeout=httpx2.Timeout(TOTAL_SECONDS, connect=CONNECT_SECONDS),
+            follow_redirects=False,
+        ) as client:
+            for last, place in ((place is places[-1], place) for place in places):
+                request = client.build_request(
+                    "GET", place.url, headers={**headers, **place.headers}, extensions=dict(place.extensions)
+                )
+                try:
+                    response = await client.send(request, stream=True)
+                except httpx2.ConnectError:
+                    if last:
+                        raise
+                    continue
+                async with contextlib.aclosing(response):
+                    return await _read(response, types)
+        raise FetchFailed("has no address")
+
+    async def _context(self) -> ssl.SSLContext:
+        """The certificates that are trusted: the system's, or those of SSL_CERT_FILE. Reading them takes a while."""
+        if self._tls is None or (self._tls.done() and (self._tls.cancelled() or self._tls.exception())):
+            self._tls = asyncio.ensure_future(asyncio.to_thread(httpx2.create_ssl_context))
+        return await asyncio.shield(self._tls)
+
+
+async def _read(response: httpx2.Response, types: Collection[str]) -> Fetched:
+    if response.status_code != 200:
+        more = "; redirects are not followed" if response.has_redirect_location else ""
+        raise FetchFailed(f"answered with status {response.status_code} instead of 200{more}")
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in types:
+        raise FetchFailed(f"answered with a content type other than {' or '.join(types)}")
+    if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise FetchFailed("answered with a compressed body, which was not asked for")
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise FetchFailed(f"answered with more than {MAX_BYTES} bytes")
+    return Fetched(bytes(body), _date(response.headers.get("date")))
+
+
+def _date(text: str | None) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp() if text else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _cause(error: BaseException) -> str:
+    """What is behind a failed connection, in words that hold no address."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {found.verify_message}"
+        if isinstance(found, ssl.SSLError):
+            return "TLS failed"
+        if isinstance(found, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(found, OSError) and found.strerror and found.errno is not None and found.errno > 0:
+            return found.strerror
+        found = found.__cause__ or found.__context__
+    return "no connection"
+
+
+def shown(url: str) -> str:
+    """A URL for people, without its query."""
+    parts = urlsplit(url)
+    return parts._replace(query="", fragment="", netloc=parts.netloc.rpartition("@")[2]).geturl()

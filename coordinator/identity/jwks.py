@@ -1,0 +1,214 @@
+"""The verifier that checks signatures: seed 004's ``jwks``.
+
+The steps and what each failure is called are the seed's: a token that cannot be read is
+``rejected/crypto``, an algorithm that is not listed ``rejected/policy``, keys that are not to be had
+``unavailable/network``, an unknown key or a bad signature ``rejected/crypto``, times, issuer and
+audience ``rejected/claims``, an untrusted DID ``rejected/policy``.
+
+What may be relied on beyond that:
+
+* Whether a token is good depends on keys, settings and the fleet's time only, so all processes
+  say the same.
+* "There is no such key" is said only of keys that are not known to be out of date; else the
+  outcome is ``unavailable``.
+* A token is verified once per process and set of keys; presenting it again costs a look-up.
+
+PyJWT checks signatures. It is given the key and the one algorithm that key and header agree on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any
+
+import structlog
+from jwt.algorithms import Algorithm, get_default_algorithms
+
+from coordinator.errors import ToolFailure
+from coordinator.identity import claims as rules
+from coordinator.identity import jws
+from coordinator.identity.claims import LEEWAY
+from coordinator.identity.clock import FleetClock
+from coordinator.identity.copies import KeyCopies
+from coordinator.identity.finders import Finder, Found
+from coordinator.identity.jws import BadToken, Token
+from coordinator.identity.proofs import Proof, Proofs
+from coordinator.identity.verifier import Outcome
+from coordinator.metrics import recorder
+from coordinator.settings.identity import VerifierSettings
+from coordinator.store import ServerError
+
+NAME = "jwks"
+_BEAT_SECONDS = 5.0
+_BEATS_PER_LOOK = 6
+
+_ABSENT = Outcome(status="absent", verifier=NAME)
+_ALGORITHMS: Mapping[str, Algorithm] = get_default_algorithms()
+
+_log = structlog.get_logger(__name__)
+
+
+class JwksVerifier:
+    """Verifies tokens with the keys that a finder knows.
+
+    Args:
+        settings: which tokens are accepted.
+        finder: where keys are; closed with the verifier.
+        copies: tells the fleet's time; None: this machine's counts.
+    """
+
+    name = NAME
+
+    def __init__(
+        self, settings: VerifierSettings, finder: Finder, clock: FleetClock, copies: KeyCopies | None = None
+    ) -> None:
+        self._settings = settings
+        self._algorithms = frozenset(settings.algorithms)
+        self._finder = finder
+        self._clock = clock
+        self._copies = copies
+        self._minding: asyncio.Task[None] | None = None
+        self._proofs = Proofs()
+        self._recorder = recorder()
+        # The few algorithms that take most of a millisecond would hold up other calls; they let go of the
+        # interpreter meanwhile, so a thread helps. For the others changing threads costs more than they do.
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="signatures")
+
+    async def start(self) -> None:
+        """Takes over the fleet's time and copies of the keys, and begins to keep them fresh."""
+        await self._look_at_clock()
+        await self._finder.start()
+        self._minding = asyncio.create_task(self._mind(), name="identity")
+
+    async def verify(self, token: str | None) -> Outcome:
+        """Says what the token is worth; never raises for anything in it."""
+        if token is None or not token.strip():
+            return _ABSENT
+        name = Proofs.name(token)
+        proof = self._proofs.get(name)
+        if proof is not None:
+            outcome = self._again(proof)
+            if outcome is not None:
+                return outcome
+            self._proofs.drop(name)
+        began = time.perf_counter()
+        try:
+            outcome = await self._verify(token, name)
+        except BadToken as bad:
+            unsure = bad.kind == "network"
+            outcome = Outcome(
+                status="unavailable" if unsure else "rejected", verifier=NAME, reason=bad.reason, failure=bad.kind
+            )
+        except Exception:
+            _log.exception("a token could not be verified")
+            outcome = Outcome(
+                status="rejected", verifier=NAME, reason="a defect of the coordinator", failure="internal"
+            )
+        self._recorder.signature(time.perf_counter() - began)
+        return outcome
+
+    def report(self) -> dict[str, Any]:
+        """The sources of keys, and how they are."""
+        return self._finder.report()
+
+    async def aclose(self) -> None:
+        """Ends what runs in the background."""
+        if self._minding is not None:
+            self._minding.cancel()
+            await asyncio.wait([self._minding])
+        self._aside.shutdown(wait=False)
+        await self._finder.aclose()
+
+    async def _mind(self) -> None:
+        """Keeps the clock right and the metrics fresh."""
+        for beat in count(1):
+            for kind, age in self._finder.ages().items():
+                self._recorder.key_age(kind, age)
+            await asyncio.sleep(_BEAT_SECONDS)
+            if beat % _BEATS_PER_LOOK == 0:
+                await self._look_at_clock()
+
+    async def _look_at_clock(self) -> None:
+        if self._copies is not None:
+            with contextlib.suppress(ToolFailure, ServerError):
+                self._clock.set(await self._copies.time())
+
+    def _again(self, proof: Proof) -> Outcome | None:
+        """What a proof that was verified before is worth now; None: it has to be looked at anew."""
+        now = self._clock.now()
+        ring = proof.ring
+        if not proof.begins <= now <= proof.ends or not ring.answers:
+            return None
+        if ring.keys is not proof.keys:
+            # Other keys have come. If this one is among them, nothing has changed for its tokens.
+            if not any(proof.key == key for key in ring.keys.suiting(proof.algorithm)):
+                return None
+            proof.keys = ring.keys
+        if proof.issuer != self._expected():
+            return None
+        self._finder.used(ring)
+        return proof.outcome if ring.fresh else _verified(proof)
+
+    async def _verify(self, text: str, name: bytes) -> Outcome:
+        token = jws.read(text, self._finder.max_kid)
+        if token.algorithm not in self._algorithms:
+            raise BadToken("policy", "the signature algorithm ('alg') is not one of those that are accepted")
+        found = await self._finder.find(token.kid, token.algorithm, token.claims)
+        match = await self._signer(token, found)
+        issuer = self._expected()
+        if issuer is None:
+            raise BadToken("network", "the issuer is not known yet: the discovery document could not be fetched")
+        rules.check(token.claims, self._clock.now(), issuer, self._settings.audience)
+        begins, ends = rules.number(token.claims, "nbf"), rules.number(token.claims, "exp")
+        proof = Proof(
+            ring=match.ring,
+            keys=match.keys,
+            key=match.key,
+            algorithm=token.algorithm,
+            issuer=issuer,
+            subject=rules.subject(token.claims),
+            claims=token.claims,
+            begins=begins - LEEWAY if begins is not None else -math.inf,
+            ends=ends + LEEWAY if ends is not None else math.inf,
+        )
+        proof.outcome = _verified(proof, fresh=True)
+        self._proofs.keep(name, proof)
+        return proof.outcome if match.ring.fresh else _verified(proof)
+
+    def _expected(self) -> str | None:
+        """Whom tokens must be from; empty: anybody; None: there is no saying yet."""
+        return self._settings.issuer or self._finder.issuer
+
+    async def _signer(self, token: Token, found: Sequence[Found]) -> Found:
+        """The key that made the signature.
+
+        Raises:
+            BadToken: crypto; none of them did.
+        """
+        verify = _ALGORITHMS[token.algorithm].verify
+        for match in found:
+            if match.key.slow:
+                loop = asyncio.get_running_loop()
+                good = await loop.run_in_executor(self._aside, verify, token.signed, match.key.key, token.signature)
+            else:
+                good = verify(token.signed, match.key.key, token.signature)
+            if good:
+                return match
+        raise BadToken("crypto", "the signature of the token is wrong")
+
+
+def _verified(proof: Proof, fresh: bool = False) -> Outcome:
+    return Outcome(
+        status="verified",
+        verifier=NAME,
+        subject=proof.subject,
+        claims=proof.claims,
+        stale_seconds=None if fresh else int(proof.ring.age),
+        expires=proof.ends if math.isfinite(proof.ends) else None,
+    )

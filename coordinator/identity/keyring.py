@@ -1,0 +1,316 @@
+"""The keys of one source as one process has them, and how they are kept fresh.
+
+What may be relied on:
+
+* Keys that are there answer at once, whatever the key server does. Nobody waits for it but calls
+  that no key can answer, at most ``WAIT_SECONDS`` from the moment when somebody began to ask.
+* The process has at most one request to a source under way, and the fleet at most one per
+  cooldown, also after failures (``copies``). No lock is held meanwhile. A renewal in time leaves
+  room for one request more, so that a key which is new at that very moment is found.
+* Only a document with at least one usable key replaces keys.
+
+Without the store (``copies`` is None, or it does not answer) the process goes by a cooldown of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.identity.clock import FleetClock
+from coordinator.identity.copies import KeyCopies, Turn
+from coordinator.identity.keyset import KeySet
+from coordinator.identity.sources import Loaded, Source, SourceFailed
+from coordinator.metrics import recorder
+from coordinator.store import ServerError
+
+COOLDOWN_SECONDS = 30.0
+FILE_COOLDOWN_SECONDS = 1.0
+FILE_LOOK_SECONDS = 5.0
+WAIT_SECONDS = 1.0
+MOST_WAITING = 200
+"""Calls that wait for one source at a time; more are told at once that it is not to be had."""
+RENEW_AT = 0.8
+"""Part of the time to live after which keys are renewed."""
+SHORT_REST = 1 / 30
+"""Part of the cooldown that a source is left alone after it was asked in time, not for a missing key."""
+_LOOKS = (0.02, 0.04, 0.08, 0.16, 0.25)
+_LOOK_SECONDS = 8.0
+
+_log = structlog.get_logger(__name__)
+_NONE = KeySet()
+
+
+class Keyring:
+    """Keys of one source.
+
+    Args:
+        ttl: seconds that keys count as fresh.
+        stale_on_error: whether older ones go on counting.
+        copies: the fleet's copies; None: this process is alone.
+        cooldown: seconds between requests to the source; derived from ``ttl`` by default.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        clock: FleetClock,
+        copies: KeyCopies | None,
+        *,
+        ttl: float,
+        stale_on_error: bool,
+        cooldown: float | None = None,
+    ) -> None:
+        self.source = source
+        self.keys = _NONE
+        self.issuer = ""
+        self.trouble = ""
+        """Why the last attempt to renew the keys failed; empty: it did not."""
+        self.trouble_kind = "network"
+        self._ttl = ttl
+        self._stale_on_error = stale_on_error
+        self._clock = clock
+        self._copies = copies if source.shared else None
+        if cooldown is None:
+            cooldown = min(COOLDOWN_SECONDS if source.shared else FILE_COOLDOWN_SECONDS, ttl / 2)
+        self._cooldown = cooldown
+        self._period = RENEW_AT * ttl if source.shared else min(RENEW_AT * ttl, FILE_LOOK_SECONDS)
+        self._version = 0
+        self._fetched: float | None = None
+        self._next_ask = 0.0
+        self._began = 0.0
+        self._renewing: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._waiting = 0
+        self._recorder = recorder()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the source has ever given anything."""
+        return self._fetched is not None
+
+    @property
+    def age(self) -> float:
+        """Seconds since the source gave these keys."""
+        return time.monotonic() - self._fetched if self._fetched is not None else 0.0
+
+    @property
+    def fresh(self) -> bool:
+        """Whether they are within their time to live."""
+        return self._fetched is not None and time.monotonic() - self._fetched <= self._ttl
+
+    @property
+    def answers(self) -> bool:
+        """Whether tokens may be verified with them now."""
+        return self._fetched is not None and (self._stale_on_error or self.fresh)
+
+    @property
+    def sound(self) -> bool:
+        """Whether what is not in them can be said not to exist."""
+        return not self.trouble and self.answers and self._renewing is None
+
+    def loaded_since(self, moment: float) -> bool:
+        """Whether the source gave these keys after a moment of the monotonic clock."""
+        return self._fetched is not None and self._fetched >= moment
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether asking the source, or the process that is asking it, could bring anything now."""
+        return self._renewing is not None or time.monotonic() >= self._next_ask
+
+    async def start(self) -> None:
+        """Takes over the fleet's copy, and begins to keep the keys fresh in the background.
+
+        Never waits for the source.
+        """
+        await self.take_copy()
+        self._keeping = asyncio.create_task(self._keep_fresh(), name=f"keys {self.source.kind}")
+
+    async def take_copy(self) -> None:
+        """Takes over the fleet's copy, if there is one."""
+        turn = await self._turn(0)
+        if turn is not None:
+            self._heed(turn)
+
+    async def ask(self) -> None:
+        """Renews the keys if that is allowed now; returns when it is done, or has taken a second."""
+        if not self.may_ask or self._waiting >= MOST_WAITING:
+            return
+        self.renew_soon(demanded=self.loaded)
+        if self._renewing is None:
+            return
+        left = self._began + WAIT_SECONDS - time.monotonic()
+        if left <= 0:
+            return
+        self._waiting += 1
+        try:
+            await asyncio.wait([self._renewing], timeout=left)
+        finally:
+            self._waiting -= 1
+
+    def renew_soon(self, demanded: bool = False) -> None:
+        """Begins to renew the keys, unless that is under way or not allowed yet.
+
+        Args:
+            demanded: keys that are fresh still are to be renewed, because one is not among them.
+        """
+        if self._renewing is None and time.monotonic() >= self._next_ask:
+            self._began = time.monotonic()
+            self._renewing = asyncio.create_task(self._renew(demanded), name=f"renew {self.source.kind}")
+            self._renewing.add_done_callback(self._renewed)
+
+    def renew_if_due(self) -> None:
+        """As ``renew_soon``, once the keys are near the end of their time to live, or a file may have changed."""
+        if self._fetched is None or self.trouble or self.age >= self._period:
+            self.renew_soon()
+
+    async def aclose(self) -> None:
+        """Stops what runs in the background."""
+        tasks = [task for task in (self._keeping, self._renewing) if task is not None]
+        self._keeping = None
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            self.renew_if_due()
+            if self._renewing is not None:
+                await asyncio.wait([self._renewing])
+            await asyncio.sleep(self._due())
+
+    def _due(self) -> float:
+        """Seconds until the keys should be renewed."""
+        now = time.monotonic()
+        if self.trouble or self._fetched is None:
+            wait = max(self._next_ask - now, 0.0)
+        else:
+            wait = max(self._fetched + self._period, self._next_ask) - now
+        # Not all processes at once, and never in a circle.
+        return max(wait, 0.0) + random.uniform(0.01, 0.01 + 0.05 * self._period)
+
+    async def _renew(self, demanded: bool) -> None:
+        turn = await self._turn(self._cooldown)
+        if turn is not None and turn.verdict == "take":
+            self._heed(turn)
+            if self.fresh and not self.trouble:
+                return
+            # Older than the fleet likes, too: somebody has to ask.
+            turn = await self._turn(self._cooldown)
+        if turn is not None and turn.verdict != "ask":
+            self._heed(turn)
+            if turn.verdict == "busy":
+                await self._watch()
+            return
+        self._next_ask = time.monotonic() + self._cooldown
+        await self._load(rest=self._cooldown if demanded else self._cooldown * SHORT_REST)
+
+    async def _turn(self, cooldown: float) -> Turn | None:
+        """What the fleet says; None if there is no saying, so that this process goes by itself."""
+        if self._copies is None:
+            return None
+        try:
+            return await self._copies.turn(self.source, self._version, int(cooldown * 1000))
+        except (ToolFailure, ServerError):
+            return None
+
+    async def _watch(self) -> None:
+        """Waits for what another process is getting."""
+        ends = time.monotonic() + _LOOK_SECONDS
+        for look in range(1_000):
+            await asyncio.sleep(_LOOKS[min(look, len(_LOOKS) - 1)])
+            turn = await self._turn(0)
+            if turn is None or time.monotonic() > ends:
+                return
+            self._heed(turn)
+            if turn.verdict != "busy":
+                return
+
+    def _heed(self, turn: Turn) -> None:
+        """Takes over what the fleet knows."""
+        self._clock.set(turn.now)
+        if turn.verdict == "take":
+            try:
+                loaded = self.source.read(turn.document.encode())
+            except SourceFailed as failed:
+                self._failed(failed)
+                self._version = turn.fetched
+                return
+            self._take(loaded, (turn.now - turn.fetched) / 1000, turn.fetched)
+        else:
+            self._next_ask = time.monotonic() + turn.wait_ms / 1000
+        self._note(turn.trouble, turn.kind or "network")
+
+    async def _load(self, rest: float) -> None:
+        """Asks the source; ``rest`` is how long it is left alone if it answers."""
+        began = time.monotonic()
+        try:
+            loaded = await self.source.load()
+        except SourceFailed as failed:
+            self._failed(failed)
+            await self._share_failure(failed)
+            return
+        except Exception:
+            _log.exception("a source of keys failed", source=self.source.label)
+            defect = SourceFailed("the keys could not be read, by a defect of the coordinator")
+            self._failed(defect)
+            await self._share_failure(defect)
+            return
+        self._recorder.key_fetch(self.source.kind, "ok")
+        if loaded is None:
+            self._fetched = time.monotonic()
+        else:
+            self._take(loaded, 0.0, await self._share(loaded, rest))
+        self._next_ask = began + rest
+        self._note("", "network")
+
+    async def _share(self, loaded: Loaded, rest: float) -> int:
+        """Gives the fleet what was loaded; the version it then has."""
+        if self._copies is not None:
+            try:
+                return await self._copies.keep(self.source, loaded, max(int(rest * 1000), 1))
+            except (ToolFailure, ServerError):
+                pass  # the others will ask for themselves
+        return self._version
+
+    async def _share_failure(self, failed: SourceFailed) -> None:
+        if self._copies is not None:
+            try:
+                await self._copies.fail(self.source, failed.reason, failed.kind)
+            except (ToolFailure, ServerError):
+                pass
+
+    def _take(self, loaded: Loaded, age: float, version: int) -> None:
+        self.keys, self.issuer = loaded.keys, loaded.issuer
+        self._fetched = time.monotonic() - max(age, 0.0)
+        self._version = version
+        for problem in loaded.keys.skipped:
+            _log.debug("a key is of no use", source=self.source.label, problem=problem)
+
+    def _failed(self, failed: SourceFailed) -> None:
+        self._recorder.key_fetch(self.source.kind, "failed")
+        self._note(failed.reason, failed.kind)
+
+    def _note(self, trouble: str, kind: str) -> None:
+        """Remembers, and logs, how things are with the source."""
+        if trouble and not self.trouble:
+            _log.warning(
+                "keys cannot be renewed",
+                source=self.source.label,
+                reason=trouble,
+                age_seconds=round(self.age) if self.loaded else None,
+            )
+        elif self.trouble and not trouble:
+            _log.info("keys can be renewed again", source=self.source.label, keys=len(self.keys))
+        self.trouble, self.trouble_kind = trouble, kind
+
+    def _renewed(self, task: asyncio.Task[None]) -> None:
+        self._renewing = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a defect in the renewal of keys", source=self.source.label, exc_info=error)
+            self._next_ask = time.monotonic() + self._cooldown

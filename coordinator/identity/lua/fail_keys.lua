@@ -1,0 +1,18 @@
+--[[
+purpose:   A source gave no keys.
+guarantee: The copy of its last good keys stays as it is. An event tells of the beginning of trouble, once for the fleet.
+args:      source label trouble kind keep_ms events_max
+reply:     the time, Unix milliseconds
+errors:    none
+--]]
+-- @include clock
+
+local now = server_time()
+local copy, turn = K_KEY_COPY .. source, K_KEY_TURN .. source
+if redis.call('HSETNX', copy, 's', whole(now)) == 1 then
+  redis.call('XADD', K_FLEET_EVENTS, 'MAXLEN', '~', events_max, '*', 'k', 'identity.keys_failing', 'i', label, 'r', trouble)
+end
+redis.call('HSET', copy, 'e', trouble, 'k', kind)
+if redis.call('PTTL', copy) < 0 then redis.call('PEXPIRE', copy, keep_ms) end
+redis.call('SET', turn, 'done', 'XX', 'KEEPTTL')
+return now

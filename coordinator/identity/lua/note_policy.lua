@@ -1,0 +1,14 @@
+--[[
+purpose:   The degraded-mode policy that a process goes by from now on.
+guarantee: An event tells of a change once, however many processes make it.
+args:      policy verifier events_max
+reply:     1 if the fleet went by another one before
+errors:    none
+--]]
+local before = redis.call('HMGET', K_IDENTITY_MODE, 'p', 'v')
+if before[1] == policy and before[2] == verifier then return 0 end
+redis.call('HSET', K_IDENTITY_MODE, 'p', policy, 'v', verifier)
+if not before[1] then return 0 end
+redis.call('XADD', K_FLEET_EVENTS, 'MAXLEN', '~', events_max, '*', 'k', 'identity.policy_changed', 'i', policy,
+  'v', verifier, 'p', before[1], 'w', before[2])
+return 1

@@ -1,0 +1,38 @@
+"""The degraded-mode policy as a table: whom to trust, given what became of his proof (seed 004).
+
+=============  ====================  ====================  ========
+status         accept-cached         accept-self-reported  reject
+=============  ====================  ====================  ========
+verified       the proof             the actor             the proof
+unavailable    the actor, warned     the actor, warned     nobody
+rejected       the actor, warned     the actor, warned     nobody
+absent         the actor             the actor             nobody
+unchecked      the actor             the actor             nobody
+=============  ====================  ====================  ========
+
+A proof that verifies with keys from the cache is ``verified``; its metadata say so.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from coordinator.identity.verifier import Status
+from coordinator.settings.identity import Policy
+
+Trust = Literal["proof", "actor", "nobody"]
+"""Whose word counts: that of the proof, that of the actor about himself, or nobody's."""
+
+
+def trust(policy: Policy, status: Status) -> Trust:
+    """Whose word counts."""
+    if policy == "accept-self-reported":
+        return "actor"
+    if status == "verified":
+        return "proof"
+    return "nobody" if policy == "reject" else "actor"
+
+
+def worth_a_warning(policy: Policy, status: Status) -> bool:
+    """Whether the operator should hear that an actor was trusted nevertheless."""
+    return policy != "reject" and status in ("unavailable", "rejected")

@@ -1,0 +1,69 @@
+"""Proofs that have been verified, so that the same one costs no second signature check.
+
+An entry is bound to the exact token, by its hash: no token is kept. Whoever uses an entry has
+to look whether its keys and times still hold.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from msgspec import Struct
+
+from coordinator.identity.keyring import Keyring
+from coordinator.identity.keyset import KeySet, VerifyKey
+
+MOST = 10_000
+
+
+class Proof(Struct):
+    """A verified token."""
+
+    ring: Keyring
+    keys: KeySet
+    """The set that had the key when somebody last looked."""
+    key: VerifyKey
+    algorithm: str
+    issuer: str
+    """Whom it had to be from."""
+    subject: str
+    claims: Mapping[str, Any]
+    begins: float
+    """Unix seconds, leeway included."""
+    ends: float
+    outcome: Any = None
+    """What was said last; good as long as the keys are fresh."""
+
+
+class Proofs:
+    """The latest proofs of this process, by the hash of the token."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._held: OrderedDict[bytes, Proof] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @staticmethod
+    def name(token: str) -> bytes:
+        """The hash of a token."""
+        return sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+    def get(self, name: bytes) -> Proof | None:
+        """The proof of exactly this token."""
+        return self._held.get(name)
+
+    def keep(self, name: bytes, proof: Proof) -> None:
+        """Keeps a proof in place of the oldest."""
+        self._held[name] = proof
+        self._held.move_to_end(name)
+        if len(self._held) > self._most:
+            self._held.popitem(last=False)
+
+    def drop(self, name: bytes) -> None:
+        """Forgets a proof."""
+        self._held.pop(name, None)

@@ -1,0 +1,253 @@
+"""Where keys come from: a JWKS by URL, one that an OpenID provider names, a file, a DID document.
+
+A source loads its keys once when asked; when it is asked, and what becomes of failures, is for
+``keyring``. What it loaded can be written down as a document of public keys, which the other
+processes read instead of asking the key server themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from hashlib import sha256
+from typing import Literal, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from coordinator.identity import did, fetch, keyset
+from coordinator.identity.addresses import Guard
+from coordinator.identity.fetch import Fetcher, FetchFailed
+from coordinator.identity.jws import BadToken
+from coordinator.identity.keyset import BadDocument, KeySet
+
+SourceKind = Literal["oidc_discovery", "jwks_uri", "jwks_path", "did"]
+
+
+class SourceFailed(Exception):
+    """No keys were loaded.
+
+    Args:
+        reason: a sentence that names no place: callers see it.
+        kind: network, or policy if what was loaded must not be trusted.
+    """
+
+    def __init__(self, reason: str, kind: Literal["network", "policy"] = "network") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.kind: Literal["network", "policy"] = kind
+
+
+class Loaded(NamedTuple):
+    """What a source gave."""
+
+    keys: KeySet
+    issuer: str = ""
+    """Whom tokens must be from, where the source says so."""
+    jwks_uri: str = ""
+    """Where the source found its keys, if not at its own URL."""
+    date: float | None = None
+    """The key server's clock, if it told."""
+
+    def document(self) -> bytes:
+        """Its public keys, for ``Source.read``."""
+        return msgspec.json.encode(_Document([dict(key.jwk) for key in self.keys.keys], self.issuer, self.jwks_uri))
+
+
+class _Document(msgspec.Struct, omit_defaults=True):
+    keys: list[dict[str, object]]
+    issuer: str = ""
+    jwks_uri: str = ""
+
+
+class Source(Protocol):
+    """One place that keys come from."""
+
+    kind: SourceKind
+    label: str
+    """For people and logs: where that is."""
+    name: str
+    """Names it in keys of the store: equal for equal settings."""
+    shared: bool
+    """Whether the processes of the fleet should load it once for all."""
+
+    async def load(self) -> Loaded | None:
+        """Its keys; None: they are what they were when it was last asked.
+
+        Raises:
+            SourceFailed: it has none to give now.
+        """
+
+    def read(self, document: bytes) -> Loaded:
+        """What another process loaded and wrote down. Raises SourceFailed."""
+
+
+class _Remote:
+    """What sources over HTTP have in common."""
+
+    shared = True
+
+    def __init__(self, fetcher: Fetcher, kind: SourceKind, label: str, *identifying: str) -> None:
+        self._fetcher = fetcher
+        self.kind: SourceKind = kind
+        self.label = f"{kind} {label}"
+        self.name = sha256("\n".join((kind, *identifying)).encode()).hexdigest()[:24]
+
+    def read(self, document: bytes) -> Loaded:
+        try:
+            found = msgspec.json.decode(document, type=_Document)
+            return Loaded(
+                keyset.key_set({"keys": found.keys}) if found.keys else KeySet(), found.issuer, found.jwks_uri
+            )
+        except (msgspec.DecodeError, BadDocument) as error:
+            raise SourceFailed(f"the fleet's copy of the keys is damaged: {error}") from None
+
+    async def _get(self, url: str, types: tuple[str, ...], guard: Guard | None = None) -> fetch.Fetched:
+        try:
+            return await self._fetcher.get(url, types, guard)
+        except FetchFailed as failed:
+            raise SourceFailed(f"the key server {failed}") from None
+
+
+class JwksUri(_Remote):
+    """A key set by URL."""
+
+    def __init__(self, url: str, fetcher: Fetcher) -> None:
+        super().__init__(fetcher, "jwks_uri", fetch.shown(url), url)
+        self._url = url
+
+    async def load(self) -> Loaded:
+        """Fetches the key set."""
+        return await _jwks(await self._get(self._url, fetch.JWKS_TYPES))
+
+
+class OidcDiscovery(_Remote):
+    """An OpenID provider: its discovery document names the issuer and the key set.
+
+    Args:
+        with_keys: False if only the issuer counts, because the key set is configured.
+    """
+
+    def __init__(self, url: str, with_keys: bool, fetcher: Fetcher) -> None:
+        super().__init__(fetcher, "oidc_discovery", fetch.shown(url), url, str(with_keys))
+        self._url = url
+        self._with_keys = with_keys
+        self._issuer = self._jwks_uri = ""
+        self._sound = False
+
+    async def load(self) -> Loaded:
+        """Fetches the keys; the discovery document only if it is not known yet, or what it said has failed."""
+        if not (self._sound and self._issuer):
+            await self._discover()
+        self._sound = False
+        found = Loaded(KeySet())
+        if self._with_keys:
+            found = await _jwks(await self._get(self._jwks_uri, fetch.JWKS_TYPES))
+        self._sound = True
+        return found._replace(issuer=self._issuer, jwks_uri=self._jwks_uri)
+
+    def read(self, document: bytes) -> Loaded:
+        """What another process loaded; what it discovered is taken over."""
+        found = super().read(document)
+        self._issuer, self._jwks_uri = found.issuer, found.jwks_uri
+        self._sound = bool(found.issuer)
+        return found
+
+    async def _discover(self) -> None:
+        fetched = await self._get(self._url, fetch.JSON_TYPES)
+        try:
+            document = keyset.decode(fetched.body)
+        except BadDocument as bad:
+            raise SourceFailed(f"the discovery document is not usable: the server {bad}") from None
+        issuer, jwks_uri = document.get("issuer"), document.get("jwks_uri")
+        if not isinstance(issuer, str) or not issuer:
+            raise SourceFailed("the discovery document names no issuer")
+        if self._with_keys:
+            parts = urlsplit(jwks_uri) if isinstance(jwks_uri, str) else None
+            # What came over https must not send us to http.
+            if parts is None or not parts.hostname or parts.scheme not in ("https", urlsplit(self._url).scheme):
+                raise SourceFailed("the discovery document names no jwks_uri that could be asked")
+        self._issuer, self._jwks_uri = issuer, jwks_uri if isinstance(jwks_uri, str) else ""
+
+
+class DidDocument(_Remote):
+    """The key document of one did:web issuer.
+
+    Raises:
+        BadToken: policy; the DID names no place to fetch from.
+    """
+
+    def __init__(self, issuer: str, strict: bool, allow_loopback: bool, fetcher: Fetcher) -> None:
+        self._place = did.locate(issuer, allow_loopback)
+        super().__init__(fetcher, "did", issuer, issuer, str(strict), str(allow_loopback))
+        self._issuer = issuer
+        self._strict = strict
+        self._guard = Guard(allow_loopback)
+
+    async def load(self) -> Loaded:
+        """Fetches the document."""
+        fetched = await self._get(self._place.url, fetch.DID_TYPES, self._guard)
+        try:
+            return Loaded(did.document_keys(keyset.decode(fetched.body), self._issuer, self._strict), date=fetched.date)
+        except BadToken as bad:
+            raise SourceFailed(bad.reason, "policy") from None
+        except BadDocument as bad:
+            raise SourceFailed(f"the key server {bad}") from None
+
+
+class JwksPath:
+    """A key set in a file."""
+
+    kind: SourceKind = "jwks_path"
+    shared = False
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.label = f"jwks_path {path}"
+        self.name = sha256(path.encode()).hexdigest()[:24]
+        self._seen: tuple[int, ...] | None = None
+
+    async def load(self) -> Loaded | None:
+        """Reads the file, if it is another than before."""
+        return await asyncio.to_thread(self._load)
+
+    def read(self, document: bytes) -> Loaded:
+        """Not used: each process reads the file itself."""
+        raise NotImplementedError
+
+    def _load(self) -> Loaded | None:
+        try:
+            # Opened before it is looked at, so that it is the same file; a pipe would never end.
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+            with open(descriptor, "rb") as file:
+                facts = os.fstat(descriptor)
+                if not stat.S_ISREG(facts.st_mode):
+                    raise SourceFailed("the key file is not a regular file")
+                seen = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+                if seen == self._seen:
+                    return None
+                data = file.read(fetch.MAX_BYTES + 1)
+        except OSError as error:
+            self._seen = None
+            raise SourceFailed(f"the key file cannot be read: {error.strerror}") from None
+        if len(data) > fetch.MAX_BYTES:
+            raise SourceFailed(f"the key file has more than {fetch.MAX_BYTES} bytes")
+        try:
+            found = Loaded(keyset.key_set(keyset.decode(data)))
+        except BadDocument as bad:
+            raise SourceFailed(f"the key file {bad}") from None
+        self._seen = seen
+        return found
+
+
+async def _jwks(fetched: fetch.Fetched) -> Loaded:
+    try:
+        # Long sets take a while to read.
+        return Loaded(await asyncio.to_thread(_keys, fetched.body), date=fetched.date)
+    except BadDocument as bad:
+        raise SourceFailed(f"the key server {bad}") from None
+
+
+def _keys(body: bytes) -> KeySet:
+    return keyset.key_set(keyset.decode(body))
