@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+import time
+from hashlib import blake2b
+from typing import Any, Literal, TypeVar
 
+import msgspec
 from msgspec import Struct
 
+from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
+from coordinator.steps.handoff import Handoff
 from coordinator.steps.model import Plan
-from coordinator.store import Store
+from coordinator.steps.store import StepStore
+from coordinator.store import Script, ScriptFailure, Store
 from coordinator.store.requests import NONE, Request
+
+PACKAGE = "coordinator.toolsets.flows"
+STEPS = ("coordinator.steps",)
+MAX_READ_BYTES = 4 * 1024 * 1024
+"""Results that one read of a flow brings along; beyond that they are left out and marked."""
+PAGE = 100
+MAX_PAGES = 200
+"""Pages of flows that one list looks through at most."""
+NOTED_SECONDS = 30
+"""How often a process makes sure that a project it creates flows in is swept."""
 
 FlowStatus = Literal["running", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "ready", "running", "done", "failed", "cancelled"]
+
+
+_STATUSES: dict[str, FlowStatus] = {"r": "running", "c": "completed", "f": "failed", "x": "cancelled"}
+_LETTERS = {status: letter for letter, status in _STATUSES.items()}
+_OPEN: dict[str, StepStatus] = {"q": "ready", "h": "ready", "r": "running", "d": "pending", "g": "running"}
+_ENDS: dict[str, StepStatus] = {"D": "done", "F": "failed", "X": "cancelled"}
+_ROW_FIELDS = ("n", "s", "u", "t", "e", "x", "m")
+"""Of a run's header, in the order of ``list_flows.lua``."""
+
+_CREATE = Script(PACKAGE, "create_flow", tuple[int, bool], includes=STEPS)
+_CANCEL = Script(PACKAGE, "cancel_flow", list[Any], includes=STEPS)
+_RELEASE = Script(PACKAGE, "release_step", list[Any], includes=STEPS)
+_RETRY = Script(PACKAGE, "retry_flow", list[Any], includes=STEPS)
+_READ: Script[Any] = Script(PACKAGE, "read_flow", includes=STEPS)
+_LIST = Script(PACKAGE, "list_flows", list[tuple[str, str, str, str, str, str, str, str]])
+_FIND: Script[Any] = Script(PACKAGE, "find_step")
+_TRIM: Script[Any] = Script(PACKAGE, "trim_flows", includes=STEPS)
+REPORT: Script[Any] = Script(PACKAGE, "report_steps", includes=STEPS)
+"""What workers report outcomes of this room's steps with."""
+
+R = TypeVar("R")
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
 
 
 class NewFlow(Struct, frozen=True, kw_only=True):
@@ -60,10 +98,11 @@ class FlowRow(Struct, frozen=True, kw_only=True):
     status: FlowStatus
     creator: str
     created_at: int
-    updated_at: int
     completed_at: int | None = None
     cancelled_at: int | None = None
     error: str | None = None
+    """Why it failed."""
+    cancelled_by: str | None = None
     parent: str | None = None
 
 
@@ -88,15 +127,38 @@ class FlowStore:
     """Workflows of any project. Raises ToolFailure as ``Store.run`` says, and ``request_id_reused``."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
-        raise NotImplementedError
+        self._store = store
+        self._keep_ms = settings.idempotency_seconds * 1000
+        self._retention_ms = settings.steps.retention_days * 86_400_000
+        self._pools = settings.steps.project_pools or {}
+        self._handoff = Handoff.of(settings)
+        # A front-end has no business with the queue itself.
+        self._steps = StepStore(store, store, self._handoff)
+        self._noted: dict[str, float] = {}
 
     async def create(self, project: str, request: Request, new: NewFlow) -> int:
         """Stores and starts a workflow; returns its id."""
-        raise NotImplementedError
+        if time.monotonic() - self._noted.get(project, -NOTED_SECONDS) >= NOTED_SECONDS:
+            await self._steps.note(project, int(time.time()))
+            self._noted[project] = time.monotonic()
+        owner = _hashed(new.creator)
+        pool = new.queue or self._pools.get(project, "")
+        flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent)
+        run, told = await self._change(_CREATE, project, request, _pack(flow), new.spec, _pack(new.plan))
+        await self._ring(project, told)
+        return run
 
     async def get(self, project: str, flow: int) -> FlowRecord | None:
         """A workflow with all its steps; None: unknown, or its retention is over."""
-        raise NotImplementedError
+        found = await self._store.run(_READ, project, flow, MAX_READ_BYTES)
+        if found is None:
+            return None
+        head, spec, rows, open_steps = found
+        facts = {name.decode(): value.decode() for name, value in zip(head[::2], head[1::2], strict=True)}
+        steps = [*(_finished(flow, row) for row in rows), *(_open(*values) for values in open_steps)]
+        steps.sort(key=lambda step: step.id)
+        values = [facts.get(name, "") for name in _ROW_FIELDS]
+        return FlowRecord(row=_row(str(flow), *values), priority=facts.get("p", "normal"), spec=spec, steps=steps)
 
     async def list(
         self,
@@ -107,7 +169,7 @@ class FlowStore:
         status: FlowStatus | None = None,
         name: str = "",
         before: int = 0,
-    ) -> Sequence[FlowRow]:
+    ) -> list[FlowRow]:
         """Workflows, newest first.
 
         Args:
@@ -115,7 +177,24 @@ class FlowStore:
             name: only those whose name contains it, whatever the case.
             before: only those with a lower id; 0: from the newest.
         """
-        raise NotImplementedError
+        if creator is not None:
+            sets = ["u" + _hashed(creator)]
+        else:
+            sets = [_LETTERS[status]] if status else [*_LETTERS.values()]
+        found: list[FlowRow] = []
+        below = f"({before}" if before else "+inf"
+        every = not name and (status is None or creator is None)
+        size = min(limit, PAGE) if every else PAGE
+        for _ in range(MAX_PAGES):
+            page = await self._store.run(_LIST, project, below, size, *sets)
+            for values in page:
+                row = _row(*values)
+                if (status is None or row.status == status) and name.lower() in row.name.lower():
+                    found.append(row)
+            if len(page) < size or len(found) >= limit:
+                break
+            below = f"({page[-1][0]}"
+        return found[:limit]
 
     async def cancel(self, project: str, request: Request, flow: int, actor: str) -> tuple[bool, FlowStatus] | None:
         """Cancels a running workflow: its steps are stopped, their results dropped.
@@ -123,11 +202,17 @@ class FlowStore:
         Returns:
             Whether it was cancelled by this call, and its status now; None: unknown.
         """
-        raise NotImplementedError
+        reply = await self._change(_CANCEL, project, request, flow, actor)
+        return (reply[0], _STATUSES[reply[1]]) if reply else None
 
     async def find_step(self, project: str, step: int) -> FoundStep | None:
         """A step by its id alone; None: unknown."""
-        raise NotImplementedError
+        run = await self._store.run(_FIND, project, step)
+        flow = await self.get(project, int(run)) if run else None
+        for found in flow.steps if flow else ():
+            if flow is not None and found.id == step:
+                return FoundStep(flow=flow.row, step=found, spec=flow.spec)
+        return None
 
     async def release(self, project: str, request: Request, step: int, actor: str) -> tuple[bool, StepStatus] | None:
         """Releases a gate, or lets a pending step begin at once.
@@ -135,15 +220,101 @@ class FlowStore:
         Returns:
             Whether this call did it, and the step's status before; None: unknown.
         """
-        raise NotImplementedError
+        reply = await self._change(_RELEASE, project, request, step, actor)
+        if reply:
+            await self._ring(project, reply[2])
+            return reply[0], _OPEN[reply[1]]
+        found = await self.find_step(project, step)
+        return (False, found.step.status) if found else None
 
     async def retry(self, project: str, request: Request, flow: int, actor: str) -> tuple[int, FlowStatus] | None:
         """Runs the failed and cancelled steps of a failed or cancelled workflow again.
 
         Returns:
-            How many steps were queued, and the workflow's status before; None: unknown.
+            How many steps were opened again, and the workflow's status before; None: unknown.
         """
-        raise NotImplementedError
+        reply = await self._change(_RETRY, project, request, flow, actor)
+        if not reply:
+            return None
+        await self.note(project)
+        await self._ring(project, reply[2])
+        return reply[0], _STATUSES[reply[1]]
+
+    async def trim(self, project: str, batch: int = 100) -> int:
+        """Forgets workflows whose retention is over, at most ``batch``; returns how many."""
+        return await self._store.run(_TRIM, project, self._retention_ms, batch)
+
+    async def note(self, project: str) -> None:
+        """Has the project swept from now on."""
+        await self._steps.note(project, int(time.time()))
+        self._noted[project] = time.monotonic()
+
+    async def _ring(self, project: str, told: bool) -> None:
+        if told:
+            await self._steps.ring(project)
+
+    async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
+        """A script that begins with a request and what it takes to hand steps over."""
+        engine = self._handoff.packed(project)
+        try:
+            return await self._store.run(
+                script, project, request.key, request.fingerprint, self._keep_ms, engine, *args
+            )
+        except ScriptFailure as failure:
+            if failure.code != "REQUEST_ID_REUSED":
+                raise
+        raise ToolFailure("request_id_reused", "requestId: was used before by this actor with other arguments")
+
+
+def _hashed(creator: str) -> str:
+    # Names of callers never become parts of keys.
+    return blake2b(creator.encode(), digest_size=8).hexdigest()
+
+
+def _row(id: str, name: str, status: str, creator: str, created: str, ended: str, why: str, parent: str) -> FlowRow:
+    state, created_at = _STATUSES[status], int(created or id)
+    ended_at = int(ended) if ended else None
+    return FlowRow(
+        id=int(id),
+        name=name,
+        status=state,
+        creator=creator,
+        created_at=created_at,
+        completed_at=ended_at if status in "cf" else None,
+        cancelled_at=ended_at if status == "x" else None,
+        error=why if status == "f" else None,
+        cancelled_by=why if status == "x" else None,
+        parent=parent or None,
+    )
+
+
+def _finished(flow: int, packed: bytes) -> StepRecord:
+    number, key, status, attempt, ready, started, ended, result, *more = _unpack(packed)
+    return StepRecord(
+        id=flow + number,
+        key=key,
+        status=_ENDS[status],
+        attempt=attempt,
+        ready_at=flow + ready,
+        started_at=None if started is False else flow + started,
+        completed_at=flow + ended,
+        result_json=None if result is False else result,
+        approved_by=more[0] or None if more else None,
+    )
+
+
+def _open(id: bytes, *values: bytes) -> StepRecord:
+    key, status, attempt, ready, started, by, gate = (value.decode() for value in values)
+    return StepRecord(
+        id=int(id),
+        key=key,
+        status=_OPEN[status],
+        attempt=int(attempt),
+        ready_at=int(ready),
+        started_at=int(started) if started and (gate or status == "r") else None,
+        gate=status == "g",
+        approved_by=by or None,
+    )
 
 
 __all__ = ["NONE", "FlowRecord", "FlowRow", "FlowStore", "FoundStep", "NewFlow", "Request", "StepRecord"]

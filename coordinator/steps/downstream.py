@@ -1,0 +1,402 @@
+"""Downstream MCP servers: one session each, opened when first needed, kept, and opened again when it died.
+
+A session belongs to a task of its own, because what the client library opens must be closed
+by the task that opened it. Calls share it. Where a server dies, what is in flight fails as
+``connection_error``, nobody knowing how far it came; the next call opens a new session. A server
+that cannot be reached is asked again after a while that doubles, and until then calls fail at
+once: so one dead server costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import anyio
+import httpx2
+import mcp_types as types
+import structlog
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from coordinator import __version__
+from coordinator.settings.connections import Connection, interpolated
+
+_log = structlog.get_logger(__name__)
+
+LIST_SECONDS = 300.0
+"""How long a list of tools is good for, unless the server says that it changed."""
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 15.0
+_CONNECT_SECONDS = 10.0
+_CLOSE_SECONDS = 8.0
+_MOST_PAGES = 100
+_TERMINATED = "Session terminated"
+"""What the client library says when a server does not know its session any more."""
+_NEVER_SENT = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
+
+
+class ConnectionFailed(Exception):
+    """A server cannot be reached, or was lost; the text is a sentence without its address.
+
+    Attributes:
+        sent: whether the call may have reached the server.
+    """
+
+    def __init__(self, message: str, sent: bool = False) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class CallRefused(Exception):
+    """A server answered a call with a protocol error: there is no such tool, or its arguments are wrong."""
+
+
+class ListedTool(NamedTuple):
+    """A tool of a server."""
+
+    name: str
+    title: str
+    description: str
+    input_schema: Mapping[str, Any]
+    read_only: bool
+
+
+class DownstreamServer:
+    """One server of the section ``connections`` with kind mcp.
+
+    Args:
+        name: of the connection.
+        on_change: called when its list of tools is to be asked for again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connection: Connection,
+        environment: Mapping[str, str] = os.environ,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self._connection = connection
+        self._environment = environment
+        self._on_change = on_change
+        self._session: _Session | None = None
+        self._opening: asyncio.Task[_Session] | None = None
+        self._pause = 0.0
+        self._not_before = 0.0
+        self._reason = ""
+        self._tools: tuple[ListedTool, ...] = ()
+        self._listed_at = float("-inf")
+        self._closed = False
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> types.CallToolResult:
+        """Calls a tool; cancelling this tells the server.
+
+        Raises:
+            ConnectionFailed: the server cannot be reached, or was lost on the way.
+            CallRefused: it answers with a protocol error.
+        """
+        session = await self._get()
+        try:
+            return await self._send(session, tool, arguments, meta)
+        except MCPError as error:
+            if error.message != _TERMINATED:
+                raise
+        # The server forgot the session, so it did not look at the call.
+        session.leave()
+        return await self._send(await self._get(), tool, arguments, meta)
+
+    async def tools(self, fresh: bool = False) -> tuple[ListedTool, ...]:
+        """Its tools; asked for again after 300 s, or when the server said that they changed.
+
+        Args:
+            fresh: asks in any case.
+
+        Raises:
+            ConnectionFailed: as ``call``.
+        """
+        now = asyncio.get_running_loop().time()
+        session = await self._get()
+        if fresh or now - self._listed_at > LIST_SECONDS:
+            async with self._failing(session):
+                self._tools = tuple([_listed(tool) async for tool in _pages(session.client)])
+            self._listed_at = now
+        return self._tools
+
+    async def close(self) -> None:
+        """Ends the session, and its server if that is a process of ours."""
+        self._closed = True
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        if self._session is not None:
+            await self._session.close()
+
+    async def _send(
+        self, session: _Session, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
+    ) -> types.CallToolResult:
+        async with self._failing(session):
+            params: Any = dict(meta)
+            return await session.client.call_tool(tool, dict(arguments), meta=params)
+
+    @contextlib.asynccontextmanager
+    async def _failing(self, session: _Session) -> AsyncIterator[None]:
+        """Turns what the client library raises into our failures."""
+        try:
+            yield
+        except MCPError as error:
+            if error.message == _TERMINATED:
+                raise
+            if error.code in _NEVER_SENT:
+                raise CallRefused(error.message) from None
+            if session.ended or error.code == types.CONNECTION_CLOSED:
+                raise self._lost(session) from None
+            raise CallRefused(error.message) from None
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError, httpx2.HTTPError):
+            raise self._lost(session) from None
+        except RuntimeError as error:
+            # A result that departs from the tool's own output schema.
+            raise CallRefused(str(error)) from None
+
+    def _lost(self, session: _Session) -> ConnectionFailed:
+        session.leave()
+        return ConnectionFailed(f"the connection {self.name!r} was lost during the call", sent=True)
+
+    async def _get(self) -> _Session:
+        """The live session; opens one if there is none."""
+        if self._session is not None and not self._session.ended:
+            return self._session
+        if self._closed:
+            raise ConnectionFailed(f"the connection {self.name!r} is closed")
+        if self._opening is None:
+            now = asyncio.get_running_loop().time()
+            if now < self._not_before:
+                raise ConnectionFailed(f"the connection {self.name!r} does not work: {self._reason}")
+            self._opening = asyncio.create_task(self._open(), name=f"connect {self.name}")
+        # Shared by all that wait; one of them leaving must not end it.
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> _Session:
+        loop = asyncio.get_running_loop()
+        session = _Session(self.name, self._connection, self._environment, self._changed)
+        try:
+            await session.open()
+        except ConnectionFailed as failure:
+            self._reason = str(failure)
+            self._pause = min(max(self._pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+            self._not_before = loop.time() + self._pause
+            _log.warning("connection failed", connection=self.name, reason=self._reason, seconds=self._pause)
+            raise ConnectionFailed(f"the connection {self.name!r} does not work: {self._reason}") from None
+        else:
+            self._pause = 0.0
+            self._session = session
+            self._changed()
+            return session
+        finally:
+            self._opening = None
+
+    def _changed(self) -> None:
+        self._listed_at = float("-inf")
+        self._on_change()
+
+
+class _Session:
+    """One session from its opening to its end."""
+
+    def __init__(
+        self, name: str, connection: Connection, environment: Mapping[str, str], on_change: Callable[[], None]
+    ) -> None:
+        self._name = name
+        self._connection = connection
+        self._environment = environment
+        self._on_change = on_change
+        self._leave = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.client: Client
+        """There once ``open`` returned."""
+        self.ended = False
+        """Whether calls would fail."""
+
+    async def open(self) -> None:
+        """Connects, or starts the server.
+
+        Raises:
+            ConnectionFailed: within ``startSeconds``.
+        """
+        opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(opened), name=f"session {self._name}")
+        try:
+            async with asyncio.timeout(self._connection.start_seconds):
+                self.client = await asyncio.shield(opened)
+        except TimeoutError:
+            await self.close()
+            raise ConnectionFailed(f"it did not answer within {self._connection.start_seconds:g} s") from None
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        finally:
+            if opened.done() and not opened.cancelled():
+                opened.exception()
+
+    def leave(self) -> None:
+        """Ends it, without waiting."""
+        self.ended = True
+        self._leave.set()
+
+    async def close(self) -> None:
+        """Ends it and waits, but not for ever."""
+        self.leave()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
+            if not self._task.done():
+                self._task.cancel()
+                await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
+
+    async def _run(self, opened: asyncio.Future[Client]) -> None:
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                transport = _Watched(await self._transport(stack), self.leave)
+                info = types.Implementation(name="fleet-coordinator", version=__version__)
+                client = Client(transport, client_info=info, message_handler=self._heard, cache=None)
+                await stack.enter_async_context(client)
+                if not opened.done():
+                    opened.set_result(client)
+                await self._leave.wait()
+        except asyncio.CancelledError:
+            if not opened.done():
+                opened.cancel()
+            raise
+        except Exception as error:
+            reason = _reason(error)
+            if not opened.done():
+                opened.set_exception(ConnectionFailed(reason))
+            else:
+                _log.warning("connection lost", connection=self._name, reason=reason)
+        finally:
+            self.leave()
+
+    async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
+        given = self._connection
+
+        def filled(text: str) -> str:
+            try:
+                return interpolated(text, self._environment)
+            except KeyError as missing:
+                raise ConnectionFailed(f"the environment variable {missing.args[0]} is not set") from None
+
+        if given.url:
+            headers = {name: filled(value) for name, value in given.headers.items()}
+            # How long a call may take is for who makes it to say.
+            timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
+            http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=timeout))
+            return streamable_http_client(filled(given.url), http_client=http)
+        return stdio_client(
+            StdioServerParameters(
+                command=filled(given.command),
+                args=[filled(text) for text in given.args],
+                env={name: filled(value) for name, value in given.env.items()},
+                cwd=filled(given.working_directory) or None,
+            )
+        )
+
+    async def _heard(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._on_change()
+
+
+class _Watched:
+    """A transport that says when its server is gone, also while nobody calls."""
+
+    def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
+        self._inner = inner
+        self._on_end = on_end
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        read, write = await self._inner.__aenter__()
+        return _WatchedStream(read, self._on_end), write
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        ended: bool | None = await self._inner.__aexit__(kind, error, trace)
+        return ended
+
+
+class _WatchedStream:
+    """The reading side of a transport."""
+
+    def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
+        self._inner = inner
+        self._on_end = on_end
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._inner.__aexit__(kind, error, trace)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._inner.__anext__()
+        except (StopAsyncIteration, anyio.ClosedResourceError):
+            self._on_end()
+            raise
+
+
+async def _pages(client: Client) -> AsyncIterator[types.Tool]:
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        for tool in page.tools:
+            yield tool
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _listed(tool: types.Tool) -> ListedTool:
+    hints = tool.annotations
+    return ListedTool(
+        tool.name,
+        tool.title or (hints.title if hints and hints.title else ""),
+        tool.description or "",
+        tool.input_schema,
+        bool(hints and hints.read_only_hint),
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in a few words that name no address and no secret."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ConnectionFailed):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return "the program, or its working directory, is not there"
+    if isinstance(error, PermissionError):
+        return "the program may not be executed"
+    if isinstance(error, MCPError):
+        if error.code == types.CONNECTION_CLOSED:
+            return "it ended without an answer"
+        return f"it answered with an error: {error.message[:200]}"
+    if isinstance(error, httpx2.ConnectError | ConnectionError):
+        return "nobody answers at its address"
+    if isinstance(error, httpx2.TimeoutException):
+        return "it takes too long to answer"
+    return f"{type(error).__name__}"

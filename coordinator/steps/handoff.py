@@ -1,0 +1,87 @@
+"""How steps get to workers: the names of queues, and what every script that hands steps over is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from coordinator.settings import Settings
+from coordinator.steps.times import LEASE_MS, PROTOCOL
+
+RQ_PREFIX = "fc:{RQ}"
+"""Where RQ's keys begin. No project can have that tag."""
+QUEUE = "fleet-steps"
+"""The RQ queue of the default pool and priority; the others' names begin with it."""
+DEFAULT_POOL = "default"
+PRIORITIES = ("high", "normal", "low")
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def queue_name(pool: str = DEFAULT_POOL, priority: str = "normal") -> str:
+    """The RQ queue of a pool and priority: ``fleet-steps-gpu.high``. ``list_of`` in handoff.lua says the same."""
+    suffix = f".{priority}" if priority in ("high", "low") else ""
+    return QUEUE + ("" if pool in ("", DEFAULT_POOL) else f"-{pool}") + suffix
+
+
+def queue_names(pools: Sequence[str]) -> list[str]:
+    """The queues of a worker that serves these pools, in the order in which it looks at them."""
+    return [queue_name(pool, priority) for priority in PRIORITIES for pool in pools]
+
+
+class Handoff:
+    """Packs the argument ``engine`` of the scripts.
+
+    Args:
+        direct: whether RQ's queue is in the store's Redis, so that scripts write to it themselves.
+        events_max: entries kept in a project's event stream.
+        limits: steps of a project that may be queued and running at once; others than named: ``limit``.
+        limit: 0: any number.
+    """
+
+    def __init__(self, *, direct: bool, events_max: int, limit: int = 0, limits: dict[str, int] | None = None) -> None:
+        self._facts = {"rq": f"{RQ_PREFIX}:" if direct else "", "cap": events_max, "protocol": PROTOCOL}
+        self._limit, self._limits = limit, limits or {}
+        self._packed: dict[str, bytes] = {}
+        self._second = 0
+        self.direct = direct
+        self.prefix = f"{RQ_PREFIX}:"
+
+    @classmethod
+    def of(cls, settings: Settings) -> Handoff:
+        """As the settings say."""
+        steps = settings.steps
+        return cls(
+            direct=not steps.queue_url,
+            events_max=settings.events_max,
+            limit=steps.project_limit,
+            limits=steps.project_limits,
+        )
+
+    def worker(self, name: str, queues: Sequence[str], lease_ms: int = LEASE_MS, protocol: int = PROTOCOL) -> None:
+        """Speaks for a worker from now on: its name, and the queues it serves."""
+        self._facts |= {"worker": name, "lists": list(queues), "lease": lease_ms, "protocol": protocol}
+        self._packed.clear()
+
+    def queue_side(self) -> bytes:
+        """For scripts that run on the queue's own Redis."""
+        return _pack({**self._facts, "rq": f"{RQ_PREFIX}:", "limit": 0, "iso": _iso(int(time.time()))})
+
+    def packed(self, project: str) -> bytes:
+        """The argument for a script of this project."""
+        second = int(time.time())
+        if second != self._second:
+            self._second = second
+            self._packed.clear()
+        packed = self._packed.get(project)
+        if packed is None:
+            limit = self._limits.get(project, self._limit)
+            packed = self._packed[project] = _pack({**self._facts, "limit": limit, "iso": _iso(second)})
+        return packed
+
+
+def _iso(second: int) -> str:
+    # For people who look at RQ's tools; nothing is decided by it.
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(second))

@@ -1,0 +1,82 @@
+-- @include step
+-- Steps that are ready go to the workers. RQ's job is a pointer [project, run, step, attempt]; it is written
+-- here in RQ's own form where the queue is in this Redis (E.rq is RQ's prefix), else the project's outbox
+-- gets its id and list, and a relay writes it. What a worker takes in the very script that made it ready
+-- needs no pointer (take.lua): nobody could have seen it.
+--
+-- E, packed by the caller: rq  limit (steps of the project queued and running, 0: any)  cap (of events)
+--   iso (what time it is, for RQ's tools)  protocol; of a worker also  worker  lease  lists
+
+local E = cmsgpack.unpack(engine)
+local BELLS = 128 -- a bell is rung for each pointer; so many are kept while nobody listens
+local fresh, pending = {}, 0
+
+-- 'fleet-steps', 'fleet-steps-gpu', 'fleet-steps-gpu.high': one list per pool and priority.
+local function list_of(pool, priority)
+  local list = 'fleet-steps' .. (pool and pool ~= 'default' and '-' .. pool or '')
+  return list .. ((priority == 'high' or priority == 'low') and '.' .. priority or '')
+end
+
+local function rank_of(st)
+  local class = string.sub(st.q, -5) == '.high' and 0 or string.sub(st.q, -4) == '.low' and 2 or 1
+  return whole(class * 4398046511104 + tonumber(st.e)) -- 2^42 above any time
+end
+
+local function crowded()
+  if E.limit == 0 then return false end
+  return redis.call('ZCARD', K_STEP_QUEUE) + redis.call('ZCARD', K_STEP_LEASES) + pending >= E.limit
+end
+
+-- Lets a step be executed: now, or when the project's limit allows it.
+local function make_ready(st, now)
+  st.e = whole(now)
+  if not st.v and crowded() then
+    st.s = 'h'
+    save_step(st)
+    redis.call('ZADD', K_STEP_BACKLOG, rank_of(st), st.id)
+    return
+  end
+  fresh[st.q] = fresh[st.q] or {}
+  table.insert(fresh[st.q], st)
+  pending = pending + 1
+end
+
+-- After steps ended: lets as many of those that were held back go as the limit allows.
+local function refill(now)
+  while E.limit > 0 and not crowded() do
+    local first = redis.call('ZPOPMIN', K_STEP_BACKLOG)
+    if not first[1] then return end
+    local st = load_step(first[1])
+    if st and st.s == 'h' then make_ready(st, now) end
+  end
+end
+
+local function push_job(id, list, project)
+  local run, step, attempt = string.match(id, '^([%w_]+)%-([%w_]+)%-(%d+)$')
+  redis.call('HSET', E.rq .. 'job:' .. id, 'origin', list, 'status', 'queued', 'created_at', E.iso, 'enqueued_at',
+    E.iso, 'timeout', -1, 'result_ttl', 0, 'failure_ttl', 60, 'description', project .. ' ' .. id, 'fleet', project,
+    'data', '["workers.steps.run", null, ["' .. project .. '", "' .. run .. '", "' .. step .. '", ' .. attempt .. '], {}]')
+  local key, bell = E.rq .. 'queue:' .. list, E.rq .. 'bell:' .. list
+  if redis.call('RPUSH', key, id) == 1 then redis.call('SADD', E.rq .. 'queues', key) end
+  if redis.call('RPUSH', bell, 1) > BELLS then redis.call('LTRIM', bell, 0, BELLS - 1) end
+end
+
+-- Writes the pointers of all steps that this run made ready and nobody took.
+local function hand_over(now)
+  local project, told = string.sub(P, 5, -3), false
+  for list, steps in pairs(fresh) do
+    for _, st in ipairs(steps) do
+      st.s = 'q'
+      save_step(st)
+      redis.call('ZADD', K_STEP_QUEUE, whole(now), st.id)
+      if E.rq ~= '' then
+        push_job(job_id(st), list, project)
+      else
+        redis.call('RPUSH', K_OUTBOX, list .. ' ' .. job_id(st))
+        told = true
+      end
+    end
+  end
+  fresh, pending = {}, 0
+  return told
+end

@@ -1,0 +1,28 @@
+--[[
+purpose:   A worker takes pointers from queues that are not in the store's Redis.
+guarantee: A pointer stays in its queue's intermediate list until the worker has said that it is through
+           with it, so none is lost with the worker.
+args:      engine want
+reply:     {project or '' for a stranger's job, job id, list} for each
+errors:    none
+--]]
+-- @include handoff
+local found, most = {}, tonumber(want)
+for _, list in ipairs(E.lists) do
+  local key = E.rq .. 'queue:' .. list
+  while #found < most do
+    local id = redis.call('LMOVE', key, key .. ':intermediate', 'LEFT', 'RIGHT')
+    if not id then break end
+    local job = E.rq .. 'job:' .. id
+    local project = redis.call('HGET', job, 'fleet')
+    if project or redis.call('EXISTS', job) == 1 then
+      found[#found + 1] = {project or '', id, list}
+    else
+      redis.call('LREM', key .. ':intermediate', 1, id)
+    end
+  end
+end
+if #found < most then
+  for _, list in ipairs(E.lists) do redis.call('DEL', E.rq .. 'bell:' .. list) end
+end
+return cmsgpack.pack(found)

@@ -1,0 +1,16 @@
+--[[
+purpose:   A worker with free slots takes steps of any project from the queues that it serves.
+guarantee: A step is leased to one worker at a time. A pointer whose step was taken, cancelled or given
+           another attempt is thrown away. When nothing is left, the bells of these queues are still.
+args:      engine want
+           engine = see include/handoff.lua; want = how many at most
+reply:     what include/take.lua says, no results
+errors:    none
+--]]
+-- @include take
+local now = server_time()
+local told = take(tonumber(want), now)
+if #taken + #strangers < tonumber(want) then
+  for _, list in ipairs(E.lists) do redis.call('DEL', E.rq .. 'bell:' .. list) end
+end
+return taken_reply(now, {}, told)

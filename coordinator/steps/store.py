@@ -1,0 +1,199 @@
+"""Typed calls of the scripts of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from coordinator.steps import times
+from coordinator.steps.handoff import Handoff
+from coordinator.steps.model import StepRun
+from coordinator.store import Script, Store, keys
+
+PACKAGE = "coordinator.steps"
+REFUSED, RECORDED, OVER = 0, 1, 2
+"""What became of a report: the step was no longer the worker's; recorded; recorded, but its run had ended."""
+
+RELAYED = 100
+"""Jobs that one turn of the relay moves."""
+_BELL_MOST = 100
+
+Report = tuple[str, int, str, str, Any]
+"""Step, attempt, how it ended, its result as JSON, and a plan or a delay in ms: see ``report_steps.lua``."""
+
+
+class Taken(Struct, array_like=True):
+    """What a worker is told when it takes steps or reports."""
+
+    now: int
+    results: list[int]
+    steps: list[StepRun]
+    strangers: list[tuple[str, str]]
+    """Jobs made with plain RQ: id and queue. They lie in their queue's intermediate list."""
+    told: bool
+    """Whether there is something for the relay."""
+    specs: list[bytes] = []
+    """Specs of runs; ``StepRun.spec`` counts from 1."""
+
+
+class Swept(Struct, array_like=True):
+    """What a sweep of a project did."""
+
+    lost: int
+    fired: int
+    suspects: list[tuple[str, str]]
+    """Steps that have waited long for a worker: job id and queue."""
+    told: bool
+    running: int
+    queued: int
+    idle: bool
+    more: bool
+
+
+class Popped(NamedTuple):
+    """A pointer from a queue outside the store; ``project`` is empty for a stranger's job."""
+
+    project: str
+    job: str
+    queue: str
+
+
+_TAKE = Script(PACKAGE, "take_steps")
+_BEGIN = Script(PACKAGE, "begin_steps")
+_SWEEP = Script(PACKAGE, "sweep_steps", Swept)
+_RECLAIM = Script(PACKAGE, "reclaim_steps", None)
+_PUSH = Script(PACKAGE, "push_jobs", None)
+_POP = Script(PACKAGE, "pop_jobs", list[Popped])
+RENEW = Script(PACKAGE, "renew_leases")
+
+_taken = msgspec.msgpack.Decoder(Taken).decode
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def _read(reply: list[bytes]) -> Taken:
+    taken: Taken = _taken(reply[0])
+    if len(reply) > 1:
+        taken.specs = reply[1:]
+    return taken
+
+
+class StepStore:
+    """Steps of any project, as a worker or a relay needs them.
+
+    Every method raises ToolFailure ``store_unavailable`` and the like as ``Store.run`` says.
+
+    Args:
+        store: where the steps are.
+        queue: where RQ's queues are; the same, unless ``handoff`` says otherwise.
+    """
+
+    def __init__(self, store: Store, queue: Store, handoff: Handoff) -> None:
+        self._store = store
+        self._queue = queue
+        self.handoff = handoff
+
+    async def take(self, want: int) -> Taken:
+        """Takes up to so many steps of any project from queues in the store's Redis."""
+        # The script goes by the pointers; the project only routes the call.
+        project = "default"
+        return _read(await self._store.run(_TAKE, project, self.handoff.packed(project), want))
+
+    async def report(self, script: Script[Any], project: str, want: int, reports: Sequence[Report]) -> Taken:
+        """Reports outcomes of steps of one room and project, and takes the next ones."""
+        return _read(await self._store.run(script, project, self.handoff.packed(project), want, _pack(reports)))
+
+    async def begin(self, project: str, jobs: Iterable[str]) -> Taken:
+        """Takes the steps that these jobs point to."""
+        return _read(await self._store.run(_BEGIN, project, self.handoff.packed(project), *jobs))
+
+    async def spec(self, project: str, run: str) -> bytes | None:
+        """What a run was created with; None: the run is gone."""
+        spec: bytes | None = await self._store.command("GET", keys.run_spec.key(project, run))
+        return spec
+
+    async def sweep(self, project: str) -> Swept:
+        """Moves what time has brought about in a project."""
+        return await self._store.run(
+            _SWEEP, project, self.handoff.packed(project), times.SWEEP_BATCH, times.CRASHES, times.LOOK_MS
+        )
+
+    async def reclaim(self, project: str, held: Iterable[str]) -> int:
+        """Gives back what is leased to this worker and not among ``held``; returns how many steps."""
+        given: int = await self._store.run(_RECLAIM, project, self.handoff.packed(project), *held)
+        return given
+
+    # --- projects that have steps ---------------------------------------------------------------
+
+    async def note(self, project: str, now: int) -> None:
+        """Has the project swept; ``now`` in seconds."""
+        await self._store.command("ZADD", keys.step_projects.key(keys.FLEET), "GT", now, project)
+
+    async def projects(self) -> list[str]:
+        """Projects that may have something to sweep."""
+        found = await self._store.command("ZRANGE", keys.step_projects.key(keys.FLEET), 0, -1)
+        return [name.decode() for name in found]
+
+    async def forget(self, before: int) -> None:
+        """Drops the projects that were last noted before then."""
+        await self._store.command("ZREMRANGEBYSCORE", keys.step_projects.key(keys.FLEET), "-inf", f"({before}")
+
+    async def sweeps(self, process: str, milliseconds: int) -> bool:
+        """Whether it is this process that sweeps, for so long."""
+        key = keys.sweeping.key(keys.FLEET)
+        return await self._store.command("SET", key, process, "NX", "PX", milliseconds) is not None
+
+    # --- a queue in another Redis ---------------------------------------------------------------
+
+    async def ring(self, project: str) -> None:
+        """Wakes a relay for the project's outbox."""
+        key = keys.outbox_bell.key(keys.FLEET)
+        if await self._store.command("RPUSH", key, project) > _BELL_MOST:
+            await self._store.command("LTRIM", key, 0, _BELL_MOST - 1)
+
+    async def relay(self, project: str) -> int:
+        """Moves jobs from the outbox to their queues; returns how many were in the outbox.
+
+        Killed in between, or at work beside another relay, it pushes a job twice at worst: the
+        second pointer finds its step taken.
+        """
+        key = keys.outbox.key(project)
+        entries: list[bytes] = await self._store.command("LRANGE", key, 0, RELAYED - 1)
+        if entries:
+            await self.push(project, [entry.decode().split(" ", 1) for entry in entries])
+            for entry in entries:
+                await self._store.command("LREM", key, 1, entry)
+        return len(entries)
+
+    async def push(self, project: str, jobs: Iterable[Sequence[str]], *, force: bool = False) -> None:
+        """Writes jobs (queue and id) into the queue's Redis; with ``force`` also where their hash is there."""
+        words = [word for job in jobs for word in job]
+        await self._queue.run(_PUSH, project, self.handoff.queue_side(), project, int(force), *words)
+
+    async def missing(self, jobs: Sequence[tuple[str, str]], longest: int = 10_000) -> list[tuple[str, str]]:
+        """Those of the jobs (id and queue) that are in no queue any more, as (queue, id).
+
+        In a queue longer than ``longest`` nobody looks for them.
+        """
+        gone = []
+        for job, queue in jobs:
+            key = f"{self.handoff.prefix}queue:{queue}"
+            if not await self._queue.command("EXISTS", f"{self.handoff.prefix}job:{job}") or (
+                await self._queue.command("LLEN", key) <= longest
+                and await self._queue.command("LPOS", key, job) is None
+            ):
+                gone.append((queue, job))
+        return gone
+
+    async def pop(self, want: int) -> list[Popped]:
+        """Takes up to so many pointers from queues outside the store; ``through`` must follow for each."""
+        return await self._queue.run(_POP, "default", self.handoff.queue_side(), want)
+
+    async def through(self, popped: Popped) -> None:
+        """The worker has what the pointer led to; the pointer goes."""
+        key = f"{self.handoff.prefix}queue:{popped.queue}:intermediate"
+        await self._queue.command("LREM", key, 1, popped.job)
+        if popped.project:
+            await self._queue.command("DEL", f"{self.handoff.prefix}job:{popped.job}")

@@ -1,0 +1,23 @@
+--[[
+purpose:   Cancels a running flow: its open steps are over, and workers that run some are told to stop.
+guarantee: Results that come in later are refused; no step of the flow begins any more.
+args:      request fingerprint keep_ms engine flow actor
+reply:     {whether this call cancelled it, its status} or {}: unknown
+errors:    REQUEST_ID_REUSED
+--]]
+-- @include idempotency
+-- @include flow
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+
+local run = load_flow(flow)
+if not run then return cmsgpack.pack({}) end
+local now, reply = server_time(), {run.s == 'r', run.s}
+if run.s == 'r' then
+  end_flow(run, 'x', actor, now)
+  reply[2] = 'x'
+  refill(now)
+  hand_over(now)
+end
+return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

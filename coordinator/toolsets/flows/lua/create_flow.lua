@@ -1,0 +1,38 @@
+--[[
+purpose:   Stores a flow and starts it.
+guarantee: Ids of flows and steps only rise, and none is given out twice: the flow takes the present time, or
+           the number after the last one, and as many after it as it can have steps.
+args:      request fingerprint keep_ms engine flow spec plan
+           flow = packed {name, creator, creator hashed, most steps, priority, pool, delay ms, parent}
+           engine, plan = see include/handoff.lua and include/plan.lua of steps
+reply:     {id, whether there is something for the relay}
+errors:    REQUEST_ID_REUSED
+--]]
+-- @include idempotency
+-- @include flow
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+
+local now, new = server_time(), cmsgpack.unpack(flow)
+local id = math.max(now, tonumber(redis.call('GET', K_STEP_IDS) or 0) + 1)
+redis.call('SET', K_STEP_IDS, whole(id + new[4]))
+
+local run = {id = whole(id), s = 'r', p = new[5] ~= 'normal' and new[5] or nil, q = none(new[6])}
+local fields = {'n', new[1], 'u', new[2], 'h', new[3], 's', 'r', 'k', new[4]}
+local function also(field, value)
+  if not value then return end
+  fields[#fields + 1] = field
+  fields[#fields + 1] = value
+end
+also('p', run.p)
+also('q', run.q)
+also('m', none(new[8]))
+also('t', id ~= now and whole(now))
+redis.call('HSET', K_RUN .. run.id, unpack(fields))
+redis.call('SET', K_RUN_SPEC .. run.id, spec)
+redis.call('ZADD', K_FLOWS .. 'r', run.id, run.id)
+redis.call('ZADD', K_OWNED .. new[3], run.id, run.id)
+emit(E.cap, 'flow_created', run.id)
+follow(run, cmsgpack.unpack(plan), now, new[7])
+return remember(request, fingerprint, 'D', cmsgpack.pack({id, hand_over(now)}), keep_ms)

@@ -1,0 +1,17 @@
+--[[
+purpose:   Finds the flow that a step's id belongs to.
+guarantee: Changes nothing. A flow has the ids from its own up to that plus its reserved ones.
+args:      step
+reply:     the flow's id, or '': unknown
+errors:    none
+--]]
+-- @include keys
+local found = 0
+for _, status in ipairs({'r', 'c', 'f', 'x'}) do
+  local id = redis.call('ZREVRANGEBYSCORE', K_FLOWS .. status, step, '-inf', 'LIMIT', 0, 1)[1]
+  found = math.max(found, tonumber(id or 0))
+end
+if found == 0 then return '' end
+local id = string.format('%.0f', found)
+local reserved = tonumber(redis.call('HGET', K_RUN .. id, 'k') or 0)
+return tonumber(step) > found and tonumber(step) <= found + reserved and id or ''

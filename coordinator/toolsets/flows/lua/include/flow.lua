@@ -1,0 +1,50 @@
+-- @include plan
+-- @include attempts
+-- A flow in Redis: a run of steps (include/step.lua of steps) whose status is
+--   r running  c completed  f failed  x cancelled
+-- and which has besides
+--   h creator, hashed  k step ids reserved after its own  t created at, if that is not its id
+--   m parent  e ended at  x why it failed, or who cancelled it
+-- Indexes: K_FLOWS .. status and K_OWNED .. creator by id, K_ENDED by when it ended.
+
+local loaded = {}
+
+-- The run's header, or nil; one table per flow and script run.
+local function load_flow(id)
+  if loaded[id] then return loaded[id] end
+  local v = redis.call('HMGET', K_RUN .. id, 's', 'i', 'p', 'q', 'h')
+  if not v[1] then return nil end
+  loaded[id] = {id = id, s = v[1], p = v[3] or nil, q = v[4] or nil, h = v[5]}
+  return loaded[id]
+end
+
+local function set_status(run, status)
+  redis.call('ZREM', K_FLOWS .. run.s, run.id)
+  redis.call('ZADD', K_FLOWS .. status, run.id, run.id)
+  redis.call('HSET', K_RUN .. run.id, 's', status)
+  run.s = status
+end
+
+-- Cancels the open steps of a flow: those that nobody runs, or all.
+local function close_steps(run, now, all)
+  for n = 1, tonumber(redis.call('HGET', K_RUN .. run.id, 'i') or 0) do
+    local st = load_step(whole(run.id + n))
+    if st and (all or st.s ~= 'r') then
+      if st.s == 'r' and st.w and E.rq ~= '' then
+        redis.call('PUBLISH', E.rq .. 'pubsub:' .. st.w, '{"command": "stop-job", "job_id": "' .. job_id(st) .. '"}')
+      end
+      record(st, 'X', false, now, 'x')
+    end
+  end
+end
+
+-- Ends a flow; `why` goes with a failure (what) and a cancellation (who).
+local function end_flow(run, status, why, now)
+  set_status(run, status)
+  redis.call('HSET', K_RUN .. run.id, 'e', whole(now), unpack(why and {'x', why} or {}))
+  -- A flow that failed or was cancelled may be run again.
+  redis.call('HDEL', K_RUN .. run.id, 'w', unpack(status == 'c' and {'i'} or {}))
+  redis.call('ZADD', K_ENDED, whole(now), run.id)
+  if status ~= 'c' then close_steps(run, now, status == 'x') end
+  emit(E.cap, status == 'c' and 'flow_completed' or status == 'f' and 'flow_failed' or 'flow_cancelled', run.id)
+end

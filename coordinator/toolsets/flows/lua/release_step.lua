@@ -1,0 +1,27 @@
+--[[
+purpose:   Releases a gate, or lets a step that waits for its time begin at once.
+guarantee: A gate is released once; who did it is on record.
+args:      request fingerprint keep_ms engine step actor
+reply:     {whether this call did it, the step's status before, whether there is something for the relay}
+           or {}: no such open step
+errors:    REQUEST_ID_REUSED
+--]]
+-- @include idempotency
+-- @include flow
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+
+local st = load_step(step)
+if not st then return cmsgpack.pack({}) end
+local now, reply = server_time(), {st.s == 'g' or st.s == 'd', st.s, false}
+if reply[1] then
+  detach(st)
+  if st.s == 'g' then
+    st.g = actor
+    emit(E.cap, 'step_released', st.r, 's', st.id, 'n', st.k, 'a', actor)
+  end
+  make_ready(st, now)
+  reply[3] = hand_over(now)
+end
+return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

@@ -1,0 +1,42 @@
+--[[
+purpose:   A worker says what became of steps of this project's flows, and takes the next ones.
+guarantee: An outcome is recorded only under the step's present attempt, so once; what follows it, the count
+           of its join, the end of its flow and the handoff to the workers are in the same step.
+args:      engine want reports
+           reports = packed {step, attempt, how, result as JSON, plan or delay ms}; how is D done, F failed
+           for good (both with a plan), Y failed and to be tried again, B not executed
+reply:     what include/take.lua of steps says; results: 0 refused, the step is no longer the worker's;
+           1 recorded; 2 recorded, but the flow had ended and nothing follows
+errors:    none
+--]]
+-- @include flow
+-- @include take
+local now = server_time()
+
+local function settle(id, attempt, how, result, what)
+  local st = running(id, attempt)
+  if not st then return 0 end
+  local run = load_flow(st.r)
+  local over = run.s ~= 'r'
+  if how == 'B' and not over then give_back(st, now, what) return 1 end
+  if how == 'Y' and not over then fail_attempt(st, now, what) return 1 end
+  if how == 'B' then record(st, 'X', false, now, 'x') return 2 end
+  local done = how == 'D'
+  local failed = not done and (over or what[5] ~= '')
+  record(st, done and 'D' or 'F', result, now, failed and 'f' or over and 'o' or nil)
+  emit(E.cap, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  if over then return 2 end
+  follow(run, what, now)
+  if what[4] then
+    end_flow(run, 'c', nil, now)
+  elseif what[5] ~= '' then
+    end_flow(run, 'f', what[5], now)
+  end
+  return 1
+end
+
+local results = {}
+for n, report in ipairs(cmsgpack.unpack(reports)) do results[n] = settle(unpack(report)) end
+refill(now)
+local told = take(tonumber(want), now)
+return taken_reply(now, results, told)

@@ -1,0 +1,46 @@
+--[[
+purpose:   Runs the failed and cancelled steps of a failed or cancelled flow again, under the same ids.
+guarantee: Steps that are done are not executed again; what should have followed those that ended after the
+           flow did follows now.
+args:      request fingerprint keep_ms engine flow actor
+reply:     {steps that were opened again, the flow's status before, whether there is something for the relay}
+           or {}: unknown
+errors:    REQUEST_ID_REUSED
+--]]
+-- @include idempotency
+-- @include flow
+local stored, _, refused = recall(request, fingerprint)
+if refused then return refused end
+if stored then return stored end
+
+local run = load_flow(flow)
+if not run then return cmsgpack.pack({}) end
+local now, reply, kept, again = server_time(), {0, run.s, false}, {}, {}
+if run.s == 'f' or run.s == 'x' then
+  for _, packed in ipairs(redis.call('LRANGE', K_HISTORY .. flow, 0, -1)) do
+    local row = cmsgpack.unpack(packed)
+    if row[10] then again[#again + 1] = row else kept[#kept + 1] = packed end
+  end
+end
+if #again > 0 then
+  redis.call('DEL', K_HISTORY .. flow)
+  if #kept > 0 then redis.call('RPUSH', K_HISTORY .. flow, unpack(kept)) end
+  redis.call('ZREM', K_ENDED, flow)
+  redis.call('HDEL', K_RUN .. flow, 'e', 'x')
+  set_status(run, 'r')
+  emit(E.cap, 'flow_retried', flow, 'a', actor)
+  for _, row in ipairs(again) do
+    local more = row[10]
+    local st = {id = whole(flow + row[1]), r = flow, k = row[2], f = whole(row[4] + 1), e = whole(now), q = more.q,
+      z = more.z, a = more.a, t = more.t}
+    if more.u == 'o' then st.v, st.a, st.b = 'recorded', row[8], row[6] and whole(flow + row[6]) end
+    if st.t == 'g' and not st.v then
+      st.s, st.b = 'g', st.e
+      save_step(st)
+    else
+      make_ready(st, now)
+    end
+  end
+  reply[1], reply[3] = #again, hand_over(now)
+end
+return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

@@ -1,0 +1,20 @@
+--[[
+purpose:   Forgets finished flows whose retention is over.
+guarantee: At most `batch` of them per run, each with all that it has.
+args:      retention_ms batch
+reply:     how many were forgotten
+errors:    none
+--]]
+-- @include keys
+-- @include clock
+local old = redis.call('ZRANGEBYSCORE', K_ENDED, '-inf', whole(server_time() - retention_ms), 'LIMIT', 0, batch)
+for _, id in ipairs(old) do
+  local head = redis.call('HMGET', K_RUN .. id, 's', 'h')
+  if head[1] then
+    redis.call('ZREM', K_FLOWS .. head[1], id)
+    redis.call('ZREM', K_OWNED .. head[2], id)
+  end
+  redis.call('UNLINK', K_RUN .. id, K_RUN_SPEC .. id, K_HISTORY .. id)
+  redis.call('ZREM', K_ENDED, id)
+end
+return #old
