@@ -5,6 +5,7 @@ args:      source label trouble kind keep_ms events_max
 reply:     the time, Unix milliseconds
 errors:    none
 --]]
+-- @include keys
 -- @include clock
 
 local now = server_time()

@@ -7,6 +7,7 @@ args:      source label document rest_ms keep_ms events_max
 reply:     the time, Unix milliseconds
 errors:    none
 --]]
+-- @include keys
 -- @include clock
 
 local now = server_time()

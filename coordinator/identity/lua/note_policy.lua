@@ -5,6 +5,7 @@ args:      policy verifier events_max
 reply:     1 if the fleet went by another one before
 errors:    none
 --]]
+-- @include keys
 local before = redis.call('HMGET', K_IDENTITY_MODE, 'p', 'v')
 if before[1] == policy and before[2] == verifier then return 0 end
 redis.call('HSET', K_IDENTITY_MODE, 'p', policy, 'v', verifier)

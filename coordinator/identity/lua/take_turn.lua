@@ -7,6 +7,7 @@ reply:     {now, verdict, fetched, document, wait_ms, trouble, trouble kind}; ve
            (busy: somebody is asking right now), wait_ms = when the next may ask
 errors:    none
 --]]
+-- @include keys
 -- @include clock
 
 local now = server_time()
