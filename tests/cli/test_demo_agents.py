@@ -40,7 +40,9 @@ class Fleet:
         self.role = "queue"
         self.applied = True
 
-    async def call(self, tool: str, arguments: dict[str, Any], *, urgent: bool = False) -> dict[str, Any]:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], *, urgent: bool = False, waits: bool = False
+    ) -> dict[str, Any]:
         await asyncio.sleep(0)
         if urgent:
             self.urgent.append(tool)
@@ -58,6 +60,19 @@ class Fleet:
             self.asked.append((transition["trigger"], transition["itemId"]))
             return {"results": [{"applied": self.applied}]}
         assert tool == "claim_item"
+        if "waitMs" in arguments:
+            assert waits
+            (claim,) = arguments["claims"]
+            role = claim["selector"]["role"]
+            self.asked.append(("wait", role))
+            if not self.offers:
+                self.stop.set()
+                await asyncio.Event().wait()
+            if offers := self.offers.pop(0):
+                ((item, offered),) = offers
+                assert offered == role
+                return {"claimResults": [self._claimed(item)]}
+            return {"claimResults": [{"outcome": "no_match", "kind": "transient"}]}
         if "releases" in arguments:
             self.asked.append(("release", arguments["releases"][0]["itemId"]))
             return {"releaseResults": [{"outcome": "success"}]}
@@ -71,12 +86,14 @@ class Fleet:
 
 @asynccontextmanager
 async def agent_on(
-    offers: list[list[tuple[str, str]]], crash_rate: float = 0.0, work_ms: float = 0.0
+    offers: list[list[tuple[str, str]]], crash_rate: float = 0.0, work_ms: float = 0.0, **more: int
 ) -> AsyncIterator[tuple[Fleet, Callable[[], Awaitable[Crash | None]], Counter[str]]]:
     stop = asyncio.Event()
     fleet, counts = Fleet(stop, offers), Counter[str]()
-    temper = Temper(work_ms=work_ms, ttl_seconds=1, crash_rate=crash_rate, idle_limit=0.01)
-    agent = Agent("a1", fleet, temper, random.Random(1), stop, counts)
+    temper = Temper(
+        work_ms=work_ms, ttl_seconds=1, crash_rate=crash_rate, idle_limit=0.01, wait_ms=more.get("wait_ms", 0)
+    )
+    agent = Agent("a1", fleet, temper, random.Random(1), stop, counts, mends=bool(more.get("mends")))
     async with asyncio.timeout(20):
         yield fleet, agent.run, counts
 
@@ -87,6 +104,30 @@ async def test_an_item_is_claimed_begun_done_and_given_back() -> None:
     assert fleet.asked == [("claim", [ITEM]), ("start", ITEM), ("complete", ITEM), ("release", ITEM)]
     assert fleet.urgent == ["claim_item", "advance_item", "advance_item", "claim_item"]
     assert counts["done"] == counts["claim_success"] == counts["release_success"] == 1
+
+
+async def test_an_agent_that_waits_takes_what_it_is_given_and_polls_nothing() -> None:
+    async with agent_on([[(ITEM, "queue")], [(OTHER, "queue")]], wait_ms=50) as (fleet, run, counts):
+        assert await run() is None
+    one = [("wait", "queue"), ("start", ITEM), ("complete", ITEM), ("release", ITEM)]
+    other = [("wait", "queue"), ("start", OTHER), ("complete", OTHER), ("release", OTHER)]
+    assert fleet.asked == [*one, *other, ("wait", "queue")]
+    assert counts["done"] == 2
+    assert counts["polls"] == 0
+
+
+@pytest.mark.parametrize(("mends", "roles"), [(0, ["queue", "work", "queue"]), (1, ["work", "queue", "work"])])
+async def test_who_waited_in_vain_tries_the_other_role_once(mends: int, roles: list[str]) -> None:
+    async with agent_on([[], []], wait_ms=50, mends=mends) as (fleet, run, counts):
+        await run()
+    assert [role for asked, role in fleet.asked if asked == "wait"] == roles
+    assert counts["polls"] == 2
+
+
+async def test_work_that_a_crashed_agent_had_begun_is_ended() -> None:
+    async with agent_on([[(ITEM, "work")]], wait_ms=50, mends=1) as (fleet, run, _):
+        await run()
+    assert fleet.asked[:3] == [("wait", "work"), ("complete", ITEM), ("release", ITEM)]
 
 
 async def test_work_that_somebody_had_begun_is_not_begun_again() -> None:

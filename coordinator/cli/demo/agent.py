@@ -1,9 +1,11 @@
 """One agent: asks for work, claims it, does it and gives it back, until it is told to stop.
 
-It behaves as an agent of the fleet should: it takes another item when somebody was faster, renews
-its claim while it works for long, stops work on an item whose claim it lost, and waits longer and
-longer while there is nothing to do. Now and then it crashes: it stops in the middle of an
-item and is never heard of again.
+It claims the best item there is with a selector and waits in the call until there is one; or, to
+show what that saves, it asks what there is, claims some of that and asks again. It behaves as an
+agent of the fleet should: it takes another item when somebody was faster, renews its claim while
+it works for long, stops work on an item whose claim it lost, and pauses longer and longer while
+there is nothing to do. Now and then it crashes: it stops in the middle of an item and is never
+heard of again.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _GAVE_UP_SECONDS = 1.0
 class Calls(Protocol):
     """What an agent speaks to the fleet with."""
 
-    async def call(self, tool: str, arguments: dict[str, Any], *, urgent: bool = False) -> dict[str, Any]:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], *, urgent: bool = False, waits: bool = False
+    ) -> dict[str, Any]:
         """The tool's structured answer; raises ``Passing`` or ``Refused``."""
         ...
 
@@ -48,6 +52,8 @@ class Temper(msgspec.Struct, frozen=True):
     """Share of claims in the middle of which the agent crashes."""
     idle_limit: float
     """Longest pause when there is nothing to do, in seconds."""
+    wait_ms: int = 0
+    """How long a claim waits for an item, in milliseconds; 0: agents ask again and again instead."""
 
 
 class Held(msgspec.Struct):
@@ -73,10 +79,18 @@ class Agent:
         rng: what it decides by.
         stop: set when it is to finish what it holds and end.
         counts: shared by the agents of a process: what they did.
+        mends: whether it is to take up what crashed agents had begun, where it waits for work.
     """
 
     def __init__(
-        self, name: str, calls: Calls, temper: Temper, rng: random.Random, stop: asyncio.Event, counts: Counter[str]
+        self,
+        name: str,
+        calls: Calls,
+        temper: Temper,
+        rng: random.Random,
+        stop: asyncio.Event,
+        counts: Counter[str],
+        mends: bool = False,
     ) -> None:
         self.name = name
         self._calls = calls
@@ -86,6 +100,8 @@ class Agent:
         self._counts = counts
         self._actor = {"id": name, "kind": "subagent", "parent": "fleet-demo"}
         self._rounds = rng.randrange(4)
+        self._mends = mends
+        self._in_vain = False
 
     async def run(self) -> Crash | None:
         """Works until told to stop, or until it crashes: then what it held.
@@ -98,6 +114,9 @@ class Agent:
             try:
                 held = await self._find()
                 if held is None:
+                    if self._temper.wait_ms:
+                        continue  # the call has waited
+                    self._counts["polls"] += 1
                     await self._pause(self._temper.idle_limit * min(1.0, _IDLE_SHARE * 2 ** min(idle, 10)))
                     idle += 1
                     continue
@@ -115,6 +134,8 @@ class Agent:
     async def _find(self) -> Held | None:
         """An item of one's own, or None if there is none to be had."""
         self._rounds += 1
+        if self._temper.wait_ms:
+            return await self._wait_for_one()
         # Work that a crashed agent had begun waits in the role "work".
         for role in ("queue", "work") if self._rounds % 4 else ("work", "queue"):
             answer = await self._calls.call("get_next_item", {"role": role, "limit": _OFFERS})
@@ -122,6 +143,34 @@ class Agent:
             if offers:
                 return await self._claim(offers)
         return None
+
+    async def _wait_for_one(self) -> Held | None:
+        """A claim on the best item of a role as soon as there is one; None when there was none for too long.
+
+        Most agents take items that nobody has begun; one in ten takes up what crashed agents had.
+        Whoever waited in vain tries the other once.
+        """
+        role = "work" if self._mends != self._in_vain else "queue"
+        claims = [{"selector": {"role": role}, "ttlSeconds": self._temper.ttl_seconds}]
+        arguments = self._signed(claims=claims, waitMs=self._temper.wait_ms)
+        call = asyncio.ensure_future(self._calls.call("claim_item", arguments, waits=True))
+        stopped = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait([call, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                return None  # everything is done
+            (result,) = call.result()["claimResults"]
+        finally:
+            call.cancel()
+            stopped.cancel()
+        self._counts[f"claim_{result['outcome']}"] += 1
+        self._in_vain = result["outcome"] != "success" and not self._in_vain
+        if result["outcome"] != "success":
+            self._counts["polls"] += 1
+            return None
+        # The selector's role is the item's: they are compared and claimed in one step. The claim is as old
+        # as the answer was on its way, which half the time to live has room for.
+        return Held(result["itemId"], role, result["fenceToken"], time.monotonic())
 
     async def _claim(self, offers: dict[str, str]) -> Held | None:
         """A claim on one of the items (id -> role), or None where others were faster."""

@@ -7,6 +7,7 @@ already is answered, not made again.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import ssl
 import time
@@ -95,10 +96,12 @@ class Line:
     Args:
         url: the fleet's MCP endpoint.
         per_second: retries that time earns.
+        wait_seconds: how long calls that wait ask the fleet to.
     """
 
-    def __init__(self, url: str, per_second: float) -> None:
+    def __init__(self, url: str, per_second: float, wait_seconds: float = 0.0) -> None:
         self.url = url
+        self.answer_seconds = ANSWER_SECONDS + wait_seconds
         parts = urlsplit(url)
         self.gate = Gate(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         self.budget = Budget(per_second)
@@ -125,11 +128,16 @@ class Caller:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            http = httpx2.AsyncClient(transport=_Lasting(self._line.context), timeout=ANSWER_SECONDS, trust_env=False)
+            http = httpx2.AsyncClient(
+                transport=_Lasting(self._line.context), timeout=self._line.answer_seconds, trust_env=False
+            )
             await stack.enter_async_context(http)
             transport = streamable_http_client(self._line.url, http_client=http)
             client = Client(
-                transport, mode=LATEST_MODERN_VERSION, client_info=_INFO, read_timeout_seconds=2 * ANSWER_SECONDS
+                transport,
+                mode=LATEST_MODERN_VERSION,
+                client_info=_INFO,
+                read_timeout_seconds=2 * self._line.answer_seconds,
             )
             self._client = await stack.enter_async_context(client)
             if self._careful:
@@ -142,18 +150,21 @@ class Caller:
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
 
-    async def call(self, tool: str, arguments: dict[str, Any], *, urgent: bool = False) -> dict[str, Any]:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], *, urgent: bool = False, waits: bool = False
+    ) -> dict[str, Any]:
         """The tool's structured answer.
 
         Args:
             urgent: whether an item is at stake, so that the call should not wait for those that look for one.
+            waits: whether the fleet may take its time to answer, which keeps no other call from being made.
 
         Raises:
             Passing: it failed for ``PATIENCE_SECONDS``.
             Refused: it was refused for good, or the answer does not fit the tool's schema.
         """
         self._line.budget.call()
-        result: dict[str, Any] = await self._retrying()(self._attempt, tool, arguments, urgent)
+        result: dict[str, Any] = await self._retrying()(self._attempt, tool, arguments, urgent, waits)
         return result
 
     def _retrying(self) -> AsyncRetrying:
@@ -174,9 +185,9 @@ class Caller:
             asked = failure.after * random.uniform(1.0, 1.25)
         return max(asked, self._backoff(state)) + self._line.budget.retry()
 
-    async def _attempt(self, tool: str, arguments: dict[str, Any], urgent: bool) -> dict[str, Any]:
+    async def _attempt(self, tool: str, arguments: dict[str, Any], urgent: bool, waits: bool) -> dict[str, Any]:
         await self._line.gate.wait()
-        async with self._line.lanes.lane(urgent):
+        async with contextlib.nullcontext() if waits else self._line.lanes.lane(urgent):
             began = time.perf_counter()
             try:
                 result = await self._send(tool, arguments)

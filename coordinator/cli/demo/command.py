@@ -22,6 +22,7 @@ from coordinator.settings import LoadedSettings
 from coordinator.settings.fields import fields_of
 from coordinator.settings.model import Settings
 from coordinator.store.keys import check_project
+from coordinator.toolsets.items.contract.claim import MAX_WAIT_MS
 
 MAX_AGENTS = 2000
 MAX_TREES = 100
@@ -57,6 +58,13 @@ def demo(
     work_ms: Annotated[float, Parameter(help="Simulated work on an item, in milliseconds. [0 to 60000]")] = 5.0,
     ttl: Annotated[int, Parameter(help="How long claims last, in seconds. [1 to 86400]")] = 2,
     seed: Annotated[int | None, Parameter(help="What the agents' choices follow from; random if not given.")] = None,
+    wait_ms: Annotated[
+        int,
+        Parameter(
+            help="How long a claim waits for an item, in milliseconds; 0: agents ask what there is and claim some of "
+            f"that, again and again. [0 to {MAX_WAIT_MS}]"
+        ),
+    ] = 5000,
     chaos: Annotated[
         bool,
         Parameter(
@@ -74,6 +82,7 @@ def demo(
     _check("--crash-rate", crash_rate, 0, 0.5)
     _check("--work-ms", work_ms, 0, 60_000)
     _check("--ttl", ttl, 1, 86_400)
+    _check("--wait-ms", wait_ms, 0, MAX_WAIT_MS)
     _check("--chaos-seconds", chaos_seconds, 0.1, 3600)
     if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
         raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
@@ -97,6 +106,7 @@ def demo(
         work_ms=work_ms,
         ttl_seconds=ttl,
         seed=str(secrets.randbelow(1_000_000) if seed is None else seed),
+        wait_ms=wait_ms,
         chaos_seconds=chaos_seconds if chaos else None,
     )
     settings = loaded.settings

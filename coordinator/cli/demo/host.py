@@ -12,6 +12,7 @@ import random
 import sys
 from collections import Counter
 
+import anyio
 import msgspec
 import uvloop
 
@@ -24,6 +25,8 @@ _NEWS_SECONDS = 0.25
 _LAST_SECONDS = 10.0
 """How long agents may finish what they hold once they are told to stop."""
 _MAX_FAILURES = 5
+_MENDERS = 10
+"""One agent in so many takes up what crashed agents had begun."""
 _CAREFUL = 25
 """One agent in so many checks every answer against its published schema."""
 
@@ -33,7 +36,7 @@ class Host:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self._line = Line(orders.url, per_second=float(orders.agents))
+        self._line = Line(orders.url, float(orders.agents), orders.temper.wait_ms / 1000)
         self._stop = asyncio.Event()
         self._counts: Counter[str] = Counter()
         self._crashes: list[Crash] = []
@@ -68,7 +71,8 @@ class Host:
                 careful = number % _CAREFUL == 1
                 async with Caller(self._line, careful) as caller:
                     self._connected += 1
-                    agent = Agent(name, caller, self._orders.temper, rng, self._stop, self._counts)
+                    mends = number % _MENDERS == _MENDERS - 1
+                    agent = Agent(name, caller, self._orders.temper, rng, self._stop, self._counts, mends)
                     crash = await agent.run()
                 if crash is not None:
                     self._crashes.append(crash)
@@ -77,6 +81,10 @@ class Host:
                 self._counts["never_connected"] += 1
             except Refused as refusal:
                 self._failures.append(f"{name}: {refusal}")
+            except anyio.BrokenResourceError as error:
+                # The SDK's client ends so when the answer to a call comes that was given up.
+                if not self._stop.is_set():
+                    self._failures.append(f"{name}: {_told(error)}")
             except Exception as error:
                 self._failures.append(f"{name}: {_told(error)}")
 

@@ -50,6 +50,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Items asked for that another agent had already."""
     claims_in_vain: int
     """Calls that asked for some items and got none of them."""
+    polls: int
+    """Times that an agent asked for work and there was none for it."""
     crashes: int
     kills: int
     kills_skipped: int
@@ -87,6 +89,7 @@ def text(report: Report) -> Iterator[str]:
         f"contention  {report.claims_lost} items asked for were another agent's already; "
         f"{report.claims_in_vain} calls got none of those they asked for"
     )
+    yield f"polls       {report.polls} times an agent asked for work and got none"
     yield f"crashes     {report.crashes} agents crashed over an item, {facts.expiries + facts.takeovers} claims expired"
     if facts.late:
         yield f"late        {facts.late} role changes by the last holder, its claim over and the item not taken yet"

@@ -48,6 +48,8 @@ class Options(msgspec.Struct, frozen=True):
     work_ms: float
     ttl_seconds: int
     seed: str
+    wait_ms: int
+    """How long claims wait for an item; 0: agents poll."""
     chaos_seconds: float | None
     """Between two kills; None for none."""
 
@@ -105,6 +107,7 @@ async def _run_in(
         crash_rate=options.crash_rate,
         # Idle agents together ask about 50 times a second, however many there are.
         idle_limit=max(0.25, options.agents / 40),
+        wait_ms=options.wait_ms,
     )
     chaos = None
     if options.chaos_seconds is not None and target.data_dir is not None:
@@ -141,6 +144,7 @@ async def _run_in(
         agent_counts=dict(tally.counts),
         claims_lost=tally.counts["claim_already_claimed"],
         claims_in_vain=tally.counts["claims_in_vain"],
+        polls=tally.counts["polls"],
         crashes=len(tally.crashes),
         kills=chaos.kills if chaos is not None else 0,
         kills_skipped=chaos.skipped if chaos is not None else 0,

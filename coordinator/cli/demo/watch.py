@@ -67,6 +67,7 @@ class Watch(AbstractContextManager["Watch"]):
             ("claimed", str(board.claimed)),
             ("items/s", f"{board.rate:.0f}"),
             ("claims lost", str(tally.counts["claim_already_claimed"])),
+            ("polls", str(tally.counts["polls"])),
             ("agents crashed", str(len(tally.crashes))),
             ("claims expired", str(board.expiries)),
             ("retries", str(sum(tally.retries.values()))),
