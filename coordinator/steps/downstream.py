@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TextIO
 
 import anyio
 import httpx2
@@ -23,6 +24,7 @@ import structlog
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from coordinator import __version__
@@ -37,8 +39,11 @@ LONGEST_PAUSE_SECONDS = 15.0
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 8.0
 _MOST_PAGES = 100
+_LONGEST_LINE = 500
 _TERMINATED = "Session terminated"
 """What the client library says when a server does not know its session any more."""
+_CLOSED = "Connection closed"
+"""What it says of a whole session; where one request was cut off it says other things."""
 _NEVER_SENT = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
 
 
@@ -73,7 +78,8 @@ class DownstreamServer:
 
     Args:
         name: of the connection.
-        on_change: called when its list of tools is to be asked for again.
+        environment: what ``${NAME}`` in the connection stands for.
+        on_change: called when its tools may be others than before; without it nobody listens for that.
     """
 
     def __init__(
@@ -81,7 +87,7 @@ class DownstreamServer:
         name: str,
         connection: Connection,
         environment: Mapping[str, str] = os.environ,
-        on_change: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
         self._connection = connection
@@ -156,17 +162,19 @@ class DownstreamServer:
                 raise
             if error.code in _NEVER_SENT:
                 raise CallRefused(error.message) from None
+            if error.message == _CLOSED:
+                session.leave()
             if session.ended or error.code == types.CONNECTION_CLOSED:
-                raise self._lost(session) from None
+                raise self._lost() from None
             raise CallRefused(error.message) from None
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError, httpx2.HTTPError):
-            raise self._lost(session) from None
+            session.leave()
+            raise self._lost() from None
         except RuntimeError as error:
             # A result that departs from the tool's own output schema.
             raise CallRefused(str(error)) from None
 
-    def _lost(self, session: _Session) -> ConnectionFailed:
-        session.leave()
+    def _lost(self) -> ConnectionFailed:
         return ConnectionFailed(f"the connection {self.name!r} was lost during the call", sent=True)
 
     async def _get(self) -> _Session:
@@ -185,7 +193,7 @@ class DownstreamServer:
 
     async def _open(self) -> _Session:
         loop = asyncio.get_running_loop()
-        session = _Session(self.name, self._connection, self._environment, self._changed)
+        session = _Session(self.name, self._connection, self._environment, self._changed, self._on_change is not None)
         try:
             await session.open()
         except ConnectionFailed as failure:
@@ -204,19 +212,27 @@ class DownstreamServer:
 
     def _changed(self) -> None:
         self._listed_at = float("-inf")
-        self._on_change()
+        if self._on_change is not None:
+            self._on_change()
 
 
 class _Session:
     """One session from its opening to its end."""
 
     def __init__(
-        self, name: str, connection: Connection, environment: Mapping[str, str], on_change: Callable[[], None]
+        self,
+        name: str,
+        connection: Connection,
+        environment: Mapping[str, str],
+        on_change: Callable[[], None],
+        listen: bool,
     ) -> None:
         self._name = name
         self._connection = connection
         self._environment = environment
         self._on_change = on_change
+        self._listen = listen
+        self._stderr = _Lines(name)
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.client: Client
@@ -236,10 +252,10 @@ class _Session:
             async with asyncio.timeout(self._connection.start_seconds):
                 self.client = await asyncio.shield(opened)
         except TimeoutError:
-            await self.close()
+            await self.close(patience=0)
             raise ConnectionFailed(f"it did not answer within {self._connection.start_seconds:g} s") from None
-        except asyncio.CancelledError:
-            await self.close()
+        except BaseException:
+            await self.close(patience=0)
             raise
         finally:
             if opened.done() and not opened.cancelled():
@@ -250,11 +266,11 @@ class _Session:
         self.ended = True
         self._leave.set()
 
-    async def close(self) -> None:
+    async def close(self, patience: float = _CLOSE_SECONDS) -> None:
         """Ends it and waits, but not for ever."""
         self.leave()
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
+            await asyncio.wait([self._task], timeout=patience)
             if not self._task.done():
                 self._task.cancel()
                 await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
@@ -268,13 +284,19 @@ class _Session:
                 await stack.enter_async_context(client)
                 if not opened.done():
                     opened.set_result(client)
-                await self._leave.wait()
+                async with anyio.create_task_group() as group:
+                    if self._listen:
+                        group.start_soon(self._hear, client)
+                    await self._leave.wait()
+                    group.cancel_scope.cancel()
         except asyncio.CancelledError:
             if not opened.done():
                 opened.cancel()
             raise
         except Exception as error:
             reason = _reason(error)
+            if self._stderr.last:
+                _log.warning("a connection's server said", connection=self._name, lines=list(self._stderr.last))
             if not opened.done():
                 opened.set_exception(ConnectionFailed(reason))
             else:
@@ -303,12 +325,48 @@ class _Session:
                 args=[filled(text) for text in given.args],
                 env={name: filled(value) for name, value in given.env.items()},
                 cwd=filled(given.working_directory) or None,
-            )
+            ),
+            errlog=await self._stderr.open(stack),
         )
+
+    async def _hear(self, client: Client) -> None:
+        """Listens for changes of the list, where the protocol's revision does not send them anyway."""
+        with contextlib.suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            async with client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self._on_change()
 
     async def _heard(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._on_change()
+
+
+class _Lines(asyncio.Protocol):
+    """What a server of ours writes on stderr: lines for our log, and the last of them."""
+
+    def __init__(self, name: str) -> None:
+        self.last: deque[str] = deque(maxlen=5)
+        self._name = name
+        self._rest = b""
+
+    async def open(self, stack: contextlib.AsyncExitStack) -> TextIO:
+        """The file for the server to write into."""
+        reading, writing = os.pipe()
+        file = os.fdopen(writing, "w")
+        stack.callback(file.close)
+        pipe = os.fdopen(reading, "rb", buffering=0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
+        stack.callback(transport.close)
+        return file
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = self._rest[-_LONGEST_LINE:]
+        for line in lines:
+            text = line[:_LONGEST_LINE].decode(errors="replace").rstrip()
+            if text:
+                self.last.append(text)
+                _log.debug("a connection's server says", connection=self._name, line=text)
 
 
 class _Watched:

@@ -52,12 +52,17 @@ class StepRun(Struct, array_like=True, frozen=True):
     @property
     def idempotency_key(self) -> str:
         """The same for all attempts: what a tool gets so that a second call has no second effect."""
-        return f"{self.run}-{self.step}"
+        return f"{_of(self.project)}{self.run}-{self.step}"
 
     @property
     def job_id(self) -> str:
         """Id of the RQ job that points to this attempt."""
-        return f"{self.run}-{self.step}-{self.attempt}"
+        return f"{_of(self.project)}{self.run}-{self.step}-{self.attempt}"
+
+
+def _of(project: str) -> str:
+    # Ids of runs and steps are a project's own: those of others must not be taken for them.
+    return "" if project == "default" else f"{project}-"
 
 
 class Retry(Struct, frozen=True):

@@ -67,6 +67,8 @@ _SWEEP = Script(PACKAGE, "sweep_steps", Swept)
 _RECLAIM = Script(PACKAGE, "reclaim_steps", None)
 _PUSH = Script(PACKAGE, "push_jobs", None)
 _POP = Script(PACKAGE, "pop_jobs", list[Popped])
+_NOTE = Script(PACKAGE, "note_project", scope="fleet")
+_PROJECTS = Script(PACKAGE, "noted_projects", list[str], scope="fleet")
 RENEW = Script(PACKAGE, "renew_leases")
 
 _taken = msgspec.msgpack.Decoder(Taken).decode
@@ -127,18 +129,17 @@ class StepStore:
 
     # --- projects that have steps ---------------------------------------------------------------
 
-    async def note(self, project: str, now: int) -> None:
-        """Has the project swept; ``now`` in seconds."""
-        await self._store.command("ZADD", keys.step_projects.key(keys.FLEET), "GT", now, project)
+    async def note(self, project: str) -> None:
+        """Has the project swept from now on."""
+        await self._store.run(_NOTE, keys.FLEET, project)
 
-    async def projects(self) -> list[str]:
-        """Projects that may have something to sweep."""
-        found = await self._store.command("ZRANGE", keys.step_projects.key(keys.FLEET), 0, -1)
-        return [name.decode() for name in found]
+    async def projects(self, seconds: int = 0) -> list[str]:
+        """Projects that have steps or finished runs; only those noted within so many seconds, if any are said."""
+        return await self._store.run(_PROJECTS, keys.FLEET, seconds)
 
-    async def forget(self, before: int) -> None:
-        """Drops the projects that were last noted before then."""
-        await self._store.command("ZREMRANGEBYSCORE", keys.step_projects.key(keys.FLEET), "-inf", f"({before}")
+    async def forget(self, project: str) -> None:
+        """Has nobody look after the project until it is noted again."""
+        await self._store.command("ZREM", keys.step_projects.key(keys.FLEET), project)
 
     async def sweeps(self, process: str, milliseconds: int) -> bool:
         """Whether it is this process that sweeps, for so long."""

@@ -52,9 +52,9 @@ local function refill(now)
 end
 
 local function push_job(id, list, project)
-  local run, step, attempt = string.match(id, '^([%w_]+)%-([%w_]+)%-(%d+)$')
+  local run, step, attempt = parse_job(id)
   redis.call('HSET', E.rq .. 'job:' .. id, 'origin', list, 'status', 'queued', 'created_at', E.iso, 'enqueued_at',
-    E.iso, 'timeout', -1, 'result_ttl', 0, 'failure_ttl', 60, 'description', project .. ' ' .. id, 'fleet', project,
+    E.iso, 'timeout', -1, 'result_ttl', 0, 'failure_ttl', 60, 'description', 'step ' .. id, 'fleet', project,
     'data', '["workers.steps.run", null, ["' .. project .. '", "' .. run .. '", "' .. step .. '", ' .. attempt .. '], {}]')
   local key, bell = E.rq .. 'queue:' .. list, E.rq .. 'bell:' .. list
   if redis.call('RPUSH', key, id) == 1 then redis.call('SADD', E.rq .. 'queues', key) end

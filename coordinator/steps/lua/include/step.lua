@@ -44,8 +44,15 @@ local function drop_fields(st, ...)
   redis.call('HDEL', K_STEP .. st.id, ...)
 end
 
+-- Id of the RQ job that points to the present attempt. Ids of runs and steps are a project's own, so those
+-- of other projects than the default one begin with its name.
 local function job_id(st)
-  return st.r .. '-' .. st.id .. '-' .. st.f
+  local project = string.sub(P, 5, -3)
+  return (project == 'default' and '' or project .. '-') .. st.r .. '-' .. st.id .. '-' .. st.f
+end
+
+local function parse_job(id)
+  return string.match(id, '([%w_]+)%-([%w_]+)%-(%d+)$')
 end
 
 -- Takes a step off whatever it waits in or runs under.

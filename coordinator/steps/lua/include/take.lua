@@ -35,7 +35,7 @@ end
 
 -- Begins the step that a pointer means, if it still waits for this attempt.
 local function claim(id, prefix, now)
-  local _, step, attempt = string.match(id, '^([%w_]+)%-([%w_]+)%-(%d+)$')
+  local _, step, attempt = parse_job(id)
   local st = step and load_step(step, prefix)
   if not st or st.s ~= 'q' or st.f ~= attempt then return false end
   redis.call('ZREM', key_in(prefix, K_STEP_QUEUE), step)

@@ -138,9 +138,8 @@ class FlowStore:
 
     async def create(self, project: str, request: Request, new: NewFlow) -> int:
         """Stores and starts a workflow; returns its id."""
-        if time.monotonic() - self._noted.get(project, -NOTED_SECONDS) >= NOTED_SECONDS:
-            await self._steps.note(project, int(time.time()))
-            self._noted[project] = time.monotonic()
+        if time.monotonic() >= self._noted.get(project, 0.0):
+            await self.note(project)
         owner = _hashed(new.creator)
         pool = new.queue or self._pools.get(project, "")
         flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent)
@@ -246,8 +245,8 @@ class FlowStore:
 
     async def note(self, project: str) -> None:
         """Has the project swept from now on."""
-        await self._steps.note(project, int(time.time()))
-        self._noted[project] = time.monotonic()
+        await self._steps.note(project)
+        self._noted[project] = time.monotonic() + NOTED_SECONDS
 
     async def _ring(self, project: str, told: bool) -> None:
         if told:
