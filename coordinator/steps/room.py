@@ -87,3 +87,11 @@ class StepRoom(Protocol):
     executor: Executor
     report: Script[Any]
     """Its script that records outcomes: takes what ``StepStore.report`` sends, and includes ``take``."""
+
+    async def tidy(self, project: str) -> bool:
+        """Forgets a bounded number of the project's runs whose retention is over; one worker calls it now and then.
+
+        Returns:
+            Whether none are left that it will have to forget one day.
+        """
+        ...

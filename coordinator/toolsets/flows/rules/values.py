@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-_encode = msgspec.json.Encoder().encode
+from coordinator.steps.results import failure_json, result_json
+
 _decode = msgspec.json.Decoder().decode
 _MISSING: Any = object()
 
@@ -36,30 +37,4 @@ def value_of(structured: Any, texts: Sequence[str], content: Sequence[Any] | Non
     return blocks or None
 
 
-def result_json(value: Any, limit: int) -> tuple[str, bool]:
-    """The recorded form of a result: its JSON, and whether it had to be cut to ``limit`` bytes.
-
-    Of a longer one the record says how long it was and how it began:
-    ``{"truncated":true,"bytes":2000000,"beginning":"..."}``, which is JSON too.
-    """
-    whole = _encode(value)
-    if len(whole) <= limit:
-        return whole.decode(), False
-    room = limit - 100
-    beginning = whole[:room].decode(errors="ignore")
-    while True:
-        cut = _encode({"truncated": True, "bytes": len(whole), "beginning": beginning})
-        if len(cut) <= limit or not beginning:
-            return cut.decode(), True
-        # Quotes and backslashes take two bytes now.
-        beginning = beginning[: len(beginning) * (limit - 100) // len(cut)]
-
-
-def failure_json(message: str, kind: str) -> str:
-    """The recorded form of a failure (seed 003: ``result_json`` of a failed step has the error).
-
-    Args:
-        message: a sentence, without secrets and stack traces.
-        kind: the class of the failure, such as ``timeout`` or ``VALIDATION_ERROR``.
-    """
-    return _encode({"error": message, "type": kind}).decode()
+__all__ = ["failure_json", "result_json", "value_of"]
