@@ -1,0 +1,186 @@
+"""Sessions with downstream MCP servers: real processes, over stdio and Streamable HTTP, that die and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.settings.connections import Connection
+from coordinator.steps import downstream
+from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
+from tests.flows.downstream import HttpServer, free_port, stdio
+from tests.support.wait import process_alive, wait_until
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def http(tmp_path: Path) -> Iterator[HttpServer]:
+    server = HttpServer(tmp_path)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def made(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[DownstreamServer]]:
+    monkeypatch.setattr(downstream, "FIRST_PAUSE_SECONDS", 0.01)
+    servers: list[DownstreamServer] = []
+    yield servers
+    for server in servers:
+        await server.close()
+
+
+@pytest.fixture(params=["stdio", "http"])
+def connection(request: pytest.FixtureRequest) -> Connection:
+    if request.param == "stdio":
+        return stdio()
+    found: Connection = request.getfixturevalue("http").connection
+    return found
+
+
+async def call(server: DownstreamServer, tool: str, **arguments: Any) -> Any:
+    result = await server.call(tool, arguments, {"fleet-coordinator/idempotency-key": "7-9"})
+    text = result.content[0].text if result.content else ""  # type: ignore[union-attr]
+    return (text,) if result.is_error else result.structured_content or text
+
+
+async def test_calls_share_a_session(connection: Connection, made: list[DownstreamServer], tmp_path: Path) -> None:
+    server = DownstreamServer("it", connection)
+    made.append(server)
+    together = [call(server, "add", left=1, right=number) for number in range(5)]
+    assert await asyncio.gather(*together) == [{"result": number + 1} for number in range(5)]
+    first, second = await call(server, "facts"), await call(server, "facts")
+    assert first["pid"] == second["pid"]
+    assert await call(server, "key") == "7-9"
+    assert "too loud: ha" in (await call(server, "shout", text="ha"))[0]
+    assert "Unknown tool" in (await call(server, "no_such_tool"))[0]
+    path = str(tmp_path / "file")
+    waiting = asyncio.create_task(call(server, "wait_for", path=path))
+    await wait_until(Path(path + ".begun").exists)
+    assert await call(server, "greet", name="World") == "Hello, World!"
+    waiting.cancel()
+    await wait_until(Path(path + ".cancelled").exists, what="the server hears of the cancellation")
+
+
+async def test_lists_are_asked_for_again_when_they_change(connection: Connection, made: list[DownstreamServer]) -> None:
+    changes: list[int] = []
+    server = DownstreamServer("it", connection, on_change=lambda: changes.append(1))
+    made.append(server)
+    before = [tool.name for tool in await server.tools()]
+    assert before[:2] == ["add", "greet"]
+    assert (await server.tools())[0].description == "Adds two numbers."
+    # Who listens is heard only when his listening has reached the server.
+    count = len(changes)
+
+    async def heard() -> bool:
+        await call(server, "grow", name=f"new{len(await server.tools(fresh=True))}")
+        return len(changes) > count
+
+    await wait_until(heard, 10, "the change is heard of")
+    assert len(await server.tools()) > len(before)
+
+
+async def test_a_server_that_died_is_started_again(made: list[DownstreamServer]) -> None:
+    server = DownstreamServer("it", stdio(env={"SECRET": "${TOKEN}"}, working_directory="/"), {"TOKEN": "hush"})
+    made.append(server)
+    first = await call(server, "facts")
+    assert first["secret"] == "hush"
+    assert first["cwd"] == "/"
+    with pytest.raises(ConnectionFailed, match="the connection 'it' was lost during the call") as caught:
+        await call(server, "die")
+    assert caught.value.sent
+    second = await call(server, "facts")
+    assert second["pid"] != first["pid"]
+    os.kill(second["pid"], signal.SIGKILL)
+    # Nobody called while it died, so nobody has to notice.
+    await wait_until(lambda: not process_alive(second["pid"]))
+    await wait_until(lambda: server._session is None or server._session.ended)
+    third = await call(server, "facts")
+    assert third["pid"] != second["pid"]
+    await server.close()
+    assert not process_alive(third["pid"])
+
+
+async def test_a_server_that_comes_back_is_found(
+    http: HttpServer, made: list[DownstreamServer], tmp_path: Path
+) -> None:
+    server = DownstreamServer("it", http.connection)
+    made.append(server)
+    path = str(tmp_path / "file")
+    waiting = asyncio.create_task(call(server, "wait_for", path=path))
+    await wait_until(Path(path + ".begun").exists)
+    http.kill()
+    with pytest.raises(ConnectionFailed, match="was lost during the call"):
+        await waiting
+    with pytest.raises(ConnectionFailed, match="nobody answers at its address") as caught:
+        await call(server, "facts")
+    assert not caught.value.sent
+    assert str(http.port) not in str(caught.value)
+    http.start()
+
+    async def answered() -> bool:
+        try:
+            return bool(await call(server, "facts"))
+        except ConnectionFailed:
+            return False
+
+    await wait_until(answered, 5, "it answers again")
+    http.kill()
+    http.start()
+    assert (await call(server, "facts"))["calls"] == 1
+
+
+@pytest.mark.parametrize(
+    ("connection", "reason"),
+    [
+        (Connection(kind="mcp", command="/no/such/program"), "the program, or its working directory, is not there"),
+        (Connection(kind="mcp", command="false"), "it ended without an answer"),
+        (Connection(kind="mcp", command="sleep", args=("60",), start_seconds=0.2), "it did not answer within 0.2 s"),
+        (Connection(kind="mcp", command="x", env={"A": "${NO_SUCH}"}), "environment variable NO_SUCH is not set"),
+        (Connection(kind="mcp", command="echo", args=("hello",)), "it ended without an answer"),
+    ],
+    ids=str,
+)
+async def test_one_that_cannot_be_reached_says_why(
+    connection: Connection, reason: str, made: list[DownstreamServer]
+) -> None:
+    server = DownstreamServer("it", connection)
+    made.append(server)
+    with pytest.raises(ConnectionFailed, match=reason):
+        await call(server, "add")
+
+
+async def test_a_dead_one_is_not_asked_at_every_call(
+    made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(downstream, "FIRST_PAUSE_SECONDS", 60.0)
+    tried: list[str] = []
+    original = downstream._Session.open
+
+    async def counted(session: Any) -> None:
+        tried.append(session._name)
+        await original(session)
+
+    monkeypatch.setattr(downstream._Session, "open", counted)
+    server = DownstreamServer("it", Connection(kind="mcp", url=f"http://127.0.0.1:{free_port()}/mcp"))
+    made.append(server)
+    for _ in range(3):
+        with pytest.raises(ConnectionFailed, match="nobody answers"):
+            await call(server, "add")
+    assert tried == ["it"]
+
+
+async def test_an_endpoint_that_speaks_something_else(made: list[DownstreamServer], http: HttpServer) -> None:
+    server = DownstreamServer("it", Connection(kind="mcp", url=http.url.replace("/mcp", "/other")))
+    made.append(server)
+    with pytest.raises((ConnectionFailed, CallRefused)):
+        await call(server, "add")
