@@ -12,19 +12,18 @@ What is read stands in the log when it changes: how much, and each problem once.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-
-import structlog
 
 from coordinator.definitions import files
 from coordinator.definitions.assembly import assembled
 from coordinator.definitions.files import File, Found, Problem, Stamp
 from coordinator.definitions.library import Library
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 
@@ -94,18 +93,12 @@ class Definitions:
         self._tell(library)
 
     def _tell(self, library: Library) -> None:
-        _log.info(
-            "definitions read",
-            roots=[str(root) for root in self.roots],
-            workflows=len(library.workflows),
-            files=library.files,
-            version=library.version,
-            problems=len(library.problems),
-        )
+        where = ", ".join(map(str, self.roots))
+        counts = (len(library.workflows), library.files, library.version, len(library.problems))
+        _log.info("definitions read from %s: %d workflows in %d files, version %s, %d problems", where, *counts)
         for problem in library.problems:
             if problem not in self._told:
-                tell = _log.warning if problem.level == "broken" else _log.info
-                tell("definition " + problem.level, place=problem.place, line=problem.line, problem=problem.message)
+                _log.log(logging.WARNING if problem.level == "broken" else logging.INFO, "definition %s", problem)
         self._told = frozenset(library.problems)
 
 

@@ -1,0 +1,27 @@
+"""Bases and field types that the contracts of the navigator toolset share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Arguments of a tool; JSON names are snake_case, as seed 002 has them."""
+
+
+class Result(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A result or a part of one; fields that are UNSET are left out."""
+
+
+class NoArguments(Arguments):
+    """A tool that takes nothing."""
+
+
+WorkflowId = Annotated[str, Meta(description="Id of a workflow, as list_workflows shows it.")]
+ActivityId = Annotated[str, Meta(description="Id of an activity.")]
+State = Annotated[
+    str, Meta(description="The state of the last answer, exactly as it was. Opaque: neither read nor change it.")
+]

@@ -1,0 +1,200 @@
+"""Definitions as JSON documents, and the indexes over them (seed 002; pure, made once for a library).
+
+An activity is what its file says, fields included that the format does not know, with the format's
+defaults filled in. Lists are in the order of ids, numbered files in that of their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from coordinator.definitions import (
+    META,
+    Checkpoint,
+    Library,
+    LoadedActivity,
+    LoadedSkill,
+    LoadedText,
+    LoadedWorkflow,
+    display_name,
+)
+
+Json = dict[str, Any]
+
+
+def workflow(loaded: LoadedWorkflow) -> Json:
+    """The whole definition, activities included."""
+    return {
+        **msgspec.to_builtins(loaded.workflow),
+        "activities": [activity(one) for one in loaded.activities.values()],
+    }
+
+
+def activity(loaded: LoadedActivity) -> Json:
+    """One activity."""
+    known = msgspec.to_builtins(loaded.activity)
+    known.pop("artifactPrefix", None)
+    # What a file does not have is not shown empty.
+    said = {key: value for key, value in known.items() if value != () or key in loaded.data}
+    return {**loaded.data, **said}
+
+
+def checkpoint(found: Checkpoint) -> Json:
+    """One checkpoint, with its options and their effects."""
+    said: Json = msgspec.to_builtins(found)
+    return said
+
+
+def workflows(library: Library) -> list[Json]:
+    """All workflows, meta included."""
+    return [
+        {
+            "id": name,
+            "title": one.workflow.title,
+            "version": one.version,
+            **({"description": one.workflow.description} if one.workflow.description else {}),
+        }
+        for name, one in library.workflows.items()
+    ]
+
+
+def activities(library: Library) -> Json | list[Json]:
+    """The index of activities: where an agent begins. A plain empty list where there are none."""
+    entries: list[Json] = []
+    quick_match: dict[str, str] = {}
+    for name, one in library.workflows.items():
+        for loaded in one.activities.values():
+            if loaded.owner != name:
+                continue
+            found = loaded.activity
+            skill = found.primary_skill
+            entry: Json = {
+                "id": found.id,
+                "workflowId": name,
+                "problem": found.problem or found.description or found.name,
+            }
+            if skill is not None:
+                entry |= {"primary_skill": skill, "next_action": _next("get_skill", skill_id=skill)}
+            entries.append(entry)
+            quick_match |= {phrase.lower(): found.id for phrase in found.recognition or ()}
+    if not entries:
+        return []
+    index: Json = {
+        "description": "Match the user's goal to an activity: activities are the entry points, and lead to skills.",
+        "usage": "Compare the goal with quick_match, else with each problem, then call get_activity with the id.",
+        "next_action": _next("get_activity", activity_id="<the id that matched>"),
+        "activities": entries,
+        "quick_match": quick_match,
+    }
+    rules = library.folders[META].rules_data if META in library.folders else None
+    return index if rules is None else index | {"rules": dict(rules)}
+
+
+def activity_found(name: str, loaded: LoadedActivity) -> Json:
+    """One activity as get_activity shows it: with its workflow and what to load next."""
+    skill = loaded.activity.primary_skill
+    more = {} if skill is None else {"next_action": _next("get_skill", skill_id=skill, workflow_id=name)}
+    return {**activity(loaded), "workflowId": name, **more}
+
+
+def skills(library: Library) -> Json:
+    """The index of skills with what each can do."""
+
+    def entry(one: LoadedSkill, **where: str) -> Json:
+        arguments = {"skill_id": one.id, **where}
+        return {
+            "id": one.id,
+            "capability": one.skill.capability,
+            **where,
+            "next_action": _next("get_skill", **arguments),
+        }
+
+    return {
+        "description": "What the skills can do. Universal ones serve every workflow, others their own.",
+        "usage": "Choose a skill by its capability or as an activity names it, then call get_skill.",
+        "universal": [entry(one) for one in skills_of(library, META)],
+        "workflow_specific": {
+            name: [entry(one, workflow_id=name) for one in found]
+            for name in library.folders
+            if name != META and (found := skills_of(library, name))
+        },
+    }
+
+
+def skills_of(library: Library, workflow_id: str) -> list[LoadedSkill]:
+    """A workflow's own skills, by number."""
+    folder = library.folders.get(workflow_id)
+    return [] if folder is None else sorted(folder.skills.values(), key=lambda one: (int(one.index), one.id))
+
+
+def listed_skills(library: Library, workflow_id: str | None) -> Json | list[Json]:
+    """The universal skills; with a workflow, those and its own."""
+    universal = [_listed(one, f"{META}/skills/") for one in skills_of(library, META)]
+    if workflow_id is None:
+        return universal
+    own = [] if workflow_id == META else skills_of(library, workflow_id)
+    return {
+        "universal": universal,
+        "workflow": [{**_listed(one, "skills/"), "workflowId": workflow_id} for one in own],
+    }
+
+
+def texts(found: Sequence[LoadedText], formats: bool) -> list[Json]:
+    """Resources or templates, by number."""
+    words = {"md": "markdown", "toon": "toon"}
+    return [
+        {
+            "index": one.index,
+            "name": one.name,
+            "title": display_name(one.name),
+            **({"format": words[one.format]} if formats else {}),
+        }
+        for one in found
+    ]
+
+
+def discovery(library: Library) -> Json:
+    """Everything that is there, with the call that shows it."""
+    found: Json = {
+        "activities": {"tool": "get_activities", "description": "Entry points: match the user's goal to one."},
+        "universal_skills": {
+            "items": [one.id for one in skills_of(library, META)],
+            "tool": "get_skill { skill_id }",
+            "description": "Skills that serve every workflow.",
+        },
+        "workflows": [
+            {"id": name, "title": one.workflow.title, "tool": f'get_workflow {{ workflow_id: "{name}" }}'}
+            for name, one in library.workflows.items()
+        ],
+    }
+    for name, folder in library.folders.items():
+        here: Json = {}
+        argument = f'workflow_id: "{name}"'
+        if folder.resources:
+            here["resources"] = {
+                "count": len(folder.resources),
+                "tool": f"list_workflow_resources {{ {argument} }}",
+            }
+        if folder.templates:
+            here["templates"] = {"count": len(folder.templates), "tool": f"list_templates {{ {argument} }}"}
+        if folder.skills and name != META:
+            here["skills"] = {
+                "items": [one.id for one in skills_of(library, name)],
+                "tool": f"list_skills {{ {argument} }}",
+                "get": f"get_skill {{ skill_id, {argument} }}",
+            }
+        if here:
+            found[f"workflow {name}" if name in found else name] = here
+    return found
+
+
+def _listed(one: LoadedSkill, folder: str) -> Json:
+    file = one.place.rpartition("/")[2]
+    return {"index": one.index, "id": one.id, "name": display_name(one.id), "path": folder + file}
+
+
+def _next(tool: str, **parameters: str) -> Json:
+    return {"tool": tool, "parameters": parameters}

@@ -1,0 +1,134 @@
+"""Where an activity may go on to (seed 002, Actions; conditions decide).
+
+An option that was chosen with a ``transitionTo`` decides alone; of several the one chosen last.
+Else the transitions and the branches of each decision are looked at, each list for itself: an entry
+is open if its condition holds or it has none, a default also if no condition of its list holds. An
+activity that was skipped is passed over: what it would go on to counts in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+from coordinator.definitions import TERMINALS, Activity, Condition, holds, text
+from coordinator.toolsets.navigator.rules.state import State, answer_key
+
+END = "__terminal__"
+Activities = Mapping[str, Activity]
+"""Those of the workflow, by id."""
+
+
+class Route(NamedTuple):
+    """A way out of an activity."""
+
+    target: str
+    decision: str | None = None
+    """The decision and branch whose taking this is; None: a transition, or the option that was chosen."""
+    branch: str | None = None
+    rank: int = 0
+    """What is taken first where nobody chooses: a condition that holds, then none, then a default."""
+
+
+class Routes(NamedTuple):
+    """All ways out, best first."""
+
+    open: tuple[Route, ...]
+    closed: Mapping[str, str]
+    """Target -> why it cannot be taken now."""
+
+    def to(self, target: str) -> Route | None:
+        """The open way to a target."""
+        return next((route for route in self.open if route.target == target), None)
+
+
+class _Entry(NamedTuple):
+    target: str
+    condition: Condition | UnsetType
+    is_default: bool
+    decision: str | None
+    branch: str | None
+
+
+def routes(activity: Activity, state: State, activities: Activities) -> Routes:
+    """The ways out of an activity as the variables stand now."""
+    chosen = chosen_target(activity, state, activities)
+    if chosen is not None:
+        reason = f"the option chosen leads to '{chosen}'"
+        others = {target: reason for target in activity.targets() if target != chosen and _known(target, activities)}
+        return Routes((Route(chosen),), others)
+    found: dict[str, Route] = {}
+    closed: dict[str, str] = {}
+    for route, reason in _ways(activity, state, activities, frozenset((activity.id,))):
+        if reason:
+            closed.setdefault(route.target, reason)
+        elif route.target not in found or route.rank < found[route.target].rank:
+            found[route.target] = route
+    ordered = sorted(found.values(), key=lambda route: route.rank)
+    return Routes(tuple(ordered), {target: why for target, why in closed.items() if target not in found})
+
+
+def chosen_target(activity: Activity, state: State, activities: Activities) -> str | None:
+    """Where the options chosen in this visit say to go; None: they say nothing that could be done."""
+    keys = {answer_key(activity.id, checkpoint.id) for checkpoint in activity.checkpoints}
+    for key, response in reversed(state.checkpoint_responses.items()):
+        if key in keys and response.effects is not UNSET:
+            target = response.effects.transitioned_to
+            if target is not UNSET and _known(target, activities):
+                return target
+    return None
+
+
+def ends(target: str, activities: Activities) -> bool:
+    """Whether going there ends the workflow."""
+    return target in TERMINALS and target not in activities
+
+
+def _known(target: str, activities: Activities) -> bool:
+    return target in activities or target in TERMINALS
+
+
+def _ways(
+    activity: Activity, state: State, activities: Activities, passed: frozenset[str]
+) -> Iterator[tuple[Route, str]]:
+    """Each way and why it is closed; an empty reason means that it is open."""
+    for entries in _lists(activity):
+        for route, reason in _judged(entries, state):
+            if not _known(route.target, activities):
+                continue
+            if route.target not in state.skipped_activities or route.target not in activities or reason:
+                yield route, reason
+            elif route.target not in passed:
+                yield route, "it was skipped"
+                beyond = _ways(activities[route.target], state, activities, passed | {route.target})
+                yield from ((way._replace(rank=max(way.rank, route.rank)), why) for way, why in beyond)
+
+
+def _lists(activity: Activity) -> Iterator[Sequence[_Entry]]:
+    yield [_Entry(one.to, one.condition, one.is_default, None, None) for one in activity.transitions]
+    for decision in activity.decisions:
+        yield [
+            # A branch that leads nowhere ends the workflow.
+            _Entry(one.transition_to or END, one.condition, one.is_default, decision.id, one.id)
+            for one in decision.branches
+        ]
+
+
+def _judged(entries: Sequence[_Entry], state: State) -> Iterator[tuple[Route, str]]:
+    true = [entry for entry in entries if entry.condition is not UNSET and holds(entry.condition, state.variables)]
+    for entry in entries:
+        route = Route(entry.target, entry.decision, entry.branch)
+        if entry in true:
+            yield route, ""
+        elif entry.is_default:
+            condition = true[0].condition if true else UNSET
+            yield (
+                route._replace(rank=2),
+                "" if condition is UNSET else f"it is the default, and {text(condition)} holds",
+            )
+        elif entry.condition is UNSET:
+            yield route._replace(rank=1), ""
+        else:
+            yield route, f"needs {text(entry.condition)}"

@@ -1,0 +1,59 @@
+"""The variables of a walk: their first values, what options and agents set, and their declared types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from coordinator.definitions import Variable
+from coordinator.errors import invalid
+
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "a string"),
+    "number": ((int, float), "a number"),
+    "boolean": ((bool,), "true or false"),
+    "array": ((list,), "an array"),
+    "object": ((dict,), "an object"),
+}
+MAX_NAME = 200
+
+
+def first_values(declared: Iterable[Variable]) -> dict[str, Any]:
+    """The declared default values."""
+    found: dict[str, Any] = {}
+    for variable in declared:
+        if variable.default_value is not UNSET:
+            assign(found, variable.name, variable.default_value)
+    return found
+
+
+def check(given: Mapping[str, Any], declared: tuple[Variable, ...] | UnsetType, field: str) -> None:
+    """Refuses values of another type than the workflow declares; null is always allowed.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming ``<field>.<name>``.
+    """
+    for name in given:
+        if not name or len(name) > MAX_NAME or "" in name.split("."):
+            raise invalid(f"{field}.{name[:80]}", f"a name has 1 to {MAX_NAME} characters, and no empty part")
+    for variable in () if declared is UNSET else declared:
+        value = given.get(variable.name)
+        if value is None:
+            continue
+        types, words = _KINDS[variable.type]
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise invalid(f"{field}.{variable.name}", f"must be {words}, as the workflow declares it")
+
+
+def assign(variables: dict[str, Any], name: str, value: Any) -> None:
+    """Sets a variable; a name with dots is a path through objects, which are made where they are missing."""
+    *path, last = name.split(".")
+    into = variables
+    for part in path:
+        inner = into.get(part)
+        if not isinstance(inner, dict):
+            inner = into[part] = {}
+        into = inner
+    into[last] = value

@@ -1,0 +1,36 @@
+"""The tools of the navigator toolset: each joins the contract, the rules and the definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coordinator.definitions import Definitions, shipped
+from coordinator.definitions import shared as shared_definitions
+from coordinator.store.secrets import Secrets
+from coordinator.toolsets.navigator.contract.examples import EXAMPLES
+from coordinator.toolsets.navigator.tools import catalogue, navigation
+from coordinator.toolsets.navigator.tools.navigation import Navigator
+from coordinator.toolsets.navigator.tools.shared import Documents
+from coordinator.toolsets.tool import Services, Toolset
+
+INSTRUCTIONS = (
+    "Workflows that the server leads you through. Begin with get_activities, or with list_workflows and nav_start. "
+    "Every navigation answer shows position, availableActions, the open checkpoint and a state: do what is required, "
+    "report it with nav_action, and hand back the newest state exactly as it was. Questions of checkpoints are for the "
+    "user; nothing goes on before they are answered."
+)
+
+
+def toolset(services: Services, definitions: Definitions | None = None) -> Toolset:
+    """The navigator toolset over one process's services; without ``definitions``, those of the settings."""
+    settings = services.settings
+    roots = [Path(root) for root in settings.workflows.navigator] or [shipped()]
+    source = definitions or shared_definitions(roots)
+    navigator = Navigator(source, Secrets(services.store, settings.signing.keys, settings.signing.key_days))
+    return Toolset(
+        "navigator",
+        "Workflow navigation",
+        INSTRUCTIONS,
+        (*navigation.tools(navigator), *catalogue.tools(Documents(source))),
+        examples=EXAMPLES,
+    )

@@ -1,0 +1,194 @@
+"""The tools that show definitions: workflows, activities, skills, resources, templates (seed 002)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from coordinator import __version__
+from coordinator.definitions import META, TERMINALS, Library
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.navigator.contract.base import NoArguments
+from coordinator.toolsets.navigator.contract.catalogue import (
+    GetActivity,
+    GetCheckpoint,
+    GetSkill,
+    GetText,
+    GetWorkflow,
+    GetWorkflowActivity,
+    Health,
+    ListSkills,
+    OfWorkflow,
+    ValidateTransition,
+    Validity,
+)
+from coordinator.toolsets.navigator.rules import documents
+from coordinator.toolsets.navigator.tools.shared import Documents, missing, workflow_found
+from coordinator.toolsets.tool import Call, Handler, Reply, Tool
+
+SERVER = "fleet-coordinator"
+_WIDTH = 2
+"""Digits up to which zeros may be left out before a resource's number."""
+
+_DESCRIPTIONS = {
+    "list_workflows": "List all workflow definitions: id, title, version and description.",
+    "get_workflow": "A workflow's complete definition, with all activities, variables and rules.",
+    "get_workflow_activity": "One activity of a workflow: steps, checkpoints, decisions, loops and transitions.",
+    "get_checkpoint": "One checkpoint of an activity, with its options and what each brings about.",
+    "validate_transition": (
+        "Whether a workflow's definition leads from one activity to another, by transitions, decisions or options. "
+        "Conditions are not looked at; nav_action does that."
+    ),
+    "health_check": "Whether the server is healthy, its version, and how many workflows are available.",
+    "get_activities": (
+        "The index of activities: the primary entry point. quick_match leads from what users say to activities; each "
+        "activity names its problem and its skill."
+    ),
+    "get_activity": "One activity by its id, from whichever workflow has it, with the skill to load next.",
+    "get_skills": "The index of skills: what each can do, universal ones and those of single workflows.",
+    "list_skills": "List the universal skills and, if workflow_id is given, those of that workflow.",
+    "get_skill": "One skill. With workflow_id that workflow's own is taken, where it has one, else the universal one.",
+    "list_workflow_resources": "List a workflow's resources: number, name, title and format.",
+    "get_resource": "The content of a workflow's resource, as it was written.",
+    "list_templates": "List a workflow's templates for documents: number, name and title.",
+    "get_template": "The content of a workflow's template, as it was written.",
+    "discover_resources": "All that is there: activities, skills, workflows, resources, templates, each with its call.",
+}
+
+
+def tools(shown: Documents) -> tuple[Tool, ...]:
+    """All tools but the navigation ones."""
+    began = time.monotonic()
+
+    async def health_check(call: Call, args: NoArguments) -> Health:
+        return Health(
+            status="healthy",
+            server=SERVER,
+            version=__version__,
+            workflows_available=len(shown.library.workflows),
+            uptime_seconds=int(time.monotonic() - began),
+        )
+
+    async def list_workflows(call: Call, args: NoArguments) -> Reply:
+        return shown.reply(documents.workflows, "workflows")
+
+    async def get_workflow(call: Call, args: GetWorkflow) -> Reply:
+        def make(library: Library) -> Any:
+            return documents.workflow(workflow_found(library, args.workflow_id))
+
+        return shown.reply(make, "workflow", args.workflow_id)
+
+    async def get_workflow_activity(call: Call, args: GetWorkflowActivity) -> Reply:
+        def make(library: Library) -> Any:
+            found = workflow_found(library, args.workflow_id).activities.get(args.activity_id)
+            if found is None:
+                raise missing("Activity not found", args.activity_id)
+            return documents.activity(found)
+
+        return shown.reply(make, "activity", args.workflow_id, args.activity_id)
+
+    async def get_checkpoint(call: Call, args: GetCheckpoint) -> Reply:
+        def make(library: Library) -> Any:
+            activity = workflow_found(library, args.workflow_id).activity(args.activity_id)
+            found = None if activity is None else activity.checkpoint(args.checkpoint_id)
+            if found is None:
+                raise missing("Checkpoint not found", args.checkpoint_id)
+            return documents.checkpoint(found)
+
+        return shown.reply(make, "checkpoint", args.workflow_id, args.activity_id, args.checkpoint_id)
+
+    async def validate_transition(call: Call, args: ValidateTransition) -> Validity:
+        workflow = workflow_found(shown.library, args.workflow_id)
+        source = workflow.activity(args.from_activity)
+        if source is None:
+            return Validity(valid=False, reason=f"Source activity not found: {args.from_activity[:200]}")
+        known = workflow.activities.keys() | TERMINALS
+        targets = [target for target in source.targets() if target in known]
+        if args.to_activity not in workflow.activities and args.to_activity not in targets:
+            return Validity(valid=False, reason=f"Target activity not found: {args.to_activity[:200]}")
+        if args.to_activity not in targets:
+            return Validity(valid=False, reason=f"No valid transition. Valid: {', '.join(targets) or 'none'}")
+        return Validity(valid=True)
+
+    async def get_activities(call: Call, args: NoArguments) -> Reply:
+        return shown.reply(documents.activities, "activities")
+
+    async def get_activity(call: Call, args: GetActivity) -> Reply:
+        def make(library: Library) -> Any:
+            found = library.activity(args.activity_id)
+            if found is None:
+                raise missing("Activity not found", args.activity_id)
+            return documents.activity_found(*found)
+
+        return shown.reply(make, "any activity", args.activity_id)
+
+    async def get_skills(call: Call, args: NoArguments) -> Reply:
+        return shown.reply(documents.skills, "skills")
+
+    async def list_skills(call: Call, args: ListSkills) -> Reply:
+        workflow = args.workflow_id
+        if workflow is not None and workflow not in shown.library.folders:
+            raise missing("Workflow not found", workflow)
+        return shown.reply(lambda library: documents.listed_skills(library, workflow), "listed skills", workflow)
+
+    async def get_skill(call: Call, args: GetSkill) -> Reply:
+        def make(library: Library) -> Any:
+            found = library.skill(args.workflow_id or META, args.skill_id)
+            if found is None:
+                raise missing("Skill not found", args.skill_id)
+            return dict(found.data)
+
+        known = args.workflow_id if args.workflow_id in shown.library.folders else None
+        return shown.reply(make, "skill", known, args.skill_id)
+
+    async def list_workflow_resources(call: Call, args: OfWorkflow) -> Reply:
+        folder = shown.library.folders.get(args.workflow_id)
+        return Reply(structured=[] if folder is None else documents.texts(folder.resources, formats=True))
+
+    async def get_resource(call: Call, args: GetText) -> Reply:
+        folder = shown.library.folders.get(args.workflow_id)
+        found = None if folder is None else folder.resource(args.index, _WIDTH)
+        if found is None:
+            raise _not_there("Resource not found: {index} in workflow {workflow}", args)
+        return Reply(text=(found.text,))
+
+    async def list_templates(call: Call, args: OfWorkflow) -> Reply:
+        folder = shown.library.folders.get(args.workflow_id)
+        return Reply(structured=[] if folder is None else documents.texts(folder.templates, formats=False))
+
+    async def get_template(call: Call, args: GetText) -> Reply:
+        found = shown.library.template(args.workflow_id, args.index)
+        if found is None:
+            raise _not_there("Template not found: index {index} in workflow {workflow}", args)
+        return Reply(text=(found.text,))
+
+    async def discover_resources(call: Call, args: NoArguments) -> Reply:
+        return shown.reply(documents.discovery, "discovery")
+
+    return (
+        _tool(list_workflows, NoArguments),
+        _tool(get_workflow, GetWorkflow),
+        _tool(get_workflow_activity, GetWorkflowActivity),
+        _tool(get_checkpoint, GetCheckpoint),
+        _tool(validate_transition, ValidateTransition, Validity),
+        _tool(health_check, NoArguments, Health),
+        _tool(get_activities, NoArguments),
+        _tool(get_activity, GetActivity),
+        _tool(get_skills, NoArguments),
+        _tool(list_skills, ListSkills),
+        _tool(get_skill, GetSkill),
+        _tool(list_workflow_resources, OfWorkflow),
+        _tool(get_resource, GetText),
+        _tool(list_templates, OfWorkflow),
+        _tool(get_template, GetText),
+        _tool(discover_resources, NoArguments),
+    )
+
+
+def _tool(handler: Handler, arguments: Any, *result: Any) -> Tool:
+    name = handler.__name__
+    return Tool(name, _DESCRIPTIONS[name], arguments, result, handler, read_only=True, idempotent=True)
+
+
+def _not_there(message: str, args: GetText) -> ToolFailure:
+    return ToolFailure("RESOURCE_NOT_FOUND", message.format(index=args.index[:200], workflow=args.workflow_id[:200]))

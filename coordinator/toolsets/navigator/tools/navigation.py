@@ -1,0 +1,211 @@
+"""nav_start, nav_situation, nav_action and nav_checkpoint: a token in, what it means out (seed 002)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import UNSET
+
+from coordinator.definitions import Definitions, LoadedWorkflow
+from coordinator.errors import ToolFailure, invalid
+from coordinator.store.secrets import Secrets
+from coordinator.toolsets.navigator.contract.navigation import (
+    ACTIONS,
+    ActionError,
+    NavAction,
+    NavCheckpoint,
+    Navigation,
+    NavSituation,
+    NavStart,
+)
+from coordinator.toolsets.navigator.rules import actions, loops, token, variables, view
+from coordinator.toolsets.navigator.rules.actions import Refused, Walk
+from coordinator.toolsets.navigator.rules.state import State
+from coordinator.toolsets.navigator.tools.shared import workflow_found
+from coordinator.toolsets.tool import Call, Tool
+
+_START = (
+    "Start a workflow. Answers where you stand, what you can do (availableActions) and the state, an opaque token that "
+    "you hand back with every further call. initial_variables sets variables that conditions go by."
+)
+_SITUATION = (
+    "Where a workflow stands: position, what can be done now, and the open checkpoint. Changes nothing; use it to "
+    "resume from a state that was saved."
+)
+_ACTION = (
+    "Do one of the availableActions. complete_step needs step_id; respond_to_checkpoint checkpoint_id and option_id, "
+    "as the user chose; transition activity_id; advance_loop loop_id, and loop_items to begin a loop. A checkpoint "
+    "that blocks has to be answered first. If success is false, nothing was done and the state is as it was."
+)
+_CHECKPOINT = (
+    "The checkpoint that is active: its message and options, to be presented to the user. active says whether there is "
+    "one."
+)
+
+
+class Navigator:
+    """Joins tokens, definitions and rules.
+
+    Args:
+        secrets: what states are signed with.
+    """
+
+    def __init__(self, definitions: Definitions, secrets: Secrets) -> None:
+        self._definitions = definitions
+        self._secrets = secrets
+
+    async def start(self, call: Call, args: NavStart) -> Navigation:
+        """nav_start."""
+        workflow = workflow_found(self._definitions.current, args.workflow_id)
+        first = workflow.activity(workflow.initial_activity or "")
+        if first is None:
+            raise ToolFailure("VALIDATION_ERROR", _no_beginning(workflow))
+        declared = workflow.workflow.variables
+        given = args.initial_variables or {}
+        variables.check(given, declared, "initial_variables")
+        values = variables.first_values(() if declared is UNSET else declared)
+        for name, value in given.items():
+            variables.assign(values, name, value)
+        walk = actions.begun(workflow, first, values, _now())
+        message = f"Started workflow '{workflow.workflow.title}' at activity '{first.name}'"
+        return await self._answer(call, walk, message)
+
+    async def situation(self, call: Call, args: NavSituation) -> Navigation:
+        """nav_situation."""
+        walk = await self._walk(call, args.state)
+        return _shown(walk, view.situation(walk), args.state)
+
+    async def checkpoint(self, call: Call, args: NavCheckpoint) -> Navigation:
+        """nav_checkpoint."""
+        walk = await self._walk(call, args.state)
+        found = view.checkpoint(walk)
+        message = "No active checkpoint" if found is None else f"Checkpoint: {found.message}"
+        answer = _shown(walk, message, args.state)
+        answer.active = found is not None
+        return answer
+
+    async def action(self, call: Call, args: NavAction) -> Navigation:
+        """nav_action."""
+        _check(args)
+        walk = await self._walk(call, args.state)
+        variables.check(args.variables or {}, walk.workflow.workflow.variables, "variables")
+        try:
+            actions.refuse_closed(walk)
+            if args.variables:
+                actions.set_variables(walk, args.variables)
+            message = _done(walk, args)
+            actions.settle(walk)
+        except Refused as refusal:
+            # The state may be half changed: the one that was given counts.
+            before = await self._walk(call, args.state)
+            return _shown(
+                before,
+                f"Action failed: {refusal.message}",
+                args.state,
+                error=ActionError(code=refusal.code, message=refusal.message),
+            )
+        return await self._answer(call, walk, message)
+
+    async def _walk(self, call: Call, state: str) -> Walk:
+        """The walk that a token stands for.
+
+        Raises:
+            ToolFailure: ``invalid_state``; RESOURCE_NOT_FOUND, its workflow is no longer there.
+        """
+        sealed = token.opened(state)
+        if await self._secrets.verify(token.purpose(call.project), sealed.packed, sealed.mac) is None:
+            raise token.forged()
+        held: State = token.unpacked(sealed.packed)
+        workflow = workflow_found(self._definitions.current, held.workflow_id)
+        return actions.walk(workflow, held, _now())
+
+    async def _answer(self, call: Call, walk: Walk, message: str) -> Navigation:
+        """The answer with a token for the new state."""
+        member = token.packed(walk.state)
+        signature = await self._secrets.sign(token.purpose(call.project), member)
+        return _shown(walk, message, token.token(member, signature.mac))
+
+
+def tools(navigator: Navigator) -> tuple[Tool, ...]:
+    """The four navigation tools."""
+    return (
+        Tool("nav_start", _START, NavStart, (Navigation,), navigator.start),
+        Tool(
+            "nav_situation",
+            _SITUATION,
+            NavSituation,
+            (Navigation,),
+            navigator.situation,
+            read_only=True,
+            idempotent=True,
+        ),
+        Tool("nav_action", _ACTION, NavAction, (Navigation,), navigator.action, idempotent=True),
+        Tool(
+            "nav_checkpoint",
+            _CHECKPOINT,
+            NavCheckpoint,
+            (Navigation,),
+            navigator.checkpoint,
+            read_only=True,
+            idempotent=True,
+        ),
+    )
+
+
+def _check(args: NavAction) -> None:
+    """Refuses an action without what it needs.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR.
+    """
+    if args.action not in ACTIONS:
+        raise invalid("action", f"must be one of {', '.join(ACTIONS)}")
+    needed = {
+        "complete_step": (args.step_id, "step_id is required for action complete_step"),
+        "respond_to_checkpoint": (
+            args.checkpoint_id and args.option_id,
+            "checkpoint_id and option_id are required for action respond_to_checkpoint",
+        ),
+        "transition": (args.activity_id, "activity_id is required for action transition"),
+        "advance_loop": (args.loop_id, "loop_id is required for action advance_loop"),
+    }
+    given, message = needed[args.action]
+    if not given:
+        raise ToolFailure("VALIDATION_ERROR", message)
+
+
+def _done(walk: Walk, args: NavAction) -> str:
+    """Does the action; its message."""
+    if args.action == "complete_step":
+        return actions.complete_step(walk, args.step_id or "")
+    if args.action == "respond_to_checkpoint":
+        return actions.respond(walk, args.checkpoint_id or "", args.option_id or "")
+    if args.action == "transition":
+        return actions.transition(walk, args.activity_id or "")
+    return loops.advance(walk, args.loop_id or "", args.loop_items)
+
+
+def _shown(walk: Walk, message: str, state: str, error: ActionError | Any = UNSET) -> Navigation:
+    return Navigation(
+        success=error is UNSET,
+        position=view.position(walk),
+        message=message,
+        available_actions=view.available(walk),
+        checkpoint=view.checkpoint(walk),
+        state=state,
+        error=error,
+    )
+
+
+def _no_beginning(workflow: LoadedWorkflow) -> str:
+    names = ", ".join(list(workflow.activities)[:10])
+    return (
+        f"workflow_id: workflow '{workflow.id}' has no activity to begin with (initialActivity), because its "
+        f"activities are independent of each other: {names}. Call get_activity for one of them, or start another "
+        "workflow"
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

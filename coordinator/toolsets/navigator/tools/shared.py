@@ -1,0 +1,62 @@
+"""What the tools of this room have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from coordinator.definitions import Definitions, Library, LoadedWorkflow
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.tool import Reply
+
+_SHOWN = 200
+"""Characters of an unknown id that are repeated in a message."""
+
+Key = tuple[str | None, ...]
+
+
+def missing(message: str, name: str) -> ToolFailure:
+    """``Workflow not found: x``."""
+    return ToolFailure("RESOURCE_NOT_FOUND", f"{message}: {name[:_SHOWN]}")
+
+
+def workflow_found(library: Library, workflow_id: str) -> LoadedWorkflow:
+    """The workflow of this id.
+
+    Raises:
+        ToolFailure: RESOURCE_NOT_FOUND.
+    """
+    found = library.workflows.get(workflow_id)
+    if found is None:
+        raise missing("Workflow not found", workflow_id)
+    return found
+
+
+class Documents:
+    """JSON documents over the newest definitions, each encoded once for as long as these do not change."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._library: Library | None = None
+        self._made: dict[Key, Reply] = {}
+
+    @property
+    def library(self) -> Library:
+        """The newest definitions."""
+        return self._definitions.current
+
+    def reply(self, make: Callable[[Library], Any], *key: str | None) -> Reply:
+        """The document that ``make`` gives, under a key that says which one it is.
+
+        What ``make`` raises is passed on and not remembered, so there are only as many entries as documents.
+        """
+        library = self._definitions.current
+        if library is not self._library:
+            self._library, self._made = library, {}
+        found = self._made.get(key)
+        if found is None:
+            document = msgspec.json.encode(make(library))
+            found = self._made[key] = Reply(structured=msgspec.Raw(document))
+        return found
