@@ -21,6 +21,7 @@ from coordinator.cli.reload import InForce
 from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store
+from coordinator.identity.actors import Actors
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import Exposition, Recorder
 from coordinator.settings import Settings
@@ -60,9 +61,10 @@ def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
 
 async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guardian: Guardian) -> None:
     store = await open_store(settings.redis_url, settings.redis_timeout_ms)
+    actors = Actors(settings.actor_authentication, store)
     try:
-        toolsets = load_toolsets(Services(settings, store, trust_self_reported))
-        in_force = InForce(settings, toolsets.values(), recorder, guardian.news)
+        toolsets = load_toolsets(Services(settings, store, actors.resolve))
+        in_force = InForce(settings, toolsets.values(), recorder, guardian.news, [actors.configure])
         store.observe = recorder.script
         recorder.start_frontend(
             (tool.name for toolset in toolsets.values() for tool in toolset.tools),
@@ -76,9 +78,11 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
                 recorder,
                 render_metrics=Exposition(metrics_dir).text,
                 config=in_force.report,
+                identity=actors.report,
             )
         except SurfaceError as error:
             raise CommandFailed(str(error), Exit.USAGE) from None
+        await actors.start()
         guardian.on_news(in_force.take)
         sock = listening(settings.host, settings.port)
         server = _Server(app, settings)
@@ -88,6 +92,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         finally:
             probe.cancel()
     finally:
+        await actors.aclose()
         await store.close()
     _log.info("front-end stopped")
 

@@ -8,7 +8,7 @@ nothing, but is told in the log and in /readyz.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -51,13 +51,19 @@ class InForce:
     Args:
         settings: those of the start.
         last: what came of the last reload before this process started, if it was refused.
+        others: what else takes over settings, as toolsets do.
     """
 
     def __init__(
-        self, settings: Settings, toolsets: Iterable[Toolset], recorder: Recorder, last: News | None = None
+        self,
+        settings: Settings,
+        toolsets: Iterable[Toolset],
+        recorder: Recorder,
+        last: News | None = None,
+        others: Iterable[Callable[[Settings], None]] = (),
     ) -> None:
         self._settings = settings
-        self._toolsets = tuple(toolsets)
+        self._configure = (*(toolset.configure for toolset in toolsets), *others)
         self._recorder = recorder
         self._since = _now()
         self._restart: tuple[str, ...] = ()
@@ -70,8 +76,8 @@ class InForce:
             self._recorder.reload("refused")
             return
         self._settings = taken_over(self._settings, news.settings)
-        for toolset in self._toolsets:
-            toolset.configure(self._settings)
+        for configure in self._configure:
+            configure(self._settings)
         self._since, self._restart, self._refused = news.at, news.restart, None
         self._recorder.config(settings_digest(self._settings), config_version(self._settings))
         self._recorder.reload("ok")

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import given_url, open_store, store_failed
-from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.actors import Actors
 from coordinator.metrics import logs, recorder
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store, StoreError
@@ -94,7 +94,9 @@ class _Session:
                 await asyncio.to_thread(self._embedded.stop)
 
     async def _serve(self, store: Store, url: str) -> bool:
-        toolsets = load_toolsets(Services(self._settings, store, trust_self_reported))
+        actors = Actors(self._settings.actor_authentication, store)
+        await actors.start()
+        toolsets = load_toolsets(Services(self._settings, store, actors.resolve))
         serving = asyncio.create_task(
             serve_stdio(self._settings, toolsets, recorder(), self._names, self._project, self._streams)
         )
@@ -114,6 +116,7 @@ class _Session:
         finally:
             keeping.cancel()
             stopping.cancel()
+            await actors.aclose()
 
     async def _store_url(self) -> str:
         """The given Redis, else that of a running fleet, else one of our own."""

@@ -20,6 +20,7 @@ from coordinator.identity.policy import trust, worth_a_warning
 from coordinator.identity.seldom import Seldom
 from coordinator.identity.verifier import Outcome, Verifier
 from coordinator.metrics import recorder
+from coordinator.settings import Settings
 from coordinator.settings.identity import ActorAuthentication, Policy
 from coordinator.store import ServerError, Store
 from coordinator.toolsets.actor import Actor, ActorEcho, Distrusted, Trusted, Verification, echo
@@ -86,8 +87,9 @@ class Actors:
         shown = echo(actor) if name == actor.id else ActorEcho(name, actor.kind, actor.parent or UNSET)
         return Trusted(name, shown, _verification(outcome))
 
-    def configure(self, settings: ActorAuthentication) -> None:
+    def configure(self, fresh: Settings) -> None:
         """Goes by other settings, for every call that begins later. Does not fail."""
+        settings = fresh.actor_authentication
         before, self._settings = self._settings, settings
         self._policy = settings.policy
         if settings.verifier != before.verifier:

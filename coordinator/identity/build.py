@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.identity import did
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.copies import KeyCopies
-from coordinator.identity.fetch import Fetcher
-from coordinator.identity.finders import DidFinder, Finder, StaticFinder
-from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.keyring import Keyring
 from coordinator.identity.noop import NoopVerifier
-from coordinator.identity.sources import DidDocument, JwksPath, JwksUri, OidcDiscovery, Source
 from coordinator.identity.verifier import Verifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
@@ -26,38 +20,10 @@ def build_verifier(settings: VerifierSettings, store: Store | None, cooldown: fl
     """
     if settings.type == "noop":
         return NoopVerifier()
+    # Imported here: most processes verify nothing and need no cryptography.
+    from coordinator.identity.finding import build_finder
+    from coordinator.identity.jwks import JwksVerifier
+
     clock = FleetClock()
     copies = KeyCopies(store) if store is not None else None
-    return JwksVerifier(settings, _finder(settings, copies, clock, cooldown), clock, copies)
-
-
-def static_sources(settings: VerifierSettings, fetcher: Fetcher) -> list[Source]:
-    """The sources that are configured, except DID documents."""
-    found: list[Source] = []
-    # Explicit values win over discovered ones, so what nobody would use is not fetched (seed 004).
-    if settings.oidc_discovery and not (settings.jwks_uri and settings.issuer):
-        found.append(OidcDiscovery(settings.oidc_discovery, not settings.jwks_uri, fetcher))
-    if settings.jwks_uri:
-        found.append(JwksUri(settings.jwks_uri, fetcher))
-    if settings.jwks_path:
-        found.append(JwksPath(settings.jwks_path))
-    return found
-
-
-def _finder(settings: VerifierSettings, copies: KeyCopies | None, clock: FleetClock, cooldown: float | None) -> Finder:
-    fetcher = Fetcher()
-
-    def ring(source: Source) -> Keyring:
-        ttl, stale = settings.cache_ttl_seconds, settings.stale_on_error
-        return Keyring(source, clock, copies, ttl=ttl, stale_on_error=stale, cooldown=cooldown)
-
-    def of_issuer(issuer: str) -> Keyring:
-        strict, loopback = settings.did_strict_relationship, settings.did_allow_loopback
-        return ring(DidDocument(issuer, strict, loopback, fetcher))
-
-    if settings.did_allowlist or settings.did_pattern:
-        trust = did.Trust(settings.did_allowlist, settings.did_pattern)
-        return DidFinder(trust, of_issuer, settings.did_loose_kid_match)
-    rings = [ring(source) for source in static_sources(settings, fetcher)]
-    says = next((one for one in rings if one.source.kind == "oidc_discovery" and not settings.issuer), None)
-    return StaticFinder(rings, says)
+    return JwksVerifier(settings, build_finder(settings, copies, clock, cooldown), clock, copies)

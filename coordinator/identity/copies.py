@@ -6,12 +6,14 @@ got. A process that starts while the key server is down begins with the last goo
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from coordinator.identity.sources import Loaded, Source
 from coordinator.store import Script, Store, keys
+
+if TYPE_CHECKING:
+    from coordinator.identity.sources import Loaded, Source
 
 PACKAGE = "coordinator.identity"
 KEEP_DAYS = 30

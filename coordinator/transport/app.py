@@ -2,9 +2,9 @@
 
 A request goes through here::
 
-    fast path's look at the head -> body -> fast path's decoding -> tool -> answer
-              \\ not mine             \\ not mine
-               +---------------------+-> detour: guards -> endpoint or the SDK's server
+    fast path's look at the head -> token -> body -> fast path's decoding -> tool -> answer
+              \\ not mine        \\ not known     \\ not mine
+               +-----------------+--------------+-> detour: guards -> token -> endpoint or the SDK's server
 
 The fast path goes by exact matches of what the guards have let in before, so every check of
 theirs holds on it too. Whatever it does not take goes the long way, with the body that may
@@ -19,18 +19,24 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from itertools import count
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import structlog
 from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
+from coordinator.identity.door import Door
+from coordinator.identity.grants import Grant
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
+from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Toolset
+from coordinator.transport.admin import AdminApp
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Hooks
 from coordinator.transport.deadlines import Deadlines
-from coordinator.transport.detour import Detour, Limits, refuse
+from coordinator.transport.detour import PROBES, PROBES_OF_CLIENTS, Detour, Limits, refuse
+from coordinator.transport.entrance import Entrance
 from coordinator.transport.fastpath import FastPath, Order, Plan
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import Health, Pingable
@@ -56,8 +62,10 @@ def create_app(
     *,
     render_metrics: Callable[[], bytes] | None = None,
     config: Callable[[], Mapping[str, Any]] = dict,
+    identity: Callable[[], Mapping[str, Any]] = dict,
     server_factory: ServerFactory = build_server,
     fast: bool = True,
+    door: Door | None = None,
 ) -> FrontEnd:
     """The application that one front-end process serves.
 
@@ -67,15 +75,26 @@ def create_app(
         hooks: told of every call; the process's metrics recorder by default.
         render_metrics: the body of /metrics, called in a thread; empty by default.
         config: what /readyz says about the configuration in force, from one moment to the next.
+        identity: what it says about who is trusted.
         server_factory: makes the SDK's server of a surface.
         fast: False sends every call to the SDK's server, which gives the same answers.
+        door: who may come in; None: everybody, and nobody is asked who he is.
 
     Raises:
         SurfaceError: the configured toolsets cannot be served together.
         ContractError: a tool's contract cannot be published.
     """
     return FrontEnd(
-        settings, store, toolsets, hooks or recorder(), render_metrics or bytes, config, server_factory, fast
+        settings,
+        store,
+        toolsets,
+        hooks or recorder(),
+        render_metrics or bytes,
+        config,
+        identity,
+        server_factory,
+        fast,
+        door,
     )
 
 
@@ -99,19 +118,29 @@ class FrontEnd:
         hooks: Hooks,
         render_metrics: Callable[[], bytes],
         config: Callable[[], Mapping[str, Any]],
+        identity: Callable[[], Mapping[str, Any]],
         server_factory: ServerFactory,
         fast: bool,
+        door: Door | None,
     ) -> None:
         deadlines = Deadlines(settings.request_deadline_ms / 10_000)
         self._surfaces = surfaces = Surfaces(toolsets, settings.toolsets, settings.tool_name_style)
-        gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host)
+        own_name = urlsplit(settings.auth.resource).hostname
+        gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
         self._calls = Calls(settings.request_deadline_ms, hooks, deadlines)
         self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
-        self._health = Health(store, render_metrics, config)
-        self._detour = Detour(surfaces, gate, self._bodies, limits, self._sdk, self._health, self._missed)
+        self._health = Health(store, render_metrics, config, identity, door.report if door is not None else dict)
+        self.entrance = Entrance(door, surfaces, hooks.auth_refused, settings.max_header_bytes // 8)
+        """Who comes in."""
+        self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))
+        """What operators ask, for a port of its own."""
+        probes = PROBES if not settings.admin_port else PROBES_OF_CLIENTS
+        self._detour = Detour(
+            surfaces, gate, self._bodies, limits, self._sdk, self._health, self._missed, self.entrance, probes
+        )
         self.fast = fast
         """Whether the fast path is in use."""
         self._drains = [toolset.drain for toolset in toolsets.values() if toolset.drain is not None]
@@ -161,6 +190,12 @@ class FrontEnd:
             if type(plan) is not Plan:
                 await self._the_long_way(scope, receive, send, None, str(plan))
                 return
+            grant: Grant | None | bool = None
+            if self.entrance.guarded:
+                grant = self.entrance.at_once(scope, plan)
+                if grant is False:
+                    await self._the_long_way(scope, receive, send, None, "credentials")
+                    return
             try:
                 body = await self._bodies.read(receive)
             except Refused as refused:
@@ -169,10 +204,14 @@ class FrontEnd:
             except Gone:
                 return
             order = self.fast_path.order(plan, body)
-            if type(order) is Order:
-                await self._answer(order, plan, send)
-            else:
+            if type(order) is not Order:
                 await self._the_long_way(scope, receive, send, body, str(order))
+            elif type(grant) is not Grant:
+                await self._answer(order, plan, None, send)
+            elif self.entrance.permits(grant, order):
+                await self._answer(order, plan, grant.caller, send)
+            else:
+                await self._the_long_way(scope, receive, send, body, "permission")
         finally:
             self.in_flight -= 1
 
@@ -196,16 +235,16 @@ class FrontEnd:
         if isinstance(target, Target):
             await (await self._sdk.get(target.surface)).warm_up()
 
-    async def call(self, order: Order, plan: Plan) -> Answer:
-        """Runs a call that the fast path has taken."""
+    async def call(self, order: Order, plan: Plan, caller: Caller | None) -> Answer:
+        """Runs a call that the fast path has taken, for a caller who may make it."""
         request_id = self._identify(plan.given_id)
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
-        done = await self._calls.run(order.tool, Call(plan.project, request_id), order.arguments, "fast")
+        done = await self._calls.run(order.tool, Call(plan.project, request_id, caller), order.arguments, "fast")
         return Answer(self.fast_path.response(order, done), request_id.encode(), done.retry_after)
 
-    async def _answer(self, order: Order, plan: Plan, send: Send) -> None:
-        answer = await self.call(order, plan)
+    async def _answer(self, order: Order, plan: Plan, caller: Caller | None, send: Send) -> None:
+        answer = await self.call(order, plan, caller)
         headers = [
             _CONTENT_TYPE,
             (b"content-length", b"%d" % len(answer.body)),

@@ -46,14 +46,21 @@ class Health:
         render_metrics: the exposition of all processes of this host; reads files, so it
             runs in a thread.
         config: what /readyz says about the configuration in force; it does not decide readiness.
+        identity: the same about who is trusted, and whether keys are to be had.
+        auth: the same about who is let in.
     """
 
     def __init__(
-        self, store: Pingable, render_metrics: Callable[[], bytes], config: Callable[[], Mapping[str, Any]] = dict
+        self,
+        store: Pingable,
+        render_metrics: Callable[[], bytes],
+        config: Callable[[], Mapping[str, Any]] = dict,
+        identity: Callable[[], Mapping[str, Any]] = dict,
+        auth: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._store = store
         self._render = render_metrics
-        self._config = config
+        self._more = {"config": config, "identity": identity, "auth": auth}
         self.draining = False
         self._checks: dict[str, dict[str, Any]] = {}
         self._checked_at = float("-inf")
@@ -81,8 +88,9 @@ class Health:
         checks["draining"] = {"ok": not self.draining, "latencyMs": 0.0, "ageMs": 0.0}
         ready = all(found["ok"] for found in checks.values())
         answer: dict[str, Any] = {"ready": ready, "checks": checks}
-        if config := self._config():
-            answer["config"] = config
+        for name, report in self._more.items():
+            if found := report():
+                answer[name] = found
         return ready, answer
 
     async def metrics(self, send: Send) -> None:

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from coordinator.errors import invalid
 from coordinator.metrics import recorder
-from coordinator.toolsets.actor import Trusted, checked, given
+from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
 from coordinator.toolsets.items.contract.claim import (
     ClaimEntry,
     ClaimItem,
@@ -173,7 +173,12 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
     async def claim_item(call: Call, args: ClaimItem) -> ClaimItemResult:
         selector = _check(args)
         claims, releases = args.claims, args.releases
-        trusted = await services.resolve_actor(checked(given(args.actor)))
+        try:
+            trusted = await services.resolve_actor(checked(given(args.actor)))
+        except Distrusted as distrusted:
+            for _ in claims:
+                metrics.claim(distrusted.code)
+            raise
         agent = trusted.id
         record = request(agent, args.request_id, "claim_item", claims, releases)
         letting_go = await _named(work, call.project, releases, "releases") if releases else ()

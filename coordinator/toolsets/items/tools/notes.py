@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.actor import ActorEcho, Trusted, Verification, checked
+from coordinator.toolsets.actor import ActorEcho, Trusted, Verification, attributed, checked
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.notes import (
     NOTE_ROLES,
@@ -65,9 +65,9 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             raise invalid("key", f"must be 1 to {MAX_KEY} characters, not blank")
         role = one_of(note.role, NOTE_ROLES, "role")
         body = note.body or ""
-        trusted = await services.resolve_actor(checked(note.actor)) if note.actor else None
+        who = await attributed(services.resolve_actor, checked(note.actor)) if note.actor else None
         filled = bool(body.strip())
-        return Prepared(item, note.key, role, body if filled else "", filled, trusted)
+        return Prepared(item, note.key, role, body if filled else "", filled, who)
 
     async def upsert(call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
-from coordinator.toolsets.actor import Actor, checked
+from coordinator.toolsets.actor import Actor, Distrusted, checked
 from coordinator.toolsets.items.contract.base import Ancestor
 from coordinator.toolsets.items.rules.idempotency import NONE, Request, request
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid
@@ -32,15 +32,22 @@ def batch(elements: list[T] | None, field: str, most: int) -> list[T]:
 async def keyed(services: Services, actor: Actor | None, request_id: str | None, tool: str, *arguments: Any) -> Request:
     """The idempotency record of a call whose actor is optional; none without a usable actor and id.
 
+    Nobody is refused such a call for his proof. But a record is kept, and found again, only under
+    an identity that the policy trusts.
+
     Raises:
-        ToolFailure: VALIDATION_ERROR for a malformed actor, ``rejected_by_policy``.
+        ToolFailure: VALIDATION_ERROR for a malformed actor.
     """
     if actor is None:
         return NONE
-    trusted = checked(actor)
+    claim = checked(actor)
     if not request_id or not is_uuid(request_id):
         return NONE
-    return request((await services.resolve_actor(trusted)).id, request_id, tool, *arguments)
+    try:
+        trusted = await services.resolve_actor(claim)
+    except Distrusted:
+        return NONE
+    return request(trusted.id, request_id, tool, *arguments)
 
 
 def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: str) -> None:

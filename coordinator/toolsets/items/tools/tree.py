@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.actor import Trusted, checked
+from coordinator.toolsets.actor import Trusted, attributed, checked
 from coordinator.toolsets.items.contract.tree import (
     CompletedItem,
     CompleteSummary,
@@ -64,7 +64,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             ref: config.resolve(item.type, item.tags, trait_list(item.traits or "")) for ref, item in items.items()
         }
         notes = rules.notes(args, schemas)
-        who = await services.resolve_actor(checked(args.actor)) if args.actor else None
+        who = await attributed(services.resolve_actor, checked(args.actor)) if args.actor else None
         record = await keyed(
             services, args.actor, args.request_id, "create_work_tree",
             args.root, args.parent_id, args.children, args.deps, args.create_notes, args.notes,

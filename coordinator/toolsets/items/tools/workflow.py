@@ -76,14 +76,13 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
             if isinstance(first, Trusted) and args.request_id and is_uuid(args.request_id)
             else NONE
         )
-        ids = await work.resolve(call.project, wanted)
+        # Of what the policy refuses, nothing is even looked up.
         runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
+        ids = await work.resolve(call.project, [wanted[n] for n in runnable])
         elements: list[tuple[Any, ...]] = []
-        for n in runnable:
+        for n, item in zip(runnable, ids, strict=True):
             who = trusted[n]
-            elements.append(
-                rules.element(ids[n], triggers[n], who if isinstance(who, Trusted) else None, transitions[n])
-            )
+            elements.append(rules.element(item, triggers[n], who if isinstance(who, Trusted) else None, transitions[n]))
         replies = await work.advance(call.project, record, elements) if elements else []
         results: list[TransitionResult] = []
         answered = dict(zip(runnable, replies, strict=True))
