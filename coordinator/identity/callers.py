@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.errors import ToolFailure
 from coordinator.toolsets.actor import Actor, ActorResolver, CallerActor, Trusted, Verification, echo
 
 _BY_BEARER = Verification("verified", "bearer")
@@ -11,12 +12,18 @@ def trusting_callers(others: ActorResolver) -> ActorResolver:
     """A resolver to which a caller is who his credential says, under every policy.
 
     Args:
-        others: resolves actors that only name themselves, or that bring a proof.
+        others: resolves actors that only name themselves, or that bring a proof. The proof of a caller is
+            looked at as that of anybody, and cannot make him somebody else.
     """
 
     async def resolve(actor: Actor) -> Trusted:
-        if type(actor) is CallerActor and actor.proof is None:
+        if type(actor) is not CallerActor:
+            return await others(actor)
+        if actor.proof is None:
             return Trusted(actor.id, echo(actor), _BY_BEARER)
-        return await others(actor)
+        trusted = await others(actor)
+        if trusted.id != actor.id:
+            raise ToolFailure("actor_mismatch", "actor.proof: names somebody else than the caller")
+        return trusted
 
     return resolve

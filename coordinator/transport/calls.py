@@ -19,6 +19,7 @@ import structlog
 from coordinator.errors import Kind, ToolFailure
 from coordinator.toolsets.tool import Call, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
+from coordinator.transport.signing import sign
 
 _log = structlog.get_logger(__name__)
 
@@ -33,6 +34,9 @@ class Hooks(Protocol):
 
     def fast_path(self, result: str) -> None:
         """A tools/call took the narrow path (``hit``) or did not (``miss``)."""
+
+    def auth_refused(self, reason: str) -> None:
+        """A request was not let in, or not to what it asked for."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -75,6 +79,8 @@ class Calls:
         began = perf_counter()
         task = None if tool.patient(arguments) else self._deadlines.start(began + self._seconds)
         try:
+            if call.caller is not None:
+                sign(arguments, call.caller)
             result = await tool.handler(call, arguments)
             if type(result) is Reply:
                 done = _replied(result)
@@ -102,7 +108,7 @@ class Calls:
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str) -> Done:
         """The answer to a call whose arguments were refused before its handler ran."""
-        self._report(tool.name, "invalid", transport, 0.0)
+        self._report(tool.name, _outcome(failure), transport, 0.0)
         return _failed(tool, failure)
 
     def _late(self, tool: Tool) -> ToolFailure:

@@ -6,7 +6,7 @@ other than POST, a revision's body under another revision's header, sizes and ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import pydantic_core
@@ -14,17 +14,30 @@ import structlog
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from coordinator.transport.bodies import Bodies, replayed
+from coordinator.transport.entrance import WELL_KNOWN, Entrance
 from coordinator.transport.envelope import VERSION_KEY
 from coordinator.transport.guards import Gate, head_size, nested_deeper, without_padding
 from coordinator.transport.health import Health
-from coordinator.transport.replies import HEADER_MISMATCH, Header, Message, Receive, Refused, Scope, Send, reply
+from coordinator.transport.replies import (
+    HEADER_MISMATCH,
+    Header,
+    Message,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    json_body,
+    reply,
+)
 from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
 from coordinator.transport.surfaces import Refusal, Surfaces
 
 _log = structlog.get_logger(__name__)
 
 _HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
-_PROBES = ("/healthz", "/readyz", "/metrics")
+PROBES = frozenset(("/healthz", "/readyz", "/metrics"))
+PROBES_OF_CLIENTS = frozenset(("/healthz",))
+"""What is left of them where operators have a port of their own."""
 _SINGLE = (b"host", b"origin", b"content-length")
 
 
@@ -53,6 +66,7 @@ class Detour:
 
     Args:
         missed: told why the fast path did not take a ``tools/call``.
+        probes: paths that operators ask here.
     """
 
     def __init__(
@@ -64,6 +78,8 @@ class Detour:
         sdk: SdkApps,
         health: Health,
         missed: Callable[[str], None],
+        entrance: Entrance,
+        probes: Collection[str] = PROBES,
     ) -> None:
         self._surfaces = surfaces
         self._gate = gate
@@ -72,6 +88,8 @@ class Detour:
         self._sdk = sdk
         self._health = health
         self._missed = missed
+        self._entrance = entrance
+        self._probes = probes
 
     async def serve(
         self, scope: Scope, receive: Receive, send: Send, request_id: str, body: bytes | None, reason: str
@@ -89,14 +107,19 @@ class Detour:
         headers = without_padding(scope["headers"])
         head = self._checked_head(headers)
         path: str = scope["path"]
-        if path in _PROBES:
-            await self._probe(path, scope["method"], send)
+        if path in self._probes:
+            await probe(self._health, path, scope["method"], send)
+            return
+        if path.startswith(WELL_KNOWN) and (metadata := self._entrance.metadata(path)) is not None:
+            check_get(path, scope["method"])
+            await reply(send, 200, json_body(metadata), headers=[(b"cache-control", b"public, max-age=300")])
             return
         target = self._surfaces.resolve(path)
         if target is None:
             raise Refused(404, "nothing is served here; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp")
         if isinstance(target, Refusal):
             raise Refused(target.status, target.message)
+        grant = await self._entrance.admit(head.get(b"authorization"), path, target)
         if scope["method"] != "POST":
             raise Refused(405, "MCP endpoints take POST only", [(b"allow", b"POST")])
         if body is None:
@@ -109,9 +132,11 @@ class Detour:
         seen = glance(body)
         self._check_era(headers, seen)
         if seen.method == "tools/call":
+            self._entrance.check(grant, path, target, seen.tool, seen.request_id)
             self._missed(reason)
         app = await self._sdk.get(target.surface)
-        exchange = Exchange(target.project, request_id)
+        caller = grant.caller if grant is not None else None
+        exchange = Exchange(target.project, request_id, caller, private=self._entrance.guarded)
         await app.handle(
             {**scope, "headers": headers, EXCHANGE: exchange},
             replayed(body, receive),
@@ -124,7 +149,7 @@ class Detour:
             raise Refused(431, f"the headers are larger than {self._limits.head} bytes", [(b"connection", b"close")])
         head: dict[bytes, bytes] = {}
         for name, value in headers:
-            if name in _SINGLE and name in head:
+            if name in head and (name in _SINGLE or (name == b"authorization" and self._entrance.guarded)):
                 raise Refused(400, f"the header {name.decode()} is there more than once")
             head.setdefault(name, value)
         refusal = self._gate.refusal(head.get(b"host"), head.get(b"origin"))
@@ -146,15 +171,30 @@ class Detour:
                 400, f"the mcp-protocol-version header {problem}", code=HEADER_MISMATCH, request_id=seen.request_id
             )
 
-    async def _probe(self, path: str, method: str, send: Send) -> None:
-        if method not in ("GET", "HEAD"):
-            raise Refused(405, f"{path} takes GET only", [(b"allow", b"GET, HEAD")])
-        if path == "/healthz":
-            await self._health.live(send)
-        elif path == "/readyz":
-            await self._health.ready(send)
-        else:
-            await self._health.metrics(send)
+
+async def probe(health: Health, path: str, method: str, send: Send) -> None:
+    """Answers an operator.
+
+    Raises:
+        Refused: 405.
+    """
+    check_get(path, method)
+    if path == "/healthz":
+        await health.live(send)
+    elif path == "/readyz":
+        await health.ready(send)
+    else:
+        await health.metrics(send)
+
+
+def check_get(path: str, method: str) -> None:
+    """Refuses other methods than those that read.
+
+    Raises:
+        Refused: 405.
+    """
+    if method not in ("GET", "HEAD"):
+        raise Refused(405, f"{path} takes GET only", [(b"allow", b"GET, HEAD")])
 
 
 def glance(body: bytes) -> Seen:

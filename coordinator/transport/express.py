@@ -10,16 +10,24 @@ Why that is safe: the same bytes, given to the same parser in the same state, wo
 to the same head, and all that the fast path and the guards decide from a head has been
 decided for these bytes before. Anything that is not exactly one whole request with such a
 head, on a connection on which nothing else is under way, takes the usual way.
+
+Bearer tokens are not part of what is remembered. Where they count, the line with the token is
+cut out of a head, the rest is remembered or looked up, in a dictionary of its own, and the token
+is asked about anew each time (``Entrance.holder``). A head with such a line is never taken for one
+without, and what was true of a token once is never taken for true.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 import structlog
 
+from coordinator.identity.grants import Grant
+from coordinator.toolsets.caller import Caller
 from coordinator.transport.fastpath import Order, Plan
 from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol
 
@@ -32,8 +40,12 @@ _HEADS = 8_192
 """How many distinct heads are remembered; the length of the body is part of a head."""
 _LONGEST_HEAD = 1_024
 """Bytes of a head that is worth remembering."""
-_UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"authorization", b"cookie"))
-"""Headers whose requests always take the usual way; what was true of credentials once need not stay true."""
+_UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"cookie", b"proxy-authorization"))
+"""Headers whose requests always take the usual way; credentials are not to be remembered."""
+
+_BEARER = b"uthorization: Bearer "
+"""How clients begin the line, but for the case of its first letter."""
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*\Z")
 
 _HEAD = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
 
@@ -46,11 +58,21 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     """Bytes of the body that follows."""
 
 
+class _Cut(NamedTuple):
+    """A head whose line with a bearer token was taken out."""
+
+    rest: bytes
+    token: bytes
+
+
 class ExpressHttpProtocol(BoundedHttpProtocol):
     """For ``uvicorn.Config(http=...)``; ``http_protocol`` makes one for a front."""
 
     front: ClassVar[FrontEnd]
     known: ClassVar[dict[bytes, _Known]]
+    """Heads without credentials."""
+    bearers: ClassVar[dict[bytes, _Known]]
+    """What is left of heads with a bearer token when that is taken out."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -72,14 +94,35 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         if rested:
             end = data.find(b"\r\n\r\n") + 4
             known = self.known.get(data[:end])
-            if known is not None and len(data) == end + known.body and not self.flow.write_paused:
-                order = self.front.fast_path.order(known.plan, data[end:])
-                if type(order) is Order:
-                    self._start(order, known.plan)
-                    return
+            if known is not None:
+                if len(data) == end + known.body and not self.flow.write_paused and self.front.entrance.strangers:
+                    order = self.front.fast_path.order(known.plan, data[end:])
+                    if type(order) is Order:
+                        self._start(order, known.plan, None)
+                        return
+            elif self.bearers and self._take_bearer(data, end):
+                return
         super().data_received(data)
         if rested and not self.transport.is_closing():
             self._learn(data)
+
+    def _take_bearer(self, data: bytes, end: int) -> bool:
+        """Takes a request with a token, if its like has been seen and the token is known to be good for it."""
+        cut = _without_token(data, end)
+        if cut is None or self.flow.write_paused:
+            return False
+        known = self.bearers.get(cut.rest)
+        if known is None or len(data) != end + known.body:
+            return False
+        entrance = self.front.entrance
+        grant = entrance.holder(cut.token, known.plan)
+        if type(grant) is not Grant:
+            return False
+        order = self.front.fast_path.order(known.plan, data[end:])
+        if type(order) is not Order or not entrance.permits(grant, order):
+            return False
+        self._start(order, known.plan, grant.caller)
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._idle is not None:
@@ -109,29 +152,35 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
             return
         head = dict(scope["headers"])
         end = data.find(b"\r\n\r\n") + 4
-        if end > _LONGEST_HEAD or scope["http_version"] != "1.1" or not _UNUSUAL.isdisjoint(head):
+        rest, known = data[:end], self.known
+        if b"authorization" in head:
+            cut = _without_token(data, end) if self.front.entrance.guarded else None
+            if cut is None or head[b"authorization"] != b"Bearer " + cut.token or not _TOKEN.match(cut.token):
+                return
+            rest, known = cut.rest, self.bearers
+        if len(rest) > _LONGEST_HEAD or scope["http_version"] != "1.1" or not _UNUSUAL.isdisjoint(head):
             return
         length = head.get(b"content-length", b"")
         if not length.isdigit() or len(data) != end + int(length) or data[end:] != cycle.body:
             return
         plan = self.front.fast_path.plan(scope)
         if isinstance(plan, Plan) and plan.lasting:
-            if len(self.known) >= _HEADS:
-                self.known.clear()
-            self.known[data[:end]] = _Known(plan, int(length))
+            if len(known) >= _HEADS:
+                known.clear()
+            known[rest] = _Known(plan, int(length))
 
-    def _start(self, order: Order, plan: Plan) -> None:
+    def _start(self, order: Order, plan: Plan, caller: Caller | None) -> None:
         self._unset_keepalive_if_required()
         self._arrived()
-        self._task = self.loop.create_task(self._answer(order, plan))
+        self._task = self.loop.create_task(self._answer(order, plan, caller))
         # The server waits for these when it ends.
         self.tasks.add(self._task)
 
-    async def _answer(self, order: Order, plan: Plan) -> None:
+    async def _answer(self, order: Order, plan: Plan, caller: Caller | None) -> None:
         front = self.front
         front.in_flight += 1
         try:
-            answer = await front.call(order, plan)
+            answer = await front.call(order, plan, caller)
             if self.transport.is_closing():
                 return
             leaving = self._leaving or front.draining
@@ -190,6 +239,16 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         return self._default_head
 
 
+def _without_token(data: bytes, end: int) -> _Cut | None:
+    """The head, which is ``data`` up to ``end``, without its line with a token; None if there is no such line."""
+    at = data.find(_BEARER, 0, end)
+    start = at - 3
+    if start < 0 or data[start:at] not in (b"\r\na", b"\r\nA"):
+        return None
+    stop = data.find(b"\r\n", at, end)
+    return _Cut(data[:start] + data[stop:end], data[at + len(_BEARER) : stop])
+
+
 def http_protocol(
     front: FrontEnd, head_limit: int, arrival_seconds: float = ARRIVAL_SECONDS
 ) -> type[BoundedHttpProtocol]:
@@ -199,6 +258,6 @@ def http_protocol(
         head_limit: bytes of a request's first line and headers.
         arrival_seconds: how long a request may take to arrive.
     """
-    members = {"front": front, "known": {}, "head_limit": head_limit, "arrival_seconds": arrival_seconds}
+    members = {"front": front, "known": {}, "bearers": {}, "head_limit": head_limit, "arrival_seconds": arrival_seconds}
     base = ExpressHttpProtocol if front.fast else BoundedHttpProtocol
     return type("HttpProtocol", (base,), members)

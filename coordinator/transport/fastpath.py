@@ -35,7 +35,7 @@ from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, ModernMet
 from coordinator.transport.guards import Gate, nested_deeper
 from coordinator.transport.replies import Header, Scope
 from coordinator.transport.schema import nesting
-from coordinator.transport.surfaces import Surface, Surfaces, Target
+from coordinator.transport.surfaces import Access, Surface, Surfaces, Target
 
 _CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"))
 
@@ -44,6 +44,12 @@ _ERAS: dict[bytes | None, bool] = {MODERN.encode(): True, **{version.encode(): F
 
 _CHANGING = frozenset((b"x-request-id", b"traceparent", b"tracestate", b"baggage"))
 """Headers that differ from request to request."""
+
+_CREDENTIALS = frozenset((b"cookie", b"proxy-authorization"))
+"""Headers that are nobody else's business; ``Authorization`` is looked at by itself."""
+
+_PASSING = _CHANGING | _CREDENTIALS
+"""Headers whose requests are not worth remembering, or must not be."""
 
 _FEW = 256
 """How many distinct heads, header names, Accept values, envelopes and client descriptions are remembered."""
@@ -72,6 +78,8 @@ class _Entry:
     unbounded: bool
     """Whether its arguments may be nested in any depth."""
     modern: bool
+    access: Access
+    """Who may use it."""
 
 
 class _Served(NamedTuple):
@@ -83,8 +91,9 @@ class _Served(NamedTuple):
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
-    """What the head of a request lets the fast path try."""
+    """What the head of a request lets the fast path try; the same with whatever ``Authorization``."""
 
+    path: str
     project: str
     tools: dict[str, _Entry]
     """Where the body has to name the tool."""
@@ -104,6 +113,8 @@ class Order(msgspec.Struct, frozen=True):
     request_id: bytes
     """The JSON-RPC id, as JSON."""
     modern: bool
+    access: Access
+    """Who may make it."""
 
 
 class FastPath:
@@ -162,24 +173,34 @@ class FastPath:
         return self.misses + Counter(hit=self.hits)
 
     def plan(self, scope: Scope) -> Plan | str:
-        """Whether the head allows the fast path; else the reason why it does not."""
+        """Whether the head allows the fast path; else the reason why it does not.
+
+        ``Authorization`` makes no difference here, and is not remembered: who may do what is
+        for others to say, each time anew.
+        """
         # Clients send the same head again and again: what was found of one holds for its like.
-        key = (scope["path"], scope["method"], *scope["headers"])
+        headers = scope["headers"]
+        plan = self._plans.get((scope["path"], scope["method"], *headers))
+        if plan is not None:
+            return plan
+        rest = [header for header in headers if header[0] != b"authorization"]
+        if len(rest) < len(headers) - 1:
+            return "repeated header"
+        key = (scope["path"], scope["method"], *rest)
         plan = self._plans.get(key)
         if plan is not None:
             return plan
-        found = self._look_at(scope)
+        found = self._look_at(scope, rest)
         if isinstance(found, Plan) and found.lasting:
             if len(self._plans) >= _FEW:
                 self._plans.clear()
             self._plans[key] = found
         return found
 
-    def _look_at(self, scope: Scope) -> Plan | str:
+    def _look_at(self, scope: Scope, headers: list[Header]) -> Plan | str:
         served = self._served.get(scope["path"]) or self._serve(scope["path"])
         if served is None or scope["method"] != "POST":
             return "endpoint"
-        headers: list[Header] = scope["headers"]
         head = dict(headers)
         if len(head) != len(headers):
             return "repeated header"
@@ -199,14 +220,15 @@ class FastPath:
             return "head size"
         if len(get(b"content-length", b"")) > self._length_digits:
             return "body size"
+        lasting = _PASSING.isdisjoint(head)
         if not modern:
-            return Plan(served.project, served.legacy, None, get(b"x-request-id"), _CHANGING.isdisjoint(head))
+            return Plan(scope["path"], served.project, served.legacy, None, get(b"x-request-id"), lasting)
         if get(b"mcp-method") != b"tools/call":
             return "method"
         entry = served.modern.get(get(b"mcp-name"))
         if entry is None:
             return "tool"
-        return Plan(served.project, served.legacy, entry, get(b"x-request-id"), _CHANGING.isdisjoint(head))
+        return Plan(scope["path"], served.project, served.legacy, entry, get(b"x-request-id"), lasting)
 
     def order(self, plan: Plan, body: bytes) -> Order | str:
         """The call in ``body``; else the reason why it is not one for the fast path."""
@@ -235,7 +257,7 @@ class FastPath:
             return "waits"
         if entry.unbounded and nested_deeper(body, self._max_depth):
             return "depth"
-        return Order(entry.tool, arguments, _encode(call.id), entry.modern)
+        return Order(entry.tool, arguments, _encode(call.id), entry.modern, entry.access)
 
     def response(self, order: Order, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""
@@ -292,9 +314,10 @@ class FastPath:
             unbounded = depth is None or depth + 2 > self._max_depth
             optional = "required" not in surface.input_schemas[name]
             decode = modern_decoder(name, tool.arguments).decode
-            modern[name.encode()] = _Entry(tool, decode, optional, unbounded, modern=True)
+            access = surface.access[name]
+            modern[name.encode()] = _Entry(tool, decode, optional, unbounded, True, access)
             decode = msgspec.json.Decoder(tool.arguments).decode
-            legacy[name] = _Entry(tool, decode, optional, unbounded, modern=False)
+            legacy[name] = _Entry(tool, decode, optional, unbounded, False, access)
         return modern, legacy
 
     def _learn_accept(self, value: bytes | None) -> bool:

@@ -28,14 +28,23 @@ class Gate:
         hosts: ``name``, ``name:port``, ``name:*`` or ``*``; empty: the loopback names and ``bound``.
         origins: let in besides the origin that is the request's own host.
         bound: the address that the process listens on.
+        own: the name that clients are told to use, which is let in whatever ``hosts`` says.
     """
 
-    def __init__(self, hosts: Sequence[str] = (), origins: Sequence[str] = (), bound: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        hosts: Sequence[str] = (),
+        origins: Sequence[str] = (),
+        bound: str = "127.0.0.1",
+        own: str | None = None,
+    ) -> None:
         allowed = list(hosts)
         if not allowed:
             allowed = [*_LOOPBACK]
             if bound not in _ANY_ADDRESS:
                 allowed.append(f"[{bound}]" if ":" in bound and not bound.startswith("[") else bound)
+        if own:
+            allowed.append(f"[{own}]" if ":" in own else own)
         self._any = "*" in allowed
         self._hosts = {entry.lower().removesuffix(":*") for entry in allowed}
         self._origins = {origin.lower() for origin in origins}

@@ -9,7 +9,7 @@ answer cannot show signs of life while it is not there yet.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ from starlette.requests import Request
 
 from coordinator import __version__
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.arguments import decoded, may_wait
 from coordinator.transport.bodies import replayed
@@ -50,6 +51,10 @@ class Exchange:
     project: str
     request_id: str = ""
     """Empty on stdio, where the JSON-RPC id says enough."""
+    caller: Caller | None = None
+    """Who presented a verified credential."""
+    private: bool = False
+    """Whether what is listed depends on who asks, so that nobody else may be shown the same."""
     retry_after: int | None = None
     """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
 
@@ -61,21 +66,31 @@ def server_info() -> dict[str, Any]:
     )
 
 
-def build_server(surface: Surface, calls: Calls, stdio: Exchange | None = None) -> Server[Any]:
+def build_server(surface: Surface, calls: Calls, stdio: Callable[[], Awaitable[Exchange]] | None = None) -> Server[Any]:
     """The SDK's server for one surface.
 
     Args:
-        stdio: the exchange that all requests belong to, where no HTTP request names one.
+        stdio: what a request belongs to, where no HTTP request says it. Raises ToolFailure.
     """
     listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in surface.listing])
+    for_callers = [types.Tool.model_validate(tool) for tool in surface.callers_listing]
     transport = "sdk" if stdio is None else "stdio"
 
     async def list_tools(
-        _context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         if params is not None and params.cursor is not None:
             raise MCPError(types.INVALID_PARAMS, "Invalid cursor: the tool list has one page and gives none")
-        return listing
+        try:
+            exchange = await stdio() if stdio is not None else _exchange(context)
+        except ToolFailure as failure:
+            raise MCPError(types.INVALID_REQUEST, failure.message) from None
+        if exchange.caller is None and not exchange.private:
+            return listing
+        tools = listing.tools
+        if exchange.caller is not None:
+            tools = [tool for tool in for_callers if surface.access[tool.name].permits(exchange.caller)]
+        return types.ListToolsResult(tools=tools, cache_scope="private")
 
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
@@ -83,13 +98,17 @@ def build_server(surface: Surface, calls: Calls, stdio: Exchange | None = None) 
         tool = surface.tools.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
-        exchange = stdio if stdio is not None else _exchange(context)
         try:
+            exchange = await stdio() if stdio is not None else _exchange(context)
+            access, caller = surface.access[params.name], exchange.caller
+            # Over HTTP that is known before; this holds for whatever way a call gets here.
+            if caller is not None and not access.permits(caller):
+                raise ToolFailure("permission_denied", f"{params.name} needs the permission '{access.least}'")
             arguments = decoded(tool, surface.input_schemas[params.name], params.arguments or {})
         except ToolFailure as failure:
             return _result(calls.refused(tool, failure, transport), context)
         request_id = exchange.request_id or str(context.request_id)
-        done = await calls.run(tool, Call(exchange.project, request_id), arguments, transport)
+        done = await calls.run(tool, Call(exchange.project, request_id, caller), arguments, transport)
         exchange.retry_after = done.retry_after
         return _result(done, context)
 
@@ -169,6 +188,7 @@ class SdkApp:
                 "path": "/",
                 "query_string": b"",
                 "headers": [*headers, (b"mcp-protocol-version", version), (b"mcp-method", b"tools/list")],
+                EXCHANGE: Exchange(""),
             }
             await self.handle(scope, replayed(body, _nothing), _drop, streaming=False)
 

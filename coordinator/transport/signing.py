@@ -2,7 +2,7 @@
 
 Wherever a tool's arguments have room for an actor, a known caller stands there if nobody else
 does, and nobody else may: the identity that ownership and idempotency count on is then that of
-his credential. An actor of his own with a proof is left to the verifier as it is.
+his credential.
 """
 
 from __future__ import annotations
@@ -54,10 +54,8 @@ def _sign(room: _Room, struct: Any, caller: Caller, path: str) -> None:
         found = getattr(struct, attribute)
         if found is None or found is UNSET:
             _put(struct, attribute, CallerActor(caller.id, caller.kind))
-        elif found.id == caller.id and found.proof is None:
-            _put(struct, attribute, CallerActor(found.id, _kind(found.kind, caller), found.parent))
-        elif found.id != caller.id:
-            if found.id:
+        else:
+            if found.id and found.id != caller.id:
                 raise ToolFailure(
                     "actor_mismatch", f"{path}{name}.id: must be absent or the caller's own, {caller.id!r}"
                 )

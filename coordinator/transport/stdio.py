@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from io import TextIOWrapper
 from typing import BinaryIO
 
@@ -17,11 +17,20 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from coordinator.settings import Settings
+from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
 from coordinator.transport.calls import Calls, Hooks
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.sdk import Exchange, build_server
 from coordinator.transport.surfaces import PROJECT, PROJECT_RULE, SurfaceError, Surfaces, Target
+
+Principal = Callable[[], Awaitable[Caller | None]]
+"""Who is at the other end; None: nobody in particular. Raises ToolFailure if his credential is good no more."""
+
+
+async def nobody() -> Caller | None:
+    """The principal of those who need not say who they are."""
+    return None
 
 
 def claim_standard_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -45,6 +54,7 @@ async def serve_stdio(
     names: Sequence[str],
     project: str,
     streams: tuple[BinaryIO, BinaryIO],
+    principal: Principal = nobody,
 ) -> None:
     """Serves one client until it closes its side.
 
@@ -52,6 +62,7 @@ async def serve_stdio(
         names: the toolsets to serve together.
         project: the partition that all calls work on.
         streams: where requests come from and answers go to.
+        principal: says of each request who makes it.
 
     Raises:
         SurfaceError: the toolsets cannot be served together, or there is no such project name.
@@ -63,7 +74,12 @@ async def serve_stdio(
     if not isinstance(target, Target):
         raise SurfaceError(f"toolsets: {','.join(names)} cannot be served")
     calls = Calls(settings.request_deadline_ms, hooks, Deadlines(settings.request_deadline_ms / 10_000))
-    server = build_server(target.surface, calls, Exchange(project))
+
+    async def exchange() -> Exchange:
+        caller = await principal()
+        return Exchange(project, caller=caller)
+
+    server = build_server(target.surface, calls, exchange)
     stdin, stdout = streams
     reading = anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace"))
     writing = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))

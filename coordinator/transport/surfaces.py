@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from coordinator.identity.permissions import least, sufficient
+from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Tool, Toolset
 from coordinator.transport.schema import describe
 
@@ -43,6 +45,19 @@ class Refusal(NamedTuple):
     message: str
 
 
+class Access(NamedTuple):
+    """What it takes to use a tool, of those who are known."""
+
+    sufficient: frozenset[str]
+    """Permissions any of which is enough."""
+    least: str
+    """The narrowest of them that names the toolset."""
+
+    def permits(self, caller: Caller) -> bool:
+        """Whether the caller may use the tool."""
+        return not self.sufficient.isdisjoint(caller.permissions)
+
+
 @dataclass(frozen=True, slots=True)
 class Surface:
     """The tools of one combination of toolsets.
@@ -58,6 +73,16 @@ class Surface:
     listing: tuple[dict[str, Any], ...] = field(repr=False)
     """The tools as ``tools/list`` shows them."""
     input_schemas: Mapping[str, dict[str, Any]] = field(repr=False)
+    callers_listing: tuple[dict[str, Any], ...] = field(repr=False)
+    """The same as callers see it who are known."""
+    access: Mapping[str, Access] = field(repr=False)
+    """By published name."""
+    entry: frozenset[str] = field(repr=False)
+    """Permissions that are enough for one of the tools."""
+
+    def admits(self, caller: Caller) -> bool:
+        """Whether a caller may use any of the tools."""
+        return not self.entry.isdisjoint(caller.permissions)
 
     @property
     def instructions(self) -> str:
@@ -102,6 +127,11 @@ class Surfaces:
         if isinstance(made, Refusal):
             raise SurfaceError(f"toolsets: {made.message}")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All toolsets."""
+        return tuple(self._toolsets)
+
     def resolve(self, path: str) -> Target | Refusal | None:
         """What ``path`` (percent-decoded, without the query) addresses; None: no MCP endpoint at all."""
         known = self._paths.get(path)
@@ -142,6 +172,7 @@ class Surfaces:
     def _make(self, key: str, toolsets: list[Toolset]) -> Surface | Refusal:
         owners: dict[str, str] = {}
         tools: dict[str, Tool] = {}
+        access: dict[str, Access] = {}
         shared: list[str] = []
         for toolset in toolsets:
             for tool in toolset.tools:
@@ -150,6 +181,8 @@ class Surfaces:
                     shared.append(f"{name} ({owners[name]} and {toolset.name})")
                 owners[name] = toolset.name
                 tools[name] = tool
+                needed = sufficient(toolset.name, tool.read_only), least(toolset.name, tool.read_only)
+                access[name] = Access(*needed)
         if shared:
             return Refusal(
                 400,
@@ -158,7 +191,16 @@ class Surfaces:
                 + ", ".join(f"/mcp/{toolset.name}" for toolset in toolsets),
             )
         listing = tuple(describe(tool, name) for name, tool in tools.items())
-        return Surface(key, tuple(toolsets), tools, listing, {one["name"]: one["inputSchema"] for one in listing})
+        return Surface(
+            key,
+            tuple(toolsets),
+            tools,
+            listing,
+            {one["name"]: one["inputSchema"] for one in listing},
+            tuple(describe(tool, name, identified=True) for name, tool in tools.items()),
+            access,
+            frozenset().union(*(one.sufficient for one in access.values())),
+        )
 
 
 def published_name(toolset: str, tool: str, style: NameStyle) -> str:

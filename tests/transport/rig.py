@@ -187,6 +187,7 @@ class Hooks:
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str]] = []
         self.paths: list[str] = []
+        self.refused: list[str] = []
 
     def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:
         assert seconds >= 0
@@ -194,6 +195,9 @@ class Hooks:
 
     def fast_path(self, result: str) -> None:
         self.paths.append(result)
+
+    def auth_refused(self, reason: str) -> None:
+        self.refused.append(reason)
 
 
 class FakeStore:

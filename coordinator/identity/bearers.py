@@ -1,0 +1,95 @@
+"""From what is known of a token to what it grants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from coordinator.identity.grants import Denied, Grant, canonical, named
+from coordinator.identity.token_file import TokenEntry
+from coordinator.identity.verifier import Outcome
+from coordinator.toolsets.actor import KINDS, MAX_ID
+from coordinator.toolsets.caller import Caller
+
+ALL_PROJECTS = "*"
+_OTHER = "external"
+
+
+def of_entry(entry: TokenEntry, default_permissions: frozenset[str]) -> Grant:
+    """What an entry of the token file grants."""
+    permissions = default_permissions if entry.permissions is None else frozenset(entry.permissions)
+    return Grant(
+        caller=Caller(entry.id, entry.kind, frozenset(entry.roles), permissions),
+        digest=bytes.fromhex(entry.sha256),
+        projects=_projects(entry.projects),
+        until=inf if entry.expires is None else entry.expires.timestamp(),
+    )
+
+
+def of_outcome(
+    outcome: Outcome, digest: bytes, audience: str, default_permissions: frozenset[str], latest: float
+) -> Grant:
+    """What a verified JWT grants.
+
+    Args:
+        audience: one that is good for the whole server; empty: none.
+        latest: until when the grant may be kept without looking at the token again, in Unix seconds.
+
+    Raises:
+        Denied: the token was not verified, or its claims say nothing that can be used.
+    """
+    if outcome.status == "unavailable":
+        raise Denied("unavailable", "the token cannot be verified now: its keys are not to be had")
+    if outcome.status != "verified":
+        raise Denied("rejected", f"the token does not verify: {outcome.reason or 'nobody vouches for it'}")
+    claims = outcome.claims
+    subject = outcome.subject
+    if not subject.strip() or len(subject) > MAX_ID:
+        raise Denied("rejected", f"the token has no claim 'sub' of 1 to {MAX_ID} characters, so it is nobody's")
+    kind = claims.get("kind")
+    audiences = frozenset(map(canonical, _words(claims, "aud") or ()))
+    return Grant(
+        caller=Caller(
+            subject,
+            kind if kind in KINDS else _OTHER,
+            _words(claims, "roles") or frozenset(),
+            _permissions(claims, default_permissions),
+        ),
+        digest=digest,
+        projects=_projects(_words(claims, "projects")),
+        audiences=None if audience and canonical(audience) in audiences else audiences,
+        until=latest if outcome.expires is None else min(outcome.expires, latest),
+    )
+
+
+def _permissions(claims: Mapping[str, Any], default: frozenset[str]) -> frozenset[str]:
+    """The claim ``permissions``, else the words of ``scope``, else the default."""
+    found = _words(claims, "permissions")
+    if found is not None:
+        return found
+    scope = claims.get("scope")
+    if scope is None:
+        return default
+    if not isinstance(scope, str):
+        raise Denied("rejected", "the token's claim 'scope' is not text")
+    return frozenset(scope.split())
+
+
+def _words(claims: Mapping[str, Any], name: str) -> frozenset[str] | None:
+    """A claim that is a text or a list of them; None if it is not there.
+
+    Raises:
+        Denied: it is something else, so there is no saying what was meant.
+    """
+    value = claims.get(name)
+    if value is None:
+        return None
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or len(found := named(values)) != len(set(map(str, values))):
+        raise Denied("rejected", f"the token's claim {name!r} is neither text nor a list of texts")
+    return found
+
+
+def _projects(names: frozenset[str] | tuple[str, ...] | None) -> frozenset[str] | None:
+    return None if names is None or ALL_PROJECTS in names else frozenset(names)

@@ -1,0 +1,266 @@
+"""The front door: whether a request's bearer token is good, and whom it names.
+
+Two kinds of tokens are known: static ones, whose digests a token file holds, and JWTs, which a
+verifier checks. What was found of a token is kept under its SHA-256 digest, never the token
+itself, so that the next request with it costs a hash and a look-up (``known``). A static token
+is gone with the next reading of the file, which is within two seconds of its change; a JWT is
+verified anew after as long as its keys count as fresh. When either runs out by time, it is
+refused at that very moment.
+
+Nothing here decides what a caller may do with which endpoint: a ``Grant`` says where it is
+good, and whoever serves the endpoint compares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from time import time
+from typing import Any
+
+import msgspec
+import structlog
+
+from coordinator.identity.bearers import of_entry, of_outcome
+from coordinator.identity.grants import Denied, Grant
+from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
+from coordinator.identity.verifier import Verifier
+from coordinator.settings import Settings
+from coordinator.settings.auth import Mode, door_mode, door_resource, door_verifier
+from coordinator.settings.identity import VerifierSettings
+
+_log = structlog.get_logger(__name__)
+
+LONGEST_TOKEN = 8_192
+"""Bytes."""
+LOOK_SECONDS = 1.0
+"""How often the token file is looked at."""
+
+_STALE_SECONDS = 30.0
+"""How long a JWT is good without a look that was verified with keys which could not be renewed."""
+_MOST_JWTS = 8_192
+
+_BEARER = re.compile(rb"(?i:bearer) +(?P<token>[A-Za-z0-9._~+/-]+=*) *\Z")
+_DISCOVERY = "/.well-known/openid-configuration"
+
+OpenVerifier = Callable[[VerifierSettings], Verifier]
+
+
+class Door:
+    """The front door of one process.
+
+    Args:
+        open_verifier: makes the verifier of JWTs.
+        file_read: told ``ok`` or ``refused`` when a changed token file was read.
+
+    Raises:
+        TokenFileError: the token file cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        open_verifier: OpenVerifier,
+        file_read: Callable[[str], None] = lambda outcome: None,
+    ) -> None:
+        self._open_verifier = open_verifier
+        self._file_read = file_read
+        self._settings = settings
+        self._entries: tuple[TokenEntry, ...] = ()
+        self._grants: dict[bytes, Grant] = {}
+        self._jwts: dict[bytes, Grant] = {}
+        self._path: Path | None = None
+        self._stamp: Stamp | None = None
+        self._problem = ""
+        self._look = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._verifier: Verifier | None = None
+        self._verified_by: VerifierSettings | None = None
+        self.mode: Mode = "none"
+        """Whether requests need a token: none (tokens are ignored), optional or required."""
+        self.resource = ""
+        """The URL that clients know this server by."""
+        self.authorization_servers: tuple[str, ...] = ()
+        """Issuers of tokens; empty: clients cannot get one by themselves."""
+        self._apply(settings)
+        if settings.auth.tokens:
+            self._path = Path(settings.auth.tokens)
+            found, self._stamp = read_tokens(self._path)
+            self._take(found.tokens)
+        self._use_verifier(self._wanted_verifier())
+
+    @property
+    def known_count(self) -> int:
+        """Static tokens in force."""
+        return len(self._grants)
+
+    async def start(self) -> None:
+        """Begins to watch the token file and to renew keys."""
+        if self._verifier is not None:
+            await self._verifier.start()
+        self._spawn(self._watch(), "token file")
+
+    async def aclose(self) -> None:
+        """Ends what runs in the background."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._verifier is not None:
+            await self._verifier.aclose()
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by new settings from here on, and looks at the token file."""
+        self._apply(settings)
+        self._take(self._entries)
+        wanted = self._wanted_verifier()
+        if wanted != self._verified_by:
+            self._spawn(self._replace_verifier(wanted), "verifier of bearer tokens")
+        self._look.set()
+
+    def known(self, token: bytes) -> Grant | None:
+        """What a token grants, if that can be said at once; None: ask ``admit``."""
+        digest = sha256(token).digest()
+        grant = self._grants.get(digest) or self._jwts.get(digest)
+        if grant is None or grant.until <= time() or not hmac.compare_digest(grant.digest, digest):
+            return None
+        return grant
+
+    async def admit(self, authorization: bytes | None) -> Grant | None:
+        """Whom a request's ``Authorization`` header names; None: a stranger who may come in.
+
+        Raises:
+            Denied: the header is no good, or is missing where one is required.
+        """
+        if authorization is None:
+            if self.mode == "required":
+                raise Denied("missing", "a bearer token is required")
+            return None
+        if authorization[:6].lower() != b"bearer":
+            raise Denied("missing", "credentials must be a bearer token")
+        match = _BEARER.match(authorization)
+        if match is None:
+            raise Denied("malformed", "the Authorization header must be 'Bearer' and a token")
+        token = match["token"]
+        if len(token) > LONGEST_TOKEN:
+            raise Denied("malformed", f"the token is longer than {LONGEST_TOKEN} bytes")
+        grant = self.known(token)
+        if grant is not None:
+            return grant
+        digest = sha256(token).digest()
+        if digest in self._grants:
+            raise Denied("expired", "the token has expired")
+        return await self._verified(token, digest)
+
+    def report(self) -> dict[str, Any]:
+        """What /readyz says: the mode, and how the token file and the keys are."""
+        found: dict[str, Any] = {"mode": self.mode}
+        if self._path is not None:
+            found["file"] = {"entries": len(self._entries)}
+            if self._problem:
+                found["file"]["refused"] = self._problem
+        if self._verifier is not None:
+            found["verifier"] = self._verifier.report()
+        return found
+
+    async def _verified(self, token: bytes, digest: bytes) -> Grant:
+        verifier, settings = self._verifier, self._verified_by
+        if verifier is None or settings is None or token.count(b".") != 2:
+            raise Denied("unknown", "no such token is known here")
+        outcome = await verifier.verify(token.decode())
+        kept = _STALE_SECONDS if outcome.stale_seconds is not None else settings.cache_ttl_seconds
+        grant = of_outcome(outcome, digest, self._audience, self._default_permissions, time() + kept)
+        if verifier is self._verifier:
+            if len(self._jwts) >= _MOST_JWTS:
+                self._jwts.clear()
+            self._jwts[digest] = grant
+        return grant
+
+    def _apply(self, settings: Settings) -> None:
+        """Takes over everything but tokens and verifier."""
+        self._settings = settings
+        self._default_permissions = frozenset(settings.auth.default_permissions)
+        stated = door_verifier(settings)
+        self._audience = stated.audience if stated is not None else ""
+        self.mode = door_mode(settings)
+        self.resource = door_resource(settings)
+        self.authorization_servers = settings.auth.authorization_servers or _issuers(stated)
+        # What is kept of JWTs was found under other rules.
+        self._jwts = {}
+
+    def _wanted_verifier(self) -> VerifierSettings | None:
+        """What the verifier must be like; the audience is compared here, where the endpoints are known too."""
+        stated = door_verifier(self._settings) if self.mode != "none" else None
+        return None if stated is None else msgspec.structs.replace(stated, audience="")
+
+    def _use_verifier(self, wanted: VerifierSettings | None) -> None:
+        self._verifier = None if wanted is None else self._open_verifier(wanted)
+        self._verified_by = wanted
+        self._jwts = {}
+
+    async def _replace_verifier(self, wanted: VerifierSettings | None) -> None:
+        old = self._verifier
+        self._use_verifier(wanted)
+        if self._verifier is not None:
+            await self._verifier.start()
+        if old is not None:
+            await old.aclose()
+
+    def _take(self, entries: tuple[TokenEntry, ...]) -> None:
+        self._entries = entries
+        grants = (of_entry(entry, self._default_permissions) for entry in entries)
+        self._grants = {grant.digest: grant for grant in grants}
+
+    async def _watch(self) -> None:
+        """Reads the token file again whenever it has changed."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
+            told = self._look.is_set()
+            self._look.clear()
+            stated = self._settings.auth.tokens
+            path = Path(stated) if stated else None
+            if path is None:
+                if self._path is not None:
+                    self._path, self._stamp, self._problem = None, None, ""
+                    self._take(())
+            elif told or path != self._path or stamp_of(path) != self._stamp:
+                await self._read(path)
+
+    async def _read(self, path: Path) -> None:
+        before = stamp_of(path)
+        try:
+            # In a thread: a big YAML file takes seconds.
+            found, stamp = await asyncio.to_thread(read_tokens, path)
+        except TokenFileError as error:
+            self._stamp, self._path = before, path
+            if str(error) != self._problem:
+                _log.error("token file refused, what was known before stays in force", problem=str(error))
+                self._file_read("refused")
+            self._problem = str(error)
+            return
+        changed = found.tokens != self._entries
+        self._stamp, self._path, self._problem = stamp, path, ""
+        if changed:
+            self._take(found.tokens)
+            _log.info("token file read", entries=len(found.tokens))
+        self._file_read("ok")
+
+    def _spawn(self, work: Any, name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _issuers(verifier: VerifierSettings | None) -> tuple[str, ...]:
+    """Who issues the tokens that a verifier accepts, if that is a server that clients can ask."""
+    if verifier is None:
+        return ()
+    issuer = verifier.issuer or (
+        verifier.oidc_discovery.removesuffix(_DISCOVERY) if verifier.oidc_discovery.endswith(_DISCOVERY) else ""
+    )
+    return (issuer,) if issuer.startswith(("https://", "http://")) else ()

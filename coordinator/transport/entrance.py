@@ -1,0 +1,180 @@
+"""Who comes in, in the terms of HTTP: challenges, the metadata they point to, and what a caller may use.
+
+The answers are those of the MCP authorization specification: 401 with a ``Bearer`` challenge
+(RFC 6750) where a token is missing or no good, 403 with ``insufficient_scope`` where one does not
+permit what was asked for, both with the scope to ask for and, if somebody issues tokens, with
+the place of the protected resource metadata (RFC 9728). Each endpoint is a resource of its own
+within the server's; a token is good for an endpoint if its audience is the endpoint or something
+that the endpoint is part of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from coordinator.identity.door import Door
+from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
+from coordinator.identity.permissions import vocabulary
+from coordinator.transport.fastpath import Order, Plan
+from coordinator.transport.replies import Header, Refused, Scope
+from coordinator.transport.surfaces import Access, Surfaces, Target
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+_BEARER = b"Bearer "
+_REMEMBERED_PATHS = 4_096
+_BUSY_SECONDS = 5
+"""When to come back if keys are not to be had."""
+
+_enclosing = lru_cache(maxsize=_REMEMBERED_PATHS)(enclosing)
+_canonical = lru_cache(maxsize=16)(canonical)
+
+
+class Entrance:
+    """The door of one process, for its endpoints.
+
+    Args:
+        door: None: everybody may come in, and nobody is asked who he is.
+        refused: told why somebody was not let in.
+        longest: bytes of a token that the fast path looks at.
+    """
+
+    def __init__(
+        self, door: Door | None, surfaces: Surfaces, refused: Callable[[Reason], None], longest: int = 2_048
+    ) -> None:
+        self._door = door
+        self._surfaces = surfaces
+        self._refused = refused
+        self._longest = longest
+
+    @property
+    def guarded(self) -> bool:
+        """Whether tokens mean anything."""
+        return self._door is not None and self._door.mode != "none"
+
+    @property
+    def strangers(self) -> bool:
+        """Whether requests without a token are served."""
+        return self._door is None or self._door.mode != "required"
+
+    def at_once(self, scope: Scope, plan: Plan) -> Grant | None | bool:
+        """Who makes a request for the fast path: None for a stranger, False if that takes a longer look."""
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                return self.holder(value[7:], plan) if value[:7] == _BEARER else False
+        return None if self.strangers else False
+
+    def holder(self, token: bytes, plan: Plan) -> Grant | bool:
+        """Who holds a token, if that is known and the token is good for this endpoint; else False."""
+        door = self._door
+        if door is None or door.mode == "none" or len(token) > self._longest:
+            return False
+        grant = door.known(token)
+        if grant is None or (grant.projects is not None and plan.project not in grant.projects):
+            return False
+        if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(plan.path)):
+            return False
+        return grant
+
+    @staticmethod
+    def permits(grant: Grant, order: Order) -> bool:
+        """Whether a call may be made."""
+        return not order.access.sufficient.isdisjoint(grant.caller.permissions)
+
+    async def admit(self, authorization: bytes | None, path: str, target: Target) -> Grant | None:
+        """Who makes a request to an endpoint; None: a stranger, whom everything is open to.
+
+        Raises:
+            Refused: 401 or 403 with a challenge, 400, or 503.
+        """
+        if self._door is None or self._door.mode == "none":
+            return None
+        try:
+            grant = await self._door.admit(authorization)
+            if grant is None:
+                return None
+            if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(path)):
+                raise Denied("audience", f"the token is for another audience than {self._resource(path)}")
+            if grant.projects is not None and target.project not in grant.projects:
+                raise Denied("project", f"the token is not for the project '{target.project}'")
+            if not target.surface.admits(grant.caller):
+                raise Denied("permission", "the token permits none of the tools of this endpoint")
+        except Denied as denied:
+            raise self._answer(denied, path, _scope(target)) from None
+        return grant
+
+    def check(self, grant: Grant | None, path: str, target: Target, tool: object, request_id: object) -> None:
+        """Refuses a call of a tool that the caller may not use.
+
+        Raises:
+            Refused: 403 with the permission that it takes.
+        """
+        access: Access | None = target.surface.access.get(tool) if isinstance(tool, str) else None
+        if grant is not None and access is not None and not access.permits(grant.caller):
+            denied = Denied("permission", f"{tool} needs the permission '{access.least}'")
+            raise self._answer(denied, path, access.least, request_id)
+
+    def metadata(self, path: str) -> dict[str, Any] | None:
+        """The protected resource metadata that ``path`` is the place of; None: there are none."""
+        door = self._door
+        if door is None or not path.startswith(WELL_KNOWN) or not self.guarded or not door.authorization_servers:
+            return None
+        below = path.removeprefix(WELL_KNOWN)
+        # A proxy that serves us below a path of its own may leave that in.
+        below = below.removeprefix(urlsplit(door.resource).path)
+        toolsets = self._surfaces.names
+        if below not in ("", "/"):
+            target = self._surfaces.resolve(below)
+            if not isinstance(target, Target):
+                return None
+            toolsets = tuple(toolset.name for toolset in target.surface.toolsets)
+        return {
+            "resource": door.resource + below.rstrip("/"),
+            "authorization_servers": list(door.authorization_servers),
+            "scopes_supported": list(vocabulary(toolsets)),
+            "bearer_methods_supported": ["header"],
+            "resource_name": "Fleet coordinator",
+        }
+
+    def _answer(self, denied: Denied, path: str, scope: str, request_id: object = None) -> Refused:
+        self._refused(denied.reason)
+        reason, text = denied.reason, denied.description
+        if reason == "project":
+            # No scope that a client could ask for would help.
+            return Refused(403, text, request_id=request_id)
+        if reason == "unavailable":
+            return Refused(503, text, [(b"retry-after", b"%d" % _BUSY_SECONDS)], request_id=request_id)
+        if reason == "permission":
+            return self._challenge(403, "insufficient_scope", text, path, scope, request_id)
+        if reason == "missing":
+            # Whoever did not know that a token is needed has made no error (RFC 6750, 3.1).
+            return self._challenge(401, "", text, path, scope, request_id)
+        return self._challenge(401, "invalid_token", text, path, scope, request_id)
+
+    def _challenge(self, status: int, error: str, text: str, path: str, scope: str, request_id: object) -> Refused:
+        fields = [("error", error), ("error_description", text if error else ""), ("scope", scope)]
+        if self._door is not None and self._door.authorization_servers:
+            parts = urlsplit(self._resource(path))
+            fields.append(("resource_metadata", f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}"))
+        values = ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields if value)
+        header: Header = (b"www-authenticate", f"Bearer {values}".encode())
+        return Refused(status, text, [header], request_id=request_id)
+
+    def _resource(self, path: str) -> str:
+        return (self._door.resource if self._door is not None else "") + path.rstrip("/")
+
+    def _resources(self, path: str) -> frozenset[str]:
+        return _enclosing(_canonical(self._door.resource if self._door is not None else ""), path)
+
+
+def _scope(target: Target) -> str:
+    """What a client should ask for that wants to work with an endpoint."""
+    return " ".join(toolset.name for toolset in target.surface.toolsets)
+
+
+def _quotable(text: str) -> str:
+    """The text within a quoted string of a header."""
+    plain = "".join(char if " " <= char <= "~" else "?" for char in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"')
