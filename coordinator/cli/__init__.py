@@ -126,6 +126,20 @@ def _app() -> App:
         ),
     )
     app.command(config)
+    definitions = App(name="definitions", help="Look at definitions of workflows.")
+    definitions.command(
+        "coordinator.cli.definitions:check",
+        name="check",
+        help=_paragraphs(
+            """Say what is wrong with a folder of workflow definitions.
+
+            Tells files that cannot be used, what was forgiven in reading the others, transitions that lead
+            nowhere, skills that are not there and activities that nothing leads to. The exit code is not 0 if
+            anything is broken or wrong; what is only odd leaves it at 0.
+            """
+        ),
+    )
+    app.command(definitions)
     return app
 
 

@@ -24,6 +24,7 @@ from coordinator.definitions.library import (
     LoadedWorkflow,
     display_name,
 )
+from coordinator.definitions.lint import lint
 from coordinator.definitions.model import (
     TERMINALS,
     Activity,
@@ -68,6 +69,7 @@ __all__ = [
     "Workflow",
     "display_name",
     "holds",
+    "lint",
     "lookup",
     "shared",
     "shipped",

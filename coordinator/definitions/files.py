@@ -41,8 +41,9 @@ _DIRECTORY_KEY = re.compile(r"^activitiesDir: *\"?(?P<name>[^\"\n]*?)\"? *$", re
 class Problem(NamedTuple):
     """Something about a file that its author should know."""
 
-    level: Literal["broken", "odd"]
-    """broken: the file, or a part of it, is left out. odd: it is used, but may not mean what its author thinks."""
+    level: Literal["broken", "wrong", "odd"]
+    """broken: the file, or a part of it, is left out. wrong: it is used, but will trouble whoever follows it.
+    odd: it is used, but may not mean what its author thinks."""
     place: str
     """The file as seen from its root: ``work-package/skills/02-review.toon``."""
     line: int | None

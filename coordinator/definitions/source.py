@@ -39,10 +39,12 @@ class Definitions:
     Args:
         roots: where to look; a workflow that several have is taken from the first.
         poll_seconds: how often to look for changes; 0: never by itself (``refresh``).
+        quiet: whether to leave out of the log what was read.
     """
 
-    def __init__(self, roots: Sequence[Path], poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, roots: Sequence[Path], poll_seconds: float = POLL_SECONDS, *, quiet: bool = False) -> None:
         self.roots = tuple(roots)
+        self._quiet = quiet
         self._read: dict[Path, tuple[Stamp, File]] = {}
         self._told: frozenset[Problem] = frozenset()
         self._lock = threading.Lock()
@@ -90,7 +92,8 @@ class Definitions:
             read[path] = known
         library = assembled([file for _, file in read.values()], problems)
         self._read, self._seen, self._current = read, _stamps(found), library
-        self._tell(library)
+        if not self._quiet:
+            self._tell(library)
 
     def _tell(self, library: Library) -> None:
         where = ", ".join(map(str, self.roots))

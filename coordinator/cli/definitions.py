@@ -1,0 +1,46 @@
+"""``fleet definitions check``: what is wrong with a folder of workflow definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.definitions import Definitions, Library, Problem, lint
+
+
+def check(
+    directory: Annotated[Path, Parameter(help="The folder that has one folder for each workflow.", metavar="DIR")],
+) -> int:
+    """Prints what was found, and what there is.
+
+    Raises:
+        CommandFailed: there is no such folder.
+    """
+    if not directory.is_dir():
+        raise CommandFailed(f"{directory} is not a directory", Exit.USAGE)
+    definitions = Definitions([directory.absolute()], poll_seconds=0, quiet=True)
+    problems = lint(definitions.current)
+    print("\n".join(report(definitions.current, problems)))
+    return Exit.FAILED if any(problem.level != "odd" for problem in problems) else Exit.OK
+
+
+def report(library: Library, problems: tuple[Problem, ...]) -> Iterator[str]:
+    """The problems, a line each, then the workflows and the counts."""
+    yield from map(str, problems)
+    if problems:
+        yield ""
+    for name, loaded in library.workflows.items():
+        folder = library.folders[name]
+        counts = (len(loaded.activities), len(folder.skills), len(folder.resources), len(folder.templates))
+        words = ", ".join(f"{count} {what[count == 1]}" for count, what in zip(counts, _WHAT, strict=True) if count)
+        yield f"{name} {loaded.version} ({loaded.digest}): {words}"
+    levels = [problem.level for problem in problems]
+    told = ", ".join(f"{levels.count(level)} {level}" for level in ("broken", "wrong", "odd") if level in levels)
+    yield f"{library.files} files, {len(library.workflows)} workflows: {told or 'nothing to complain about'}"
+
+
+_WHAT = (("activities", "activity"), ("skills", "skill"), ("resources", "resource"), ("templates", "template"))
