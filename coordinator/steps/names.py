@@ -1,0 +1,89 @@
+"""The names of tools that steps may call, as far as they are known without asking anybody.
+
+Front-ends judge names with this when a flow is created; workers resolve them to what they mean.
+Both read the same settings and the same installed packages. Tools of downstream servers come
+and go, so of these only the connection is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
+
+from coordinator.settings import Settings
+
+ENTRY_POINTS = "fleet.step_tools"
+"""The group in which installed packages name their callables."""
+
+DEMO_TOOLS = (
+    "get_greeting",
+    "get_counter",
+    "is_admin",
+    "echo",
+    "sleep",
+    "fail",
+    "knowledge_add",
+    "knowledge_list",
+    "knowledge_search",
+    "knowledge_search_text",
+)
+
+
+@cache
+def installed() -> Mapping[str, str]:
+    """Callables of installed packages: name -> ``module:function``."""
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
+
+
+def callables(settings: Settings) -> Mapping[str, str]:
+    """All Python callables by name; the configuration wins over installed packages."""
+    return {**installed(), **(settings.flows.tools or {})}
+
+
+def owners(toolsets: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """The coordinator's own tools by what steps call them: toolsets that have the name.
+
+    ``claim_item`` and ``items.claim_item`` mean the same; where several toolsets have a name, only
+    the longer form is clear.
+    """
+    found: dict[str, list[str]] = {}
+    for toolset, tools in toolsets.items():
+        for tool in tools:
+            found.setdefault(tool, []).append(toolset)
+            found[f"{toolset}.{tool}"] = [toolset]
+    return found
+
+
+class StepNames:
+    """Judges names of tools."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._connections = {name: one.kind for name, one in (settings.connections or {}).items()}
+        self._plain = {*callables(settings), *(DEMO_TOOLS if settings.flows.demo_tools else ())}
+        self._own: dict[str, list[str]] = {}
+
+    def declare(self, toolsets: Mapping[str, Iterable[str]]) -> None:
+        """Says which toolsets there are, with the names of their tools."""
+        self._own = owners(toolsets)
+
+    def problem(self, name: str) -> str:
+        """What is wrong with a name, as a sentence; empty: nothing, as far as can be told."""
+        own = self._own.get(name)
+        if own is not None:
+            if len(own) == 1:
+                return ""
+            return f"several toolsets have a tool {name!r}; say {' or '.join(f'{one}.{name}' for one in own)}"
+        if name in self._plain:
+            return ""
+        connection, dot, _ = name.partition(".")
+        kind = self._connections.get(connection) if dot else None
+        if kind == "mcp":
+            return ""
+        if kind is not None:
+            return f"the connection {connection!r} is of kind {kind}; steps can call tools of kind mcp only"
+        known = [*self._own, *self._plain, *(f"{one}." for one, its in self._connections.items() if its == "mcp")]
+        close = get_close_matches(name, known, n=1, cutoff=0.6)
+        hint = f"did you mean {close[0]!r}?" if close else "`fleet flows tools` lists those there are"
+        return f"unknown tool {name[:100]!r}; {hint}"

@@ -1,0 +1,96 @@
+"""What workers get from this room: how a step of a flow is prepared, and what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from coordinator.steps.model import Failure, Outcome, Plan, StepRun, Work
+from coordinator.steps.room import Executor
+from coordinator.store import Script
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.rules import planner, templates
+from coordinator.toolsets.flows.rules.spec import Spec, unpack
+from coordinator.toolsets.flows.store.flows import REPORT, FlowStore
+
+Permits = Callable[[Caller, str], Awaitable[str]]
+"""Takes a workflow's creator and a tool's name: what he lacks now to call it, as a sentence; empty: nothing."""
+
+TRIM_BATCH = 100
+
+
+class ToolCall(Work, frozen=True):
+    """Work of this room: a call of a tool on somebody's behalf."""
+
+    caller: Caller | None = None
+    """The verified caller who created the workflow; none: nobody identified himself."""
+
+
+class FlowPlanner:
+    """Knows what the steps of flows mean.
+
+    Args:
+        permits: asked before each attempt of a workflow whose creator is known.
+    """
+
+    def __init__(self, store: FlowStore, permits: Permits) -> None:
+        self._store = store
+        self._permits = permits
+
+    def load(self, spec: bytes) -> Spec:
+        """The stored spec."""
+        return unpack(spec)
+
+    async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
+        """The call that the step makes; a failure where its creator may not make it, or a template has no value."""
+        mine = spec.flow[step.key]
+        if mine.tool is None:
+            return Work(None)
+        if spec.creator is not None and (lacking := await self._permits(spec.creator, mine.tool)):
+            return Failure(lacking, "permission_denied", retryable=False)
+        try:
+            results = await self._results(step, spec) if _asks_for_results(mine.args) else None
+            arguments = templates.resolve(mine.args, spec.given, results)
+        except templates.Absent as absent:
+            return Failure(str(absent), "template", retryable=False)
+        return ToolCall(mine.tool, arguments, mine.timeout_ms, mine.retry or Work(None).retry, spec.creator)
+
+    def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
+        """What follows the step."""
+        return planner.after(spec.flow, step.key, outcome)
+
+    async def _results(self, step: StepRun, spec: Spec) -> Mapping[str, Any]:
+        """Results of the workflow's steps that are over, by name; of a failed one null."""
+        found = await self._store.get(step.project, int(step.run))
+        results: dict[str, Any] = {}
+        for record in found.steps if found is not None else ():
+            if record.status == "done" and record.result_json is not None:
+                results[spec.flow[record.key].name] = msgspec.json.decode(record.result_json)
+            elif record.status == "failed":
+                results[spec.flow[record.key].name] = None
+        return results
+
+
+class FlowRoom:
+    """The room as workers take it (``coordinator.steps.room.StepRoom``)."""
+
+    name = "flows"
+    report: Script[Any] = REPORT
+
+    def __init__(self, store: FlowStore, permits: Permits, executor: Executor) -> None:
+        self._store = store
+        self.planner = FlowPlanner(store, permits)
+        self.executor = executor
+
+    async def tidy(self, project: str) -> bool:
+        """Forgets workflows whose retention is over."""
+        return await self._store.trim(project, TRIM_BATCH) < TRIM_BATCH
+
+
+def _asks_for_results(args: Mapping[str, Any]) -> bool:
+    return any(
+        asked is not None and asked.step
+        for asked in (templates.reference(token) for _, token in templates.tokens(dict(args)))
+    )

@@ -1,0 +1,51 @@
+"""Who may use workflows, and what their steps may call: rules for callers who are known (seed 003).
+
+Whoever is not identified may do everything: without an identity there is nothing to go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator.toolsets.caller import Caller
+
+USE = "workflow"
+ADMIN = "workflow.admin"
+EVERYTHING = "*"
+READ = ".read"
+
+_ENOUGH = frozenset((USE, ADMIN, "flows", EVERYTHING))
+_ENOUGH_TO_READ = _ENOUGH | {USE + READ, "flows" + READ, EVERYTHING + READ}
+
+
+def may_use(caller: Caller | None, read_only: bool) -> bool:
+    """Whether somebody may use the tools of this room."""
+    return caller is None or not (_ENOUGH_TO_READ if read_only else _ENOUGH).isdisjoint(caller.permissions)
+
+
+def administers(caller: Caller | None) -> bool:
+    """Whether somebody sees and cancels everybody's workflows, not only his own."""
+    return caller is None or ADMIN in caller.permissions
+
+
+def may_read(caller: Caller | None, creator: str, approver_roles: Iterable[str]) -> bool:
+    """Whether somebody may see a workflow: his own, or one whose gates he can release."""
+    return caller is None or administers(caller) or caller.id == creator or not caller.roles.isdisjoint(approver_roles)
+
+
+def may_approve(caller: Caller | None, approver_role: str | None) -> bool:
+    """Whether somebody may release a gate."""
+    return caller is None or approver_role is None or approver_role in caller.roles
+
+
+def may_call(permissions: frozenset[str], tool: str, group: str, read_only: bool) -> bool:
+    """Whether these permissions are enough for a step to call a tool.
+
+    Args:
+        tool: the tool's name.
+        group: what it belongs to: the toolset, the connection; empty: nothing.
+    """
+    enough = {tool, EVERYTHING} | ({group} if group else set())
+    if read_only:
+        enough |= {EVERYTHING + READ} | ({group + READ} if group else set())
+    return not enough.isdisjoint(permissions)

@@ -1,0 +1,28 @@
+"""The tools of the flows toolset: each joins the contract, the rules and the store."""
+
+from __future__ import annotations
+
+from coordinator.steps.names import StepNames
+from coordinator.toolsets.flows.contract.examples import EXAMPLES
+from coordinator.toolsets.flows.store.flows import FlowStore
+from coordinator.toolsets.flows.tools import changes, create, reads
+from coordinator.toolsets.tool import Services, Toolset
+
+INSTRUCTIONS = (
+    "Workflows of steps that workers execute in the background: workflow_create returns an id, workflow_get shows how "
+    "far it is; ask again while status is running. If it completed, read the steps' result_json; if it failed, error "
+    "and the last step's result_json. A step with tool null and status running is an approval gate: have a human "
+    "review, then call workflow_step_ready with its id. Give every mutating call a fresh UUID as requestId and repeat "
+    "the call with the same one if the answer was lost."
+)
+
+
+def toolset(services: Services, names: StepNames) -> Toolset:
+    """The flows toolset over one process's services.
+
+    Args:
+        names: the tools that steps may name.
+    """
+    flows = FlowStore(services.store, services.settings)
+    made = (*create.tools(flows, names, services), *reads.tools(flows), *changes.tools(flows, services))
+    return Toolset("flows", "Workflows", INSTRUCTIONS, made, examples=EXAMPLES)

@@ -1,0 +1,74 @@
+"""workflow_cancel and workflow_step_ready."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.flows.contract.changes import Cancelled, Released, WorkflowCancel, WorkflowStepReady
+from coordinator.toolsets.flows.rules.permissions import administers, may_approve
+from coordinator.toolsets.flows.store.flows import FlowStore
+from coordinator.toolsets.flows.tools.shared import Acting, acting, keyed, spec_of, unknown_workflow
+from coordinator.toolsets.tool import Call, Services, Tool
+
+_CANCEL = (
+    "Cancel a running workflow at once. Steps that run are stopped; whatever they still return is dropped. A workflow "
+    "that has ended stays as it is."
+)
+_READY = (
+    "Release an approval gate (a step with tool null and status running), or let a pending step begin now. Who "
+    "releases it is recorded as approved_by."
+)
+
+
+def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
+    """The tools."""
+
+    async def workflow_cancel(call: Call, args: WorkflowCancel) -> Cancelled:
+        who = await acting(services, call, args.actor)
+        if not administers(who.caller):
+            found = await flows.get(call.project, args.id)
+            if found is None or found.row.creator != who.id:
+                # What somebody may not see he is not told about.
+                raise unknown_workflow()
+        outcome = await flows.cancel(
+            call.project, keyed(who, args.request_id, "workflow_cancel", args.id), args.id, who.id
+        )
+        if outcome is None:
+            raise unknown_workflow()
+        cancelled, status = outcome
+        return Cancelled(cancelled=cancelled, status=UNSET if cancelled else status)
+
+    async def workflow_step_ready(call: Call, args: WorkflowStepReady) -> Released:
+        who = await acting(services, call, args.actor)
+        record = keyed(who, args.request_id, "workflow_step_ready", args.step_id)
+        if who.caller is not None:
+            await _check_role(flows, call.project, args.step_id, who)
+        outcome = await flows.release(call.project, record, args.step_id, who.id)
+        if outcome is None:
+            raise _unknown_step()
+        released, status = outcome
+        return Released(queued=released, error=UNSET if released else f"step is {status}")
+
+    return (
+        Tool("workflow_cancel", _CANCEL, WorkflowCancel, (Cancelled,), workflow_cancel, destructive=True),
+        Tool("workflow_step_ready", _READY, WorkflowStepReady, (Released,), workflow_step_ready),
+    )
+
+
+async def _check_role(flows: FlowStore, project: str, step: int, who: Acting) -> None:
+    """Refuses those who lack the role that a gate asks for; what a gate asks for never changes.
+
+    Raises:
+        ToolFailure: ``permission_denied``; RESOURCE_NOT_FOUND.
+    """
+    found = await flows.find_step(project, step)
+    if found is None:
+        raise _unknown_step()
+    role = spec_of(found.spec).flow[found.step.key].approver_role
+    if not may_approve(who.caller, role):
+        raise ToolFailure("permission_denied", f"step_id: only somebody with the role {role!r} may release this gate")
+
+
+def _unknown_step() -> ToolFailure:
+    return ToolFailure("RESOURCE_NOT_FOUND", "step_id: no such step in this project")

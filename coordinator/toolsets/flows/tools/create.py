@@ -1,0 +1,55 @@
+"""workflow_create."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from coordinator.errors import invalid
+from coordinator.steps.names import StepNames
+from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
+from coordinator.toolsets.flows.rules import limits, planner
+from coordinator.toolsets.flows.rules.check import check_flow
+from coordinator.toolsets.flows.rules.parse import QUEUE, QUEUE_RULE, name_problem
+from coordinator.toolsets.flows.rules.spec import Priority, Spec, pack
+from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
+from coordinator.toolsets.flows.tools.shared import acting, keyed
+from coordinator.toolsets.tool import Call, Services, Tool
+
+_CREATE = (
+    "Create a workflow and start it. flow maps keys to steps, the first under start; each step names a tool (or null "
+    "for an approval gate, or for a fork with parallel) and exactly one of next, branch, parallel, join, done. Tools: "
+    "those of this server, <connection>.<tool> of configured MCP servers, and configured functions. Args may refer to "
+    "input as {{input.key}}. All problems of a flow are told together, and nothing is stored then. Poll workflow_get."
+)
+
+
+def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool, ...]:
+    """The tool."""
+    with_results = services.settings.flows.step_results
+
+    async def workflow_create(call: Call, args: WorkflowCreate) -> Created:
+        who = await acting(services, call, args.actor)
+        if problem := name_problem(args.name):
+            raise invalid("name", problem)
+        if args.queue is not None and not QUEUE.match(args.queue):
+            raise invalid("queue", f"must be {QUEUE_RULE}")
+        if args.priority is not None and args.priority not in limits.PRIORITIES:
+            raise invalid("priority", f"must be one of {', '.join(limits.PRIORITIES)}")
+        given = args.input or {}
+        flow = check_flow(args.flow, given, names.problem, with_results=with_results)
+        asked = (args.name, args.flow, given, args.parent, args.queue, args.priority, args.delay_ms)
+        record = keyed(who, args.request_id, "workflow_create", *asked)
+        new = NewFlow(
+            name=args.name,
+            creator=who.id,
+            spec=pack(Spec(flow, given, who.caller)),
+            steps=len(flow),
+            plan=planner.begin(flow),
+            priority=cast("Priority", args.priority or "normal"),
+            queue=args.queue or "",
+            delay_ms=args.delay_ms,
+            parent=str(args.parent or ""),
+        )
+        return Created(id=await flows.create(call.project, record, new))
+
+    return (Tool("workflow_create", _CREATE, WorkflowCreate, (Created,), workflow_create),)

@@ -1,0 +1,91 @@
+"""workflow_list and workflow_get."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from msgspec import UNSET
+
+from coordinator.errors import invalid
+from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
+from coordinator.toolsets.flows.contract.reads import StepRow, Workflow, WorkflowGet, WorkflowList, WorkflowRow
+from coordinator.toolsets.flows.rules.permissions import administers, may_read
+from coordinator.toolsets.flows.rules.spec import Spec
+from coordinator.toolsets.flows.store.flows import FlowRow, FlowStatus, FlowStore, StepRecord
+from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, spec_of, unknown_workflow
+from coordinator.toolsets.tool import Call, Reply, Tool
+
+_LIST = "List workflows with their status, newest first."
+_GET = (
+    "Get a workflow with its steps so far. A gate that waits for workflow_step_ready is a step with status running and "
+    "tool null. result_json is the JSON text of what a step returned, or of its error."
+)
+
+
+def tools(flows: FlowStore) -> tuple[Tool, ...]:
+    """The tools."""
+
+    async def workflow_list(call: Call, args: WorkflowList) -> Reply:
+        admitted(call, read_only=True)
+        if args.status is not None and args.status not in WORKFLOW_STATUSES:
+            raise invalid("status", f"must be one of {', '.join(WORKFLOW_STATUSES)}")
+        own = None if call.caller is None or administers(call.caller) else call.caller.id
+        rows = await flows.list(
+            call.project,
+            limit=args.limit,
+            creator=own,
+            status=cast("FlowStatus | None", args.status),
+            name=args.name or "",
+            before=args.before or 0,
+        )
+        return Reply(structured=[_listed(row) for row in rows])
+
+    async def workflow_get(call: Call, args: WorkflowGet) -> Workflow:
+        admitted(call, read_only=True)
+        found = await flows.get(call.project, args.id)
+        if found is None:
+            raise unknown_workflow()
+        spec = spec_of(found.spec)
+        if not may_read(call.caller, found.row.creator, approver_roles(spec)):
+            raise unknown_workflow()
+        return Workflow(
+            id=found.row.id,
+            name=found.row.name,
+            status=found.row.status,
+            created_by=found.row.creator,
+            error=found.row.error or UNSET,
+            parent=int(found.row.parent) if found.row.parent else UNSET,
+            steps=[_shown(step, spec) for step in found.steps],
+        )
+
+    return (
+        Tool("workflow_list", _LIST, WorkflowList, (), workflow_list, read_only=True, idempotent=True),
+        Tool("workflow_get", _GET, WorkflowGet, (Workflow,), workflow_get, read_only=True, idempotent=True),
+    )
+
+
+def _listed(row: FlowRow) -> WorkflowRow:
+    return WorkflowRow(
+        id=row.id,
+        name=row.name,
+        status=row.status,
+        created_by=row.creator,
+        completed_at=row.completed_at,
+        cancelled_at=row.cancelled_at if row.cancelled_at is not None else UNSET,
+        parent=int(row.parent) if row.parent else UNSET,
+    )
+
+
+def _shown(step: StepRecord, spec: Spec) -> StepRow:
+    mine = spec.flow[step.key]
+    return StepRow(
+        id=step.id,
+        name=mine.name,
+        tool=mine.tool,
+        status=step.status,
+        attempt=step.attempt,
+        result_json=step.result_json,
+        started_at=step.started_at,
+        completed_at=step.completed_at,
+        approved_by=step.approved_by or UNSET,
+    )

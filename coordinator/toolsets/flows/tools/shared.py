@@ -1,0 +1,75 @@
+"""What the tools of this room have in common: who acts, what he may, and requests."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.store.requests import NONE, Request, request
+from coordinator.toolsets.actor import Actor, checked
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.contract.base import MAX_REQUEST_ID
+from coordinator.toolsets.flows.rules.permissions import USE, may_use
+from coordinator.toolsets.flows.rules.spec import Spec, unpack
+from coordinator.toolsets.tool import Call, Services
+
+ANONYMOUS = "anonymous"
+"""Who acts where nobody says so."""
+
+
+class Acting(NamedTuple):
+    """Who makes a call."""
+
+    id: str
+    """The verified caller, the actor given, or ``anonymous``."""
+    caller: Caller | None
+
+
+def admitted(call: Call, *, read_only: bool) -> None:
+    """Refuses callers who are known and may not use workflows.
+
+    Raises:
+        ToolFailure: ``permission_denied``.
+    """
+    if not may_use(call.caller, read_only):
+        raise ToolFailure("permission_denied", f"workflows need the permission {USE!r}")
+
+
+async def acting(services: Services, call: Call, actor: Actor | None) -> Acting:
+    """Who makes a change.
+
+    Raises:
+        ToolFailure: ``permission_denied``; VALIDATION_ERROR for a malformed actor; ``rejected_by_policy``.
+    """
+    admitted(call, read_only=False)
+    if actor is not None:
+        return Acting((await services.resolve_actor(checked(actor))).id, call.caller)
+    return Acting(call.caller.id if call.caller is not None else ANONYMOUS, call.caller)
+
+
+def keyed(who: Acting, request_id: str | None, tool: str, *arguments: Any) -> Request:
+    """The idempotency record of a call; none without a request id.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for an empty or too long one.
+    """
+    if request_id is None:
+        return NONE
+    if not request_id.strip() or len(request_id) > MAX_REQUEST_ID:
+        raise invalid("requestId", f"must be 1 to {MAX_REQUEST_ID} characters, not blank")
+    return request(who.id, request_id, tool, *arguments)
+
+
+def approver_roles(spec: Spec) -> set[str]:
+    """The roles that the gates of a flow ask for."""
+    return {step.approver_role for step in spec.flow.values() if step.approver_role is not None}
+
+
+def spec_of(packed: bytes) -> Spec:
+    """What is stored with a workflow."""
+    return unpack(packed)
+
+
+def unknown_workflow(field: str = "id") -> ToolFailure:
+    """The failure for an id that names no workflow, or one that the caller may not see."""
+    return ToolFailure("RESOURCE_NOT_FOUND", f"{field}: no such workflow in this project")
