@@ -147,6 +147,24 @@ IDEMPOTENCY = Metric(
     (Label("result", ("new", "replay", "mismatch")),),
 )
 
+CHECKPOINTS = Metric(
+    "coordinator_session_checkpoints_total",
+    "counter",
+    "calls",
+    "Checkpoints of workflow sessions: yielded, and resolved by a chosen option (option_id), by the default one "
+    "(auto_advance) or dismissed (condition_not_met). early: answers before their time, closed: answers to what does "
+    "not wait, such as those that lost a race.",
+    (Label("outcome", ("yielded", "option_id", "auto_advance", "condition_not_met", "early", "closed")),),
+)
+SESSION_TOKENS_REFUSED = Metric(
+    "coordinator_session_tokens_refused_total",
+    "counter",
+    "tokens",
+    "Session tokens and checkpoint handles that could not be used: too long (oversized), cut off (malformed), signed "
+    "by no key that counts (unsigned), or without the payload of one (undecoded, incomplete).",
+    (Label("reason", ("oversized", "malformed", "unsigned", "undecoded", "incomplete")),),
+)
+
 SCRIPT_DURATION = Metric(
     "coordinator_store_script_duration_seconds",
     "histogram",
@@ -168,8 +186,66 @@ WORKER_JOBS = Metric(
     "coordinator_worker_jobs_total",
     "counter",
     "jobs",
-    "Jobs that workers finished.",
+    "Jobs that somebody made with plain RQ and workers finished; steps are not among them.",
     (Label("outcome", ("ok", "failed")),),
+)
+
+STEPS = Metric(
+    "coordinator_steps_total",
+    "counter",
+    "attempts",
+    "Attempts of steps by how they ended. ok, failed: for good; retry: failed, another one follows; returned: not "
+    "executed, for another worker; lost: ended without a report, because the step was no longer this worker's.",
+    (Label("outcome", ("ok", "failed", "retry", "returned", "lost")),),
+)
+STEP_DURATION = Metric(
+    "coordinator_step_duration_seconds",
+    "histogram",
+    "seconds",
+    "How long attempts took in their worker.",
+    (),
+    (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+STEP_WAIT = Metric(
+    "coordinator_step_wait_seconds",
+    "histogram",
+    "seconds",
+    "Time from a step being ready to a worker having it.",
+    (),
+    (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+STEPS_IN_HAND = Metric("coordinator_steps_in_hand", "gauge", "steps", "Steps that each worker executes now.", (SLOT,))
+STEP_REPORTS_REFUSED = Metric(
+    "coordinator_step_reports_refused_total",
+    "counter",
+    "reports",
+    "Outcomes that came too late: the step had another attempt by then, or its flow was cancelled.",
+)
+STEP_LEASES_LOST = Metric(
+    "coordinator_step_leases_lost_total",
+    "counter",
+    "leases",
+    "Leases of steps that ran out because their worker died or stood still; another attempt was made.",
+)
+STEP_JOBS_RESTORED = Metric(
+    "coordinator_step_jobs_restored_total",
+    "counter",
+    "jobs",
+    "RQ jobs that had vanished from their queue and were written again.",
+)
+STEPS_QUEUED = Metric(
+    "coordinator_steps_queued",
+    "gauge",
+    "steps",
+    "Steps that wait for a worker, of all projects, as the last sweep found them.",
+    merge="max",
+)
+RUNS_ENDED = Metric(
+    "coordinator_runs_ended_total",
+    "counter",
+    "runs",
+    "Flows, and other runs of steps, that workers brought to an end.",
+    (Label("room", limit=8), Label("status", ("completed", "failed"))),
 )
 
 LOOP_LAG = Metric(
@@ -309,9 +385,20 @@ CATALOGUE: tuple[Metric, ...] = (
     CLAIMS,
     CLAIM_CONFLICTS,
     IDEMPOTENCY,
+    CHECKPOINTS,
+    SESSION_TOKENS_REFUSED,
     SCRIPT_DURATION,
     STORE_ERRORS,
     WORKER_JOBS,
+    STEPS,
+    STEP_DURATION,
+    STEP_WAIT,
+    STEPS_IN_HAND,
+    STEP_REPORTS_REFUSED,
+    STEP_LEASES_LOST,
+    STEP_JOBS_RESTORED,
+    STEPS_QUEUED,
+    RUNS_ENDED,
     LOOP_LAG,
     PROCESSES,
     RESTARTS,

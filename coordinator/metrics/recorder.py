@@ -42,9 +42,20 @@ class Recorder:
         self._claims = Family(catalogue.CLAIMS, cells.number)
         self._conflicts = Family(catalogue.CLAIM_CONFLICTS, cells.number)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
+        self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
+        self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
         self._scripts = Family(catalogue.SCRIPT_DURATION, cells.histogram)
         self._store_errors = Family(catalogue.STORE_ERRORS, cells.number)
         self._jobs = Family(catalogue.WORKER_JOBS, cells.number)
+        self._steps = Family(catalogue.STEPS, cells.number)
+        self._step_durations = Family(catalogue.STEP_DURATION, cells.histogram)
+        self._step_waits = Family(catalogue.STEP_WAIT, cells.histogram)
+        self._steps_in_hand = Family(catalogue.STEPS_IN_HAND, cells.number)
+        self._reports_refused = Family(catalogue.STEP_REPORTS_REFUSED, cells.number)
+        self._leases_lost = Family(catalogue.STEP_LEASES_LOST, cells.number)
+        self._jobs_restored = Family(catalogue.STEP_JOBS_RESTORED, cells.number)
+        self._steps_queued = Family(catalogue.STEPS_QUEUED, cells.number)
+        self._runs_ended = Family(catalogue.RUNS_ENDED, cells.number)
         self._loop_lag = Family(catalogue.LOOP_LAG, cells.histogram)
         self._processes = Family(catalogue.PROCESSES, cells.number)
         self._restarts = Family(catalogue.RESTARTS, cells.number)
@@ -76,6 +87,8 @@ class Recorder:
             self._claims,
             self._conflicts,
             self._idempotency,
+            self._checkpoints,
+            self._session_tokens,
             self._store_errors,
             self._reloads,
             self._verifications,
@@ -86,7 +99,8 @@ class Recorder:
 
     def start_worker(self) -> None:
         """Begins the counters of a worker."""
-        self._jobs.start_at_zero()
+        for family in (self._jobs, self._steps, self._reports_refused, self._leases_lost, self._jobs_restored):
+            family.start_at_zero()
 
     def start_supervisor(self, roles: Iterable[str]) -> None:
         """Begins the counters of a supervisor of processes in these roles."""
@@ -132,6 +146,14 @@ class Recorder:
         """A request with a requestId was looked up."""
         self._idempotency(result).inc()
 
+    def checkpoint(self, outcome: str) -> None:
+        """A checkpoint of a workflow session was yielded or answered, or could not be."""
+        self._checkpoints(outcome).inc()
+
+    def session_token(self, reason: str) -> None:
+        """A session token was of no use."""
+        self._session_tokens(reason).inc()
+
     def script(self, script: str, seconds: float, outcome: str) -> None:
         """A store script ended: ``ok``, ``conflict``, ``refused``, or the kind of a store error."""
         if outcome in _ANSWERS:
@@ -141,8 +163,38 @@ class Recorder:
             self._store_errors(outcome).inc()
 
     def job(self, outcome: str) -> None:
-        """A worker finished a job."""
+        """A worker finished a job that is no step."""
         self._jobs(outcome).inc()
+
+    def step(self, outcome: str, seconds: float) -> None:
+        """An attempt of a step ended."""
+        self._steps(outcome).inc()
+        self._step_durations().observe(seconds)
+
+    def step_waited(self, seconds: float) -> None:
+        """A worker has a step that was ready for so long."""
+        self._step_waits().observe(seconds)
+
+    def steps_in_hand(self, count: int) -> None:
+        """Steps that this worker executes now."""
+        self._steps_in_hand(self.slot).set(count)
+
+    def step_refused(self) -> None:
+        """A report came too late."""
+        self._reports_refused().inc()
+
+    def steps_swept(self, lost: int, restored: int) -> None:
+        """A sweep found leases that had run out, and jobs that had vanished."""
+        self._leases_lost().inc(lost)
+        self._jobs_restored().inc(restored)
+
+    def steps_queued(self, count: int) -> None:
+        """Steps that wait for a worker."""
+        self._steps_queued().set(count)
+
+    def run_ended(self, room: str, status: str) -> None:
+        """A worker brought a run to its end."""
+        self._runs_ended(room, status).inc()
 
     def loop_lag(self, role: str, seconds: float) -> None:
         """A timer of the event loop ran this late."""
