@@ -42,6 +42,8 @@ class Fleet(msgspec.Struct, frozen=True):
     store_pid: int | None
     """Of the embedded server."""
     processes: tuple[Process, ...]
+    admin_url: str = ""
+    """Where /metrics and /readyz are."""
 
 
 class FleetFile:

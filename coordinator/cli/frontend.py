@@ -7,7 +7,7 @@ import contextlib
 import gc
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ import structlog
 import uvicorn
 import uvloop
 
+from coordinator.cli.doors import open_door
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import ORPHAN_SECONDS
 from coordinator.cli.reload import InForce
@@ -22,6 +23,7 @@ from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store
 from coordinator.identity.actors import Actors
+from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import Exposition, Recorder
 from coordinator.settings import Settings
@@ -29,6 +31,7 @@ from coordinator.store import Script, Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, SurfaceError, create_app, http_protocol
+from coordinator.transport.protocol import bounded
 from coordinator.transport.schema import describe
 
 _log = structlog.get_logger(__name__)
@@ -60,11 +63,16 @@ def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
 
 
 async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guardian: Guardian) -> None:
-    store = await open_store(settings.redis_url, settings.redis_timeout_ms)
-    actors = Actors(settings.actor_authentication, store)
-    try:
-        toolsets = load_toolsets(Services(settings, store, actors.resolve))
-        in_force = InForce(settings, toolsets.values(), recorder, guardian.news, [actors.configure])
+    async with contextlib.AsyncExitStack() as stack:
+        store = await open_store(settings.redis_url, settings.redis_timeout_ms)
+        stack.push_async_callback(store.close)
+        actors = Actors(settings.actor_authentication, store)
+        stack.push_async_callback(actors.aclose)
+        door = open_door(settings, store, recorder)
+        stack.push_async_callback(door.aclose)
+        toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve)))
+        others = [actors.configure, door.configure]
+        in_force = InForce(settings, toolsets.values(), recorder, guardian.news, others)
         store.observe = recorder.script
         recorder.start_frontend(
             (tool.name for toolset in toolsets.values() for tool in toolset.tools),
@@ -79,21 +87,22 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
                 render_metrics=Exposition(metrics_dir).text,
                 config=in_force.report,
                 identity=actors.report,
+                door=door,
+                process=recorder.slot,
             )
         except SurfaceError as error:
             raise CommandFailed(str(error), Exit.USAGE) from None
         await actors.start()
+        await door.start()
         guardian.on_news(in_force.take)
         sock = listening(settings.host, settings.port)
         server = _Server(app, settings)
         probe = asyncio.create_task(_watch(server, app, recorder), name="loop-probe")
         try:
-            await _run(server, sock, app, guardian, settings.drain_seconds)
+            async with _operators_port(app, settings):
+                await _run(server, sock, app, guardian, settings.drain_seconds)
         finally:
             probe.cancel()
-    finally:
-        await actors.aclose()
-        await store.close()
     _log.info("front-end stopped")
 
 
@@ -126,8 +135,50 @@ async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Gu
     await server.serve([sock])
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server, which leaves signals to us and says when it listens."""
+@contextlib.asynccontextmanager
+async def _operators_port(app: FrontEnd, settings: Settings) -> AsyncGenerator[None, None]:
+    """Serves /metrics and /readyz on the port that is for them alone, if there is one, also while the other drains.
+
+    Raises:
+        CommandFailed: the port cannot be had.
+    """
+    if not settings.admin_port:
+        yield
+        return
+    sock = listening(settings.admin_host or settings.host, settings.admin_port)
+    server = _QuietServer(
+        uvicorn.Config(
+            app.admin,
+            loop="none",
+            http=bounded(settings.max_header_bytes),
+            ws="none",
+            interface="asgi3",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+    )
+    serving = asyncio.create_task(server.serve([sock]), name="operators' port")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+
+
+class _QuietServer(uvicorn.Server):
+    """uvicorn's server, which leaves signals to us."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class _Server(_QuietServer):
+    """The server of the MCP endpoint, which says when it listens."""
 
     def __init__(self, app: FrontEnd, settings: Settings) -> None:
         super().__init__(
@@ -153,10 +204,6 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.on_listening is not None:
             await self.on_listening()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
 
     def leave(self) -> None:
         """Stops listening, and ends when the last request is answered."""

@@ -18,6 +18,7 @@ from coordinator.cli.news import News
 from coordinator.cli.roles import settings_digest
 from coordinator.metrics import Recorder
 from coordinator.settings import LoadedSettings, Settings, SettingsError, config_version, needing_restart, taken_over
+from coordinator.settings.model import contradictions
 
 if TYPE_CHECKING:
     from coordinator.toolsets.tool import Toolset
@@ -38,6 +39,12 @@ class Rereader:
         except SettingsError as error:
             _log.error("settings not reloaded, the old ones stay in force", problem=str(error))
             return News(_now(), None, str(error))
+        # What takes effect now has to go with what does only at the next start, the address above all.
+        mixed = taken_over(self._loaded.settings, fresh)
+        if problems := [sentence for _, sentence in contradictions(mixed)]:
+            problem = "before a restart this cannot be: " + "; ".join(problems)
+            _log.error("settings not reloaded, the old ones stay in force", problem=problem)
+            return News(_now(), None, problem)
         restart = needing_restart(self._loaded.settings, fresh)
         _log.info("settings reloaded", version=config_version(fresh))
         if restart:

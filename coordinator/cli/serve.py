@@ -10,7 +10,7 @@ from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.roles import run
 from coordinator.cli.running import Announcer, free_slots, keep_up, metrics_dir
-from coordinator.cli.sockets import base_url, reserve
+from coordinator.cli.sockets import base_url, reserved
 from coordinator.cli.stores import running_url
 from coordinator.settings import LoadedSettings
 
@@ -20,8 +20,7 @@ def serve(loaded: LoadedSettings) -> int:
     """Serves until SIGTERM or SIGINT, then drains."""
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
     directory = metrics_dir(settings)
-    with reserve(settings.host, settings.port) as held:
-        settings = msgspec.structs.replace(settings, port=held.getsockname()[1])
+    with reserved(settings) as settings:
         ready = Announcer(f"fleet front-ends ready at {base_url(settings.host, settings.port)}", loaded)
         if settings.frontends > 1:
             keep_up("frontend", "fe", settings.frontends, settings, loaded, directory, ready)

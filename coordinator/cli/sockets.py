@@ -1,4 +1,4 @@
-"""The port that all front-ends of a fleet share.
+"""The ports that all front-ends of a fleet share.
 
 Each front-end binds the port itself with SO_REUSEPORT, and the kernel spreads connections
 over them; processes that accept from one inherited socket let one of them take nearly all.
@@ -8,10 +8,15 @@ without it, and then holds the port, bound but not listening, for as long as it 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
+from collections.abc import Iterator
+
+import msgspec
 
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.settings import Settings
 
 BACKLOG = 2048
 
@@ -31,6 +36,23 @@ def reserve(host: str, port: int) -> socket.socket:
     except CommandFailed:
         # What lingers is of a server without SO_REUSEPORT.
         return _bound(host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
+
+
+@contextlib.contextmanager
+def reserved(settings: Settings) -> Iterator[Settings]:
+    """Holds the ports of a fleet for as long as the block runs.
+
+    Yields:
+        The settings with the port in use.
+
+    Raises:
+        CommandFailed: as ``reserve``.
+    """
+    with contextlib.ExitStack() as held:
+        port = held.enter_context(reserve(settings.host, settings.port)).getsockname()[1]
+        if settings.admin_port:
+            held.enter_context(reserve(settings.admin_host or settings.host, settings.admin_port))
+        yield msgspec.structs.replace(settings, port=port)
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -20,7 +20,7 @@ from coordinator.cli.keeper import StoreKeeper
 from coordinator.cli.reload import Rereader
 from coordinator.cli.roles import open_recorder
 from coordinator.cli.running import Announcer, free_slots, metrics_dir, run_until_told, spread_news
-from coordinator.cli.sockets import base_url, reserve
+from coordinator.cli.sockets import base_url, reserved
 from coordinator.cli.stores import given_url, open_store
 from coordinator.cli.supervisor import Supervisor
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
@@ -68,8 +68,7 @@ class _Up:
             CommandFailed: it cannot start; nothing is left running.
         """
         await self._wait_for_leftovers()
-        with reserve(self._settings.host, self._settings.port) as held:
-            self._settings = msgspec.structs.replace(self._settings, port=held.getsockname()[1])
+        with reserved(self._settings) as self._settings:
             self._metrics_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             clear_free_slots(self._metrics_dir)
             recorder = open_recorder(self._metrics_dir, SUPERVISOR_SLOT, self._settings)
@@ -162,6 +161,7 @@ class _Up:
             pid=os.getpid(),
             version=__version__,
             base_url=base_url(settings.host, settings.port),
+            admin_url=base_url(settings.admin_host or settings.host, settings.admin_port or settings.port),
             ready=self._ready,
             started_at=self._started_at,
             metrics_dir=str(self._metrics_dir),

@@ -66,6 +66,7 @@ def create_app(
     server_factory: ServerFactory = build_server,
     fast: bool = True,
     door: Door | None = None,
+    process: str = "",
 ) -> FrontEnd:
     """The application that one front-end process serves.
 
@@ -79,6 +80,7 @@ def create_app(
         server_factory: makes the SDK's server of a surface.
         fast: False sends every call to the SDK's server, which gives the same answers.
         door: who may come in; None: everybody, and nobody is asked who he is.
+        process: its name within the fleet, which /readyz tells.
 
     Raises:
         SurfaceError: the configured toolsets cannot be served together.
@@ -95,6 +97,7 @@ def create_app(
         server_factory,
         fast,
         door,
+        process,
     )
 
 
@@ -122,6 +125,7 @@ class FrontEnd:
         server_factory: ServerFactory,
         fast: bool,
         door: Door | None,
+        process: str,
     ) -> None:
         deadlines = Deadlines(settings.request_deadline_ms / 10_000)
         self._surfaces = surfaces = Surfaces(toolsets, settings.toolsets, settings.tool_name_style)
@@ -132,7 +136,9 @@ class FrontEnd:
         self._calls = Calls(settings.request_deadline_ms, hooks, deadlines)
         self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
-        self._health = Health(store, render_metrics, config, identity, door.report if door is not None else dict)
+        self._health = Health(
+            store, render_metrics, config, identity, door.report if door is not None else dict, process
+        )
         self.entrance = Entrance(door, surfaces, hooks.auth_refused, settings.max_header_bytes // 8)
         """Who comes in."""
         self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))

@@ -48,6 +48,7 @@ class Health:
         config: what /readyz says about the configuration in force; it does not decide readiness.
         identity: the same about who is trusted, and whether keys are to be had.
         auth: the same about who is let in.
+        process: its name; several processes share a port.
     """
 
     def __init__(
@@ -57,10 +58,12 @@ class Health:
         config: Callable[[], Mapping[str, Any]] = dict,
         identity: Callable[[], Mapping[str, Any]] = dict,
         auth: Callable[[], Mapping[str, Any]] = dict,
+        process: str = "",
     ) -> None:
         self._store = store
         self._render = render_metrics
         self._more = {"config": config, "identity": identity, "auth": auth}
+        self._process = process
         self.draining = False
         self._checks: dict[str, dict[str, Any]] = {}
         self._checked_at = float("-inf")
@@ -88,6 +91,8 @@ class Health:
         checks["draining"] = {"ok": not self.draining, "latencyMs": 0.0, "ageMs": 0.0}
         ready = all(found["ok"] for found in checks.values())
         answer: dict[str, Any] = {"ready": ready, "checks": checks}
+        if self._process:
+            answer["process"] = self._process
         for name, report in self._more.items():
             if found := report():
                 answer[name] = found
