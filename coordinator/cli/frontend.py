@@ -71,6 +71,8 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         door = open_door(settings, store, recorder)
         stack.push_async_callback(door.aclose)
         toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve)))
+        for toolset in toolsets.values():
+            toolset.start()
         others = [actors.configure, door.configure]
         in_force = InForce(settings, toolsets.values(), recorder, guardian.news, others)
         store.observe = recorder.script

@@ -97,6 +97,8 @@ class _Session:
         actors = Actors(self._settings.actor_authentication, store)
         await actors.start()
         toolsets = load_toolsets(Services(self._settings, store, actors.resolve))
+        for toolset in toolsets.values():
+            toolset.start()
         serving = asyncio.create_task(
             serve_stdio(self._settings, toolsets, recorder(), self._names, self._project, self._streams)
         )

@@ -6,13 +6,16 @@ read again, and the new library replaces the old one in one step. Calls never wa
 this: they take ``current`` and go on with that one library to their end. So every process of a
 fleet that sees the same folders goes by a change a few seconds after it was made.
 
+Nothing is read and no thread runs before ``start`` or the first ``current``, and a process that was
+forked from one that has begun begins anew.
+
 What is read stands in the log when it changes: how much, and each problem once.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -44,35 +47,52 @@ class Definitions:
 
     def __init__(self, roots: Sequence[Path], poll_seconds: float = POLL_SECONDS, *, quiet: bool = False) -> None:
         self.roots = tuple(roots)
+        self._poll_seconds = poll_seconds
         self._quiet = quiet
         self._read: dict[Path, tuple[Stamp, File]] = {}
         self._told: frozenset[Problem] = frozenset()
+        self._seen: Seen = {}
+        self._current: Library | None = None
+        self._process = 0
+        """The process that ``_lock`` and the thread belong to."""
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._seen: Seen = {}
-        self._current = Library()
-        self.refresh()
-        if poll_seconds:
-            watch = threading.Thread(
-                target=_watch, args=(weakref.ref(self), self._stop, poll_seconds), name="definitions", daemon=True
-            )
-            watch.start()
 
     @property
     def current(self) -> Library:
-        """The newest library; a call takes it once and works with that to its end."""
-        return self._current
+        """The newest library; a call takes it once and works with that to its end.
+
+        The first one in a process waits until all is read, half a second for hundreds of files.
+        """
+        library = self._current
+        if library is not None and self._process == os.getpid():
+            return library
+        self.start()
+        return self._first()
+
+    def start(self) -> None:
+        """Begins to read, and to look for changes, in a thread; returns at once. Further calls do nothing."""
+        if self._process == os.getpid():
+            return
+        self._process = os.getpid()
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        if self._poll_seconds:
+            arguments = (weakref.ref(self), self._stop, self._poll_seconds)
+            threading.Thread(target=_watch, args=arguments, name="definitions", daemon=True).start()
 
     def refresh(self) -> Library:
-        """Reads what has changed since the last time; takes up to a second for hundreds of new files."""
+        """Reads what has changed since the last time, at once."""
+        self.start()
         with self._lock:
-            found, problems = _look(self.roots)
-            self._take(found, problems)
-            return self._current
+            return self._take(*_look(self.roots))
 
     def close(self) -> None:
         """Stops looking for changes."""
         self._stop.set()
+
+    def _first(self) -> Library:
+        with self._lock:
+            return self._current or self._take(*_look(self.roots))
 
     def _poll(self, last: Seen) -> Seen:
         """Takes a change over if the folders have not changed since the last look; what this look has seen."""
@@ -83,7 +103,7 @@ class Definitions:
                 self._take(found, problems)
             return seen
 
-    def _take(self, found: dict[Path, Found], problems: tuple[Problem, ...]) -> None:
+    def _take(self, found: dict[Path, Found], problems: tuple[Problem, ...]) -> Library:
         read: dict[Path, tuple[Stamp, File]] = {}
         for path, one in found.items():
             known = self._read.get(path)
@@ -94,6 +114,7 @@ class Definitions:
         self._read, self._seen, self._current = read, _stamps(found), library
         if not self._quiet:
             self._tell(library)
+        return library
 
     def _tell(self, library: Library) -> None:
         where = ", ".join(map(str, self.roots))
@@ -144,13 +165,19 @@ def _stamps(found: dict[Path, Found]) -> Seen:
 
 
 def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds: float) -> None:
-    """Looks again and again, as long as somebody uses the definitions."""
-    last: Seen = {}
-    while not stop.wait(seconds):
-        owner = definitions()
-        if owner is None:
-            return
-        # A defect here must not end the looking.
-        with contextlib.suppress(Exception):
-            last = owner._poll(last)
+    """Reads, then looks again and again, as long as somebody uses the definitions."""
+    last: Seen | None = None
+    while (owner := definitions()) is not None:
+        try:
+            last = owner._poll(last) if last is not None else _stamps_of_first(owner)
+        except Exception:
+            # A defect here must not end the looking.
+            _log.exception("looking for changed definitions failed")
         del owner
+        if stop.wait(seconds):
+            return
+
+
+def _stamps_of_first(owner: Definitions) -> Seen:
+    owner._first()
+    return {}

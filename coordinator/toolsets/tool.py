@@ -96,6 +96,8 @@ class Toolset:
     title: str
     instructions: str
     tools: tuple[Tool, ...]
+    start: Callable[[], None] = lambda: None
+    """Begins in the background what calls will need; a process that serves calls it once. Does not wait."""
     drain: Callable[[], Awaitable[None]] | None = None
     """Ends calls that wait; the process is about to stop."""
     configure: Callable[[Settings], None] = lambda settings: None

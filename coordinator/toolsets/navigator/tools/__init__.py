@@ -32,5 +32,6 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         "Workflow navigation",
         INSTRUCTIONS,
         (*navigation.tools(navigator), *catalogue.tools(Documents(source))),
+        start=source.start,
         examples=EXAMPLES,
     )
