@@ -22,6 +22,8 @@ MAX_KID = 128
 MAX_KID_URL = 1_000
 """Characters of a 'kid' that may be the full URL of a key in a DID document."""
 
+_MOST_PARTS = 400
+"""Objects and arrays in header or payload: whether nesting is too deep must not depend on Python."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]*")
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 
@@ -95,8 +97,11 @@ def _decoded(segment: str, part: str) -> bytes:
 
 
 def _object(segment: str, part: str) -> dict[str, Any]:
+    data = _decoded(segment, part)
+    if data.count(b"{") + data.count(b"[") > _MOST_PARTS:
+        raise BadToken("crypto", f"the {part} of the token has too many parts")
     try:
-        value = _JSON.decode(_decoded(segment, part).decode("utf-8", "strict"))
+        value = _JSON.decode(data.decode())
     except (ValueError, RecursionError):
         raise BadToken("crypto", f"the {part} of the token is not JSON with every member once") from None
     if not isinstance(value, dict):

@@ -1,0 +1,70 @@
+"""A key server for each test, verifiers on it, and no keys left in the fleet's partition."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import redis
+
+from coordinator.identity.build import build_verifier
+from coordinator.identity.jwks import JwksVerifier
+from coordinator.settings.identity import VerifierSettings
+from coordinator.store import Store, keys
+from coordinator.store.address import parse
+from tests.identity.servers import KeyServer
+from tests.identity.signing import ALGORITHMS, AUDIENCE, ISSUER
+from tests.support import leaks
+
+MakeVerifier = Callable[..., JwksVerifier]
+
+
+@pytest.fixture(scope="module")
+def one_key_server() -> Iterator[KeyServer]:
+    with KeyServer() as server:
+        yield server
+
+
+@pytest.fixture
+def key_server() -> Iterator[KeyServer]:
+    """A key server of the test's own, so that it can be killed and its requests counted."""
+    with KeyServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def make_verifier() -> AsyncIterator[MakeVerifier]:
+    """``make_verifier(url, store=None, cooldown=None, **settings)``; closed after the test."""
+    made: list[JwksVerifier] = []
+
+    def make(url: str = "", store: Store | None = None, cooldown: float | None = None, **more: Any) -> JwksVerifier:
+        settings = {
+            "type": "jwks",
+            "jwks_uri": url,
+            "issuer": ISSUER,
+            "audience": AUDIENCE,
+            "algorithms": ALGORITHMS,
+            **more,
+        }
+        verifier = build_verifier(msgspec.convert(settings, VerifierSettings), store, cooldown)
+        assert isinstance(verifier, JwksVerifier)
+        made.append(verifier)
+        return verifier
+
+    yield make
+    for verifier in made:
+        await verifier.aclose()
+
+
+@pytest.fixture
+def fleet_keys(redis_url: str) -> Iterator[redis.Redis]:
+    """The fleet's partition, empty before and after the test, and without leaks at its end."""
+    with contextlib.closing(redis.Redis(**parse(redis_url).client_options())) as client:
+        leaks.delete_keys(client, keys.FLEET)
+        yield client
+        complaints = leaks.leaked_keys(client, keys.FLEET)
+        leaks.delete_keys(client, keys.FLEET)
+    assert not complaints, complaints
