@@ -76,12 +76,77 @@ def read(text: str) -> Document:
 
 
 def write(value: Any) -> str:
-    """The value as TOON; None becomes ``null``. Without a line break at the end.
+    """The value as TOON that readers of every revision take; None becomes ``null``. No line break at the end.
+
+    Tables hold plain values only and an empty list is ``key[0]:``, as revision 2 of the notation has it:
+    agents and servers that know these tools read that, while the package writes forms of its own
+    revision wherever they are shorter.
 
     Raises:
         TypeError: a value of a type that JSON does not know.
     """
+    if isinstance(value, dict):
+        return "\n".join(_fields(value))
+    if isinstance(value, list | tuple):
+        return "\n".join(_array("", list(value)))
     return toon_format.dumps(value)
+
+
+def _fields(value: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for key, one in value.items():
+        if isinstance(one, dict):
+            lines += [f"{_key(key)}:", *_indented(_fields(one))]
+        elif isinstance(one, list | tuple):
+            lines += _array(_key(key), list(one))
+        else:
+            lines.append(toon_format.dumps({key: one}))
+    return lines
+
+
+def _array(key: str, value: list[Any], tables: bool = True) -> list[str]:
+    """A list below its head: in one line, as a table, or with an item for each entry."""
+    head = f"{key}[{len(value)}]"
+    if all(map(_plain, value)):
+        return [f"{head}: {_row(value)}" if value else f"{head}:"]
+    columns = list(value[0]) if tables and isinstance(value[0], dict) else []
+    if columns and all(
+        isinstance(one, dict) and one.keys() == value[0].keys() and all(map(_plain, one.values())) for one in value
+    ):
+        rows = [_row([one[column] for column in columns]) for one in value]
+        return [f"{head}{{{','.join(map(_key, columns))}}}:", *_indented(rows)]
+    return [f"{head}:", *_indented([line for one in value for line in _item(one)])]
+
+
+def _item(value: Any) -> list[str]:
+    """An entry of a list, behind a hyphen."""
+    if _plain(value):
+        return [f"- {toon_format.dumps(value)}"]
+    if not isinstance(value, dict):
+        # A list that is an entry itself has no name, and no table can be without one.
+        head, *rest = _array("", list(value), tables=False)
+        return [f"- {head}", *rest]
+    if not value:
+        return ["-"]
+    head, *rest = _fields(value)
+    return [f"- {head}", *_indented(rest)]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _row(values: list[Any]) -> str:
+    """Plain values between commas."""
+    return toon_format.dumps(values).partition("]: ")[2] if values else ""
+
+
+def _key(key: str) -> str:
+    return toon_format.dumps({key: 0})[: -len(": 0")]
+
+
+def _plain(value: Any) -> bool:
+    return not isinstance(value, dict | list | tuple)
 
 
 def _described(error: Exception) -> Note:
