@@ -4,8 +4,8 @@ A project's keys carry the hash tag ``{project}``, so one script touches one slo
 cluster shards by project. Fleet-wide keys carry the tag ``{!fleet}``, which no project
 name can be. A key is ``fc:{tag}:suffix`` or ``fc:{tag}:suffix:id``; what may follow the tag
 is declared once below as a ``Family``: its Redis type, and either the time to live that
-its keys carry or the reason why they carry none. Scripts get the same names: the loader
-turns ``-- @include keys`` into ``local K_ITEM = P .. 'i:'`` and so on (``lua_locals``), and the
+its keys carry or the reason why they carry none. Scripts get the same names: after
+``-- @include keys`` the loader takes ``K_ITEM`` for ``P .. 'i:'`` and so on (``lua_names``), and the
 tests' leak checker asks ``declared`` about every key that a test leaves.
 """
 
@@ -207,17 +207,11 @@ def declared(key: bytes) -> Family | None:
     return family if family is not None and family.single == (rest is None) else None
 
 
-def lua_locals(used: Iterable[str], scope: Scope) -> list[str]:
-    """The Lua lines behind ``-- @include keys``, for the names a script uses (``K_ITEM`` ...).
-
-    Only used names are made: each costs a string per call, and Lua allows 200 locals.
+def lua_names(used: Iterable[str], scope: Scope) -> dict[str, str]:
+    """What the names that a script uses for keys (``K_ITEM`` ...) stand for, in terms of ``P``, the partition's prefix.
 
     Raises:
         KeyError: a name that no family of the scope has; holds that name.
     """
     by_name = {f"K_{family.name.upper()}": family for family in FAMILIES[scope].values()}
-    lines = ["local P = KEYS[1]"]
-    for name in sorted(set(used)):
-        family = by_name[name]
-        lines.append(f"local {name} = P .. '{family.suffix}{'' if family.single else ':'}'")
-    return lines
+    return {name: f"P .. '{by_name[name].suffix}{'' if by_name[name].single else ':'}'" for name in used}

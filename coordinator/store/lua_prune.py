@@ -11,54 +11,83 @@ up to its ``end`` in the first column, or ``local NAME = ...`` up to a closing b
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 _FUNCTION = re.compile(r"local function ([A-Za-z_]\w*)")
 _VALUES = re.compile(r"local ([A-Za-z_]\w*(?:, *[A-Za-z_]\w*)*) *=")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
+class Piece(NamedTuple):
+    """A part of a script that is taken or left as a whole."""
+
+    names: tuple[str, ...]
+    """What it declares; nothing where it has to stay."""
+    span: range
+    """Its lines."""
+
+
 def kept(lines: Sequence[str], prunable: Sequence[bool]) -> list[int]:
     """The indices of the lines to keep; ``prunable`` says which lines come from includes."""
-    chunks = _chunks(lines, prunable)
+    found = pieces(lines, prunable)
+    words = {number: words_of(lines, piece.span) for number, piece in enumerate(found)}
+    needed = reached(found, words, range(len(found)))
+    return [at for number in sorted(needed) for at in found[number].span]
+
+
+def reached(
+    found: Sequence[Piece], words: Mapping[int, set[str]], present: Iterable[int], without: Collection[int] = ()
+) -> set[int]:
+    """Which of the ``present`` pieces are needed when the use that some make of others does not count."""
     owners: dict[str, list[int]] = {}
-    for number, (names, _) in enumerate(chunks):
-        for name in names:
+    needed: set[int] = set()
+    for number in present:
+        for name in found[number].names:
             owners.setdefault(name, []).append(number)
-    needed = {number for number, (names, _) in enumerate(chunks) if not names}
+        if not found[number].names:
+            needed.add(number)
     waiting = list(needed)
     while waiting:
-        for word in _words(lines, chunks[waiting.pop()][1]):
+        user = waiting.pop()
+        for word in () if user in without else words[user]:
             for number in owners.get(word, ()):
                 if number not in needed:
                     needed.add(number)
                     waiting.append(number)
-    return [at for number in sorted(needed) for at in chunks[number][1]]
+    return needed
 
 
-def _words(lines: Sequence[str], span: range) -> set[str]:
+def words_of(lines: Sequence[str], span: range) -> set[str]:
+    """The words in some lines, but for comments."""
     return {word for at in span for word in _WORD.findall(lines[at].split("--", 1)[0])}
 
 
-def _chunks(lines: Sequence[str], prunable: Sequence[bool]) -> list[tuple[tuple[str, ...], range]]:
-    """The text in pieces: (names it declares, lines); pieces that must stay declare none."""
-    chunks: list[tuple[tuple[str, ...], range]] = []
+def pieces(lines: Sequence[str], prunable: Sequence[bool]) -> list[Piece]:
+    """The text in pieces, in order."""
+    found: list[Piece] = []
     at = 0
     while at < len(lines):
         names, end = _declaration(lines, at) if prunable[at] else ((), at + 1)
-        chunks.append((names, range(at, end)))
+        found.append(Piece(names, range(at, end)))
         at = end
-    return chunks
+    return found
+
+
+def declared(line: str) -> tuple[str, ...]:
+    """What a line declares for the whole of a file."""
+    if function := _FUNCTION.match(line):
+        return (function[1],)
+    if values := _VALUES.match(line):
+        return tuple(name.strip() for name in values[1].split(","))
+    return ()
 
 
 def _declaration(lines: Sequence[str], at: int) -> tuple[tuple[str, ...], int]:
-    line = lines[at]
-    if function := _FUNCTION.match(line):
-        return (function[1],), at + 1 if _closes(line, "end") else _end(lines, at, "end")
-    if values := _VALUES.match(line):
-        names = tuple(name.strip() for name in values[1].split(","))
-        return names, _end(lines, at, "}") if line.rstrip().endswith("{") else at + 1
-    return (), at + 1
+    line, names = lines[at], declared(lines[at])
+    if _FUNCTION.match(line):
+        return names, at + 1 if _closes(line, "end") else _end(lines, at, "end")
+    return names, _end(lines, at, "}") if names and line.rstrip().endswith("{") else at + 1
 
 
 def _closes(line: str, word: str) -> bool:

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.store import keys, lua_prune
+from coordinator.store import keys, lua_fold, lua_nest, lua_prune
 from coordinator.store.errors import ScriptError
 
 _INCLUDE = re.compile(r"\s*--\s*@include\b\s*(.*?)\s*")
@@ -95,9 +95,22 @@ class _Flattener:
             self._add(line, f"{self._path.name}:args")
         body = text.splitlines()[first_line:]
         self._take(body, self._path.name, first_line, (self._path.name,))
-        self._prune()
-        self._put_key_names()
+        self._check_arguments(header)
+        key_names = self._key_names()
+        self._keep(lua_prune.kept(self._lines, self._included()))
+        folded, kept = lua_fold.constants(self._lines)
+        self._keep(kept)
+        self._lines = folded
+        self._keep(lua_nest.nested(self._lines, self._included()))
+        self._lines = [lua_fold.put(line, key_names) for line in self._lines]
         return Source(header, "\n".join(self._lines) + "\n", tuple(self._origins), tuple(self._includes))
+
+    def _included(self) -> list[bool]:
+        return [origin.startswith("include/") for origin in self._origins]
+
+    def _keep(self, order: list[int]) -> None:
+        self._lines = [self._lines[at] for at in order]
+        self._origins = [self._origins[at] for at in order]
 
     def _add(self, line: str, origin: str) -> None:
         self._lines.append(line)
@@ -128,6 +141,7 @@ class _Flattener:
         if name == "keys" and not found:
             self._includes.append(name)
             self._keys_at = len(self._lines)
+            self._add("local P = KEYS[1]", "keys.py")
             return
         if name == "keys":
             raise ScriptError(f"{where}: 'keys' is made by the loader, but there is a file {found[0]}")
@@ -140,35 +154,30 @@ class _Flattener:
         lines = _read_text(found[0], f"{where}: cannot read {found[0]}").splitlines()
         self._take(lines, file, 0, (*stack, file))
 
-    def _prune(self) -> None:
-        """Leaves out what the includes offer and this script does not use."""
-        kept = lua_prune.kept(self._lines, [origin.startswith("include/") for origin in self._origins])
-        if self._keys_at is not None:
-            self._keys_at = sum(at < self._keys_at for at in kept)
-        self._lines = [self._lines[at] for at in kept]
-        self._origins = [self._origins[at] for at in kept]
+    def _check_arguments(self, header: Header) -> None:
+        """An include's function, or variable, would take the place of an argument of the same name."""
+        for line, origin in zip(self._lines, self._origins, strict=True):
+            if origin.startswith("include/"):
+                for name in lua_prune.declared(line):
+                    if name in header.args:
+                        raise ScriptError(f"{self._path.name}: args: '{name}' is declared by {origin} too")
 
-    def _put_key_names(self) -> None:
-        """Puts the made include into its place, once it is known which key names are used."""
+    def _key_names(self) -> dict[str, str]:
+        """What the names of keys stand for, those that are used."""
         used: dict[str, int] = {}
         for at, line in enumerate(self._lines):
             for name in _KEY_NAME.findall(line.split("--", 1)[0]):
                 used.setdefault(name, at)
-        if self._keys_at is None:
-            if used:
-                name, at = next(iter(used.items()))
-                raise ScriptError(f"{self._origins[at]}: {name} is used without '-- @include keys'")
-            return
         for name, at in used.items():
+            if self._keys_at is None:
+                raise ScriptError(f"{self._origins[at]}: {name} is used without '-- @include keys'")
             if at < self._keys_at:
                 raise ScriptError(f"{self._origins[at]}: {name} is used before '-- @include keys'")
         try:
-            made = keys.lua_locals(used, self._scope)
+            return keys.lua_names(used, self._scope)
         except KeyError as error:
             name = error.args[0]
             raise ScriptError(f"{self._origins[used[name]]}: {name} is not a declared key family") from None
-        self._lines[self._keys_at : self._keys_at] = made
-        self._origins[self._keys_at : self._keys_at] = ["keys.py"] * len(made)
 
 
 def _read_text(path: Path, problem: str) -> str:

@@ -100,12 +100,10 @@ def test_other_keys_belong_to_no_family(key: bytes) -> None:
 
 
 def test_scripts_get_the_names_they_use() -> None:
-    item = keys.FAMILIES["project"]["i"]
-    assert keys.lua_locals([f"K_{item.name.upper()}"] * 2, "project") == [
-        "local P = KEYS[1]",
-        f"local K_{item.name.upper()} = P .. 'i:'",
-    ]
+    item = f"K_{keys.FAMILIES['project']['i'].name.upper()}"
+    assert keys.lua_names([item] * 2, "project") == {item: "P .. 'i:'"}
     single = next(family for family in keys.FAMILIES["project"].values() if family.single)
-    assert keys.lua_locals([f"K_{single.name.upper()}"], "project")[1].endswith(f" = P .. '{single.suffix}'")
+    name = f"K_{single.name.upper()}"
+    assert keys.lua_names([name], "project") == {name: f"P .. '{single.suffix}'"}
     with pytest.raises(KeyError, match="K_NOSUCH"):
-        keys.lua_locals(["K_NOSUCH"], "project")
+        keys.lua_names(["K_NOSUCH"], "project")

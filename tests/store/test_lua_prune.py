@@ -42,8 +42,8 @@ def flattened(tmp_path: Path, body: str, include: str = INCLUDE) -> str:
     ("body", "there", "gone"),
     [
         ("return 1\n", [], ["SIDES", "NAMES", "inner", "outer", "short", "one, two", "nested", "square"]),
-        ("return outer(1)\n", ["local function outer", "local function inner", "SIDES = 4", "nested"], ["NAMES"]),
-        ("return NAMES.square\n", ["NAMES = {", "square = SIDES", "SIDES = 4"], ["inner"]),
+        ("return outer(1)\n", ["local function outer", "local function inner", "* 4", "nested"], ["NAMES"]),
+        ("return NAMES.square\n", ["NAMES = {", "square = 4"], ["inner"]),
         ("return short(two)\n", ["function short", "one, two"], ["SIDES"]),
         ("-- outer\nreturn 1\n", ["-- outer"], ["function outer"]),
     ],
@@ -61,12 +61,12 @@ def test_the_scripts_own_lines_stay(tmp_path: Path) -> None:
     assert flattened(tmp_path, body).endswith(body)
 
 
-def test_key_names_of_what_was_left_out_are_not_made(tmp_path: Path) -> None:
+def test_key_names_of_what_was_left_out_are_left_out_too(tmp_path: Path) -> None:
     include = "-- @include keys\nlocal function a()\n  return K_ITEM\nend\nlocal function b()\n  return K_EVENTS\nend\n"
     text = flattened(tmp_path, "return b()\n", include)
-    assert "K_EVENTS = P" in text
-    assert "K_ITEM" not in text
-    assert text.index("K_EVENTS = P") < text.index("local function b")
+    assert "return P .. 'ev'" in text
+    assert "'i:'" not in text
+    assert text.index("local P = KEYS[1]") < text.index("local function b")
 
 
 def test_lines_still_know_where_they_came_from(tmp_path: Path) -> None:

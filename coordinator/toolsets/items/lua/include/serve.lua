@@ -69,8 +69,7 @@ local function ready_of(ids)
   return items
 end
 
-local function serve(now, cap)
-  if #readied + #unshielded == 0 or redis.call('EXISTS', K_WAITING) == 0 then return end
+local function hand_out(now, cap) -- @rare
   local budget = BELOW
   keepers, sought = {}, {}
   repeat -- who is given an item may let go of another one
@@ -92,4 +91,8 @@ local function serve(now, cap)
   if budget < 0 then
     for _, queue in ipairs(redis.call('ZRANGE', K_WAITING, 0, -1)) do poke(queue, now) end
   end
+end
+
+local function serve(now, cap)
+  if #readied + #unshielded > 0 and redis.call('EXISTS', K_WAITING) == 1 then hand_out(now, cap) end
 end

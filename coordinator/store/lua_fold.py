@@ -1,0 +1,87 @@
+"""Puts the values of constants into the places of a flattened script that name them.
+
+A script's text runs from the top at each call. A constant that functions use is captured by each of
+them, every time; written into its place, it costs nothing. What counts as one: ``local NAME = value``
+or ``local A, B = 1, 2`` in the first column, names in capitals, values plain numbers or strings, and the
+name is used for nothing else. The names of keys are put in place in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+_TOKEN = re.compile(r"""--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*""")
+_DECLARATION = re.compile(r"local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ([^-].*?|-\d.*?)\s*(?:--.*)?")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?: ?[-+*^] ?\d+)*")
+_STRING = re.compile(r"'[^'\\,]*'|\"[^\"\\,]*\"")
+_BINDING = re.compile(r"\bfunction\b[^(]*\([^)]*\)|\blocal (?!function)[^=]*|\bfor .*? (?:in|=) ")
+_OTHER_USE = re.compile(r"=(?!=)|[:[]|\.(?!\.)")
+_PLAIN = re.compile(r"\d+|'.*'|\".*\"")
+
+
+def constants(lines: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The lines with every constant in its places, and the indices of those that are left.
+
+    A name that is declared again means the latter from there on, as in Lua.
+    """
+    declared = {at: found for at, line in enumerate(lines) if (found := _declared(line))}
+    other = _used_otherwise(lines, declared)
+    text: list[str] = []
+    kept: list[int] = []
+    known: dict[str, str] = {}
+    for at, line in enumerate(lines):
+        found = declared.get(at, {})
+        if found and not other & found.keys():
+            known.update(found)
+        else:
+            text.append(put(line, known))
+            kept.append(at)
+    return text, kept
+
+
+def put(line: str, values: Mapping[str, str]) -> str:
+    """A line of Lua with names replaced by what they stand for, but in comments, strings and field names."""
+    return _each_name(line, lambda name, _: values.get(name, name))
+
+
+def _each_name(line: str, replace: Callable[[str, str], str]) -> str:
+    def token(match: re.Match[str]) -> str:
+        word, before = match[0], line[: match.start()].rstrip()
+        if not (word[0].isalpha() or word[0] == "_") or before.endswith(":"):
+            return word
+        if before.endswith(".") and not before.endswith(".."):
+            return word
+        return replace(word, line[match.end() :].lstrip())
+
+    return _TOKEN.sub(token, line)
+
+
+def _declared(line: str) -> dict[str, str]:
+    """The constants that a line declares, each with its value as it can stand in any place."""
+    match = _DECLARATION.fullmatch(line)
+    if match is None:
+        return {}
+    found, values = match[1].split(", "), [value.strip() for value in match[2].split(",")]
+    if len(found) != len(values) or not all(_NUMBER.fullmatch(v) or _STRING.fullmatch(v) for v in values):
+        return {}
+    return {name: v if _PLAIN.fullmatch(v) else f"({v})" for name, v in zip(found, values, strict=True)}
+
+
+def _used_otherwise(lines: Sequence[str], declared: Mapping[int, Mapping[str, str]]) -> set[str]:
+    """Names of constants that are assigned to, or mean something else somewhere."""
+    candidates = {name for found in declared.values() for name in found}
+    other: set[str] = set()
+
+    def note(name: str, after: str) -> str:
+        if name in candidates and _OTHER_USE.match(after):
+            other.add(name)
+        return name
+
+    for at, line in enumerate(lines):
+        if at in declared:
+            continue
+        _each_name(line, note)
+        for binding in _BINDING.finditer(line):
+            other |= candidates & set(re.findall(r"\w+", binding[0]))
+    return other
