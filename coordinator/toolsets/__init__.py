@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from coordinator.steps.names import StepNames
+from coordinator.toolsets.flows.tools import toolset as flows_toolset
 from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.navigator.tools import toolset as navigator_toolset
 from coordinator.toolsets.tool import Services, Toolset
@@ -9,4 +11,7 @@ from coordinator.toolsets.tool import Services, Toolset
 
 def load_toolsets(services: Services) -> dict[str, Toolset]:
     """Every toolset of the product over one process's services, by name."""
-    return {room.name: room for room in (items_toolset(services), navigator_toolset(services))}
+    names = StepNames(services.settings)
+    rooms = (items_toolset(services), flows_toolset(services, names), navigator_toolset(services))
+    names.declare({room.name: [tool.name for tool in room.tools] for room in rooms})
+    return {room.name: room for room in rooms}

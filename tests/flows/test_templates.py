@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.steps.results import failure_json, result_json
 from coordinator.toolsets.flows.rules import templates
 from coordinator.toolsets.flows.rules.conditions import holds, is_condition
-from coordinator.toolsets.flows.rules.values import failure_json, result_json, value_of
+from coordinator.toolsets.flows.rules.values import value_of
 
 GIVEN: dict[str, Any] = {
     "topic": "MCP server", "n": 3, "on": True, "none": None, "list": [1, {"x": "y"}], "map": {"a": {"b": 1.5}},

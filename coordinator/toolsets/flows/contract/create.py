@@ -161,4 +161,4 @@ class Created(Result, kw_only=True):
     """The answer of workflow_create."""
 
     id: WorkflowId
-    status: Annotated[str, Meta(description="Always started.", extra_json_schema={"enum": ["started"]})] = "started"
+    status: Annotated[str, Meta(description="Always started.", extra_json_schema={"enum": ["started"]})]

@@ -10,8 +10,6 @@ MAX_FLOW_BYTES = 262_144
 """A flow as JSON."""
 MAX_INPUT_BYTES = 1_048_576
 """The input variables as JSON."""
-MAX_RESULT_BYTES = 1_048_576
-"""A step's recorded result as JSON; what is longer is cut and marked."""
 MAX_NAME = 200
 """Characters of a workflow's name, and of a step's name or key."""
 MAX_DELAY_MS = 31_536_000_000

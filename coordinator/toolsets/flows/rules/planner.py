@@ -20,8 +20,9 @@ from coordinator.toolsets.flows.rules.spec import START, Flow, Step
 
 
 def begin(flow: Flow) -> Plan:
-    """What a new workflow starts with."""
-    return _Planned(flow).enter(START).plan()
+    """What a new workflow starts with; it never ends there and then, a worker ends workflows."""
+    plan = _Planned(flow).enter(START).plan()
+    return Plan((_new(START, flow[START]),)) if plan.complete or plan.error else plan
 
 
 def after(flow: Flow, key: str, outcome: Outcome) -> Plan:

@@ -1,4 +1,4 @@
-"""Results of tools as flows see them: the value that conditions look at, and the text that is recorded."""
+"""Results of tools as flows see them: the value that conditions look at and that is recorded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.steps.results import failure_json, result_json
-
 _decode = msgspec.json.Decoder().decode
-_MISSING: Any = object()
 
 
 def value_of(structured: Any, texts: Sequence[str], content: Sequence[Any] | None = None) -> Any:
@@ -35,6 +32,3 @@ def value_of(structured: Any, texts: Sequence[str], content: Sequence[Any] | Non
             return texts[0]
     blocks = [{"type": "text", "text": text} for text in texts] if content is None else list(content)
     return blocks or None
-
-
-__all__ = ["failure_json", "result_json", "value_of"]

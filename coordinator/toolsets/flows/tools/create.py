@@ -50,6 +50,6 @@ def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool,
             delay_ms=args.delay_ms,
             parent=str(args.parent or ""),
         )
-        return Created(id=await flows.create(call.project, record, new))
+        return Created(id=await flows.create(call.project, record, new), status="started")
 
     return (Tool("workflow_create", _CREATE, WorkflowCreate, (Created,), workflow_create),)

@@ -1,0 +1,95 @@
+"""The flows toolset as a caller sees it: JSON in, JSON out, tools by name, without a front-end between."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+
+from coordinator.errors import ToolFailure
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.tool import Call, Reply, Services
+from coordinator.transport.schema import output_schema
+
+Json = dict[str, Any]
+
+
+def gate(name: str, **more: Any) -> Json:
+    """A step that waits for its release."""
+    return {"name": name, "tool": None, **more}
+
+
+ONE_GATE: Json = {"start": gate("wait", done=True)}
+
+
+class Flows:
+    """Calls the tools of seed 003 on one project.
+
+    Args:
+        caller: who the front door says is calling.
+    """
+
+    def __init__(
+        self, store: Store, project: str, settings: Settings | None = None, caller: Caller | None = None
+    ) -> None:
+        self.store = store
+        self.project = project
+        self.settings = settings or Settings()
+        self._caller = caller
+        toolset = load_toolsets(Services(self.settings, store, trust_self_reported))["flows"]
+        self.tools = {tool.name: tool for tool in toolset.tools}
+
+    def as_(self, id: str, *permissions: str, roles: tuple[str, ...] = ()) -> Flows:
+        """The same project, called by somebody who is known."""
+        caller = Caller(id, "user", frozenset(roles), frozenset(permissions))
+        return Flows(self.store, self.project, self.settings, caller)
+
+    async def __call__(self, tool: str, **arguments: Any) -> Any:
+        """The structured content of the answer. Raises ToolFailure."""
+        called = self.tools[tool]
+        try:
+            decoded = msgspec.json.decode(msgspec.json.encode(arguments), type=called.arguments)
+        except msgspec.ValidationError as error:
+            raise ToolFailure("VALIDATION_ERROR", str(error)) from None
+        result: Any = await called.handler(Call(self.project, caller=self._caller), decoded)
+        if isinstance(result, Reply):
+            assert not called.result
+            result = result.structured
+        else:
+            assert isinstance(result, called.result)
+            answer = json.loads(msgspec.json.encode(result))
+            jsonschema.Draft202012Validator(output_schema(called.result)).validate(answer)
+        return json.loads(msgspec.json.encode(result))
+
+    async def refusal(self, tool: str, **arguments: Any) -> ToolFailure:
+        """The failure of a call that must fail."""
+        try:
+            answer = await self(tool, **arguments)
+        except ToolFailure as failure:
+            return failure
+        raise AssertionError(f"{tool} was not refused but answered {answer}")
+
+    async def create(self, flow: Json = ONE_GATE, name: str = "flow", **more: Any) -> int:
+        """Creates a workflow and returns its id."""
+        answer = await self("workflow_create", name=name, flow=flow, **more)
+        assert answer["status"] == "started"
+        return int(answer["id"])
+
+    async def get(self, workflow: int) -> Json:
+        found: Json = await self("workflow_get", id=workflow)
+        return found
+
+    async def step(self, workflow: int, name: str) -> Json:
+        """The step of that name."""
+        return next(step for step in (await self.get(workflow))["steps"] if step["name"] == name)
+
+    async def release(self, workflow: int, name: str = "wait", **more: Any) -> Json:
+        """Releases the gate of that name."""
+        answer: Json = await self("workflow_step_ready", step_id=(await self.step(workflow, name))["id"], **more)
+        return answer

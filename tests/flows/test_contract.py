@@ -1,0 +1,110 @@
+"""What the flows toolset publishes: described, valid, as recorded, and true of its examples."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.flows.contract.base import STEP_STATUSES, WORKFLOW_STATUSES
+from coordinator.toolsets.flows.contract.create import STEP
+from coordinator.toolsets.flows.rules.check import check_flow
+from coordinator.toolsets.flows.rules.parse import FIELDS, QUEUE, RETRY_FIELDS
+from coordinator.toolsets.flows.store.flows import FlowRow, StepRecord
+from coordinator.toolsets.tool import Services
+from coordinator.transport.schema import input_schema, output_schema, snapshot, undocumented
+from tests.flows.programs import Json
+from tests.flows.test_graph import FORK, RIGHT
+
+RECORD = Path(__file__).with_name("contract.json")
+UPDATE = "UPDATE_CONTRACT"
+"""With this environment variable set, the record is written anew instead of compared:
+``UPDATE_CONTRACT=1 pytest tests/flows/test_contract.py -k recorded``. The diff of the commit shows the change."""
+
+FLOWS = load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))["flows"]
+TOOLS = {tool.name: tool for tool in FLOWS.tools}
+
+
+def test_the_tools_are_those_of_the_seed_in_its_order() -> None:
+    assert list(TOOLS) == ["workflow_create", "workflow_list", "workflow_get", "workflow_cancel", "workflow_step_ready"]
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_field_is_described(name: str) -> None:
+    assert undocumented(TOOLS[name]) == []
+
+
+def test_the_contract_is_as_recorded() -> None:
+    published = snapshot(FLOWS)
+    if os.environ.get(UPDATE):
+        RECORD.write_text(published, encoding="utf-8")
+    recorded = RECORD.read_text(encoding="utf-8")
+    diff = list(difflib.unified_diff(recorded.splitlines(), published.splitlines(), "recorded", "published", n=4))
+    shown = "\n".join(diff[:80])
+    assert not diff, f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}"
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(input_schema(TOOLS[name].arguments))
+    if TOOLS[name].result:
+        jsonschema.Draft202012Validator.check_schema(output_schema(TOOLS[name].result))
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        pytest.param(name, example, id=f"{name}-{number}")
+        for name, examples in FLOWS.examples.items()
+        for number, example in enumerate(examples)
+    ],
+)
+def test_examples_keep_to_the_input_schema(name: str, example: Mapping[str, Any]) -> None:
+    jsonschema.Draft202012Validator(input_schema(TOOLS[name].arguments)).validate(example)
+    if name == "workflow_create":
+        check_flow(example["flow"], example["input"], lambda tool: "", with_results=False)
+
+
+def test_every_tool_has_examples() -> None:
+    assert list(FLOWS.examples) == list(TOOLS)
+
+
+def test_the_published_fields_of_a_step_are_those_that_are_read() -> None:
+    assert list(STEP["properties"]) == list(FIELDS)
+    assert list(STEP["properties"]["retry"]["properties"]) == list(RETRY_FIELDS)
+    assert STEP["properties"]["queue"]["pattern"] == f"^{QUEUE.pattern.removesuffix(chr(92) + 'Z')}$"
+
+
+@pytest.mark.parametrize("flow", [FORK, *RIGHT.values()])
+def test_right_flows_keep_to_the_published_schema(flow: Json) -> None:
+    # Members that are null are for agents who write out what they do not use; the schema need not teach that.
+    bare = {
+        key: {name: value for name, value in step.items() if value is not None or name == "tool"}
+        for key, step in flow.items()
+    }
+    jsonschema.Draft202012Validator(input_schema(TOOLS["workflow_create"].arguments)).validate(
+        {"name": "n", "flow": bare}
+    )
+
+
+def test_the_published_statuses_are_those_that_are_stored() -> None:
+    assert get_args(get_type_hints(FlowRow)["status"]) == WORKFLOW_STATUSES
+    assert get_args(get_type_hints(StepRecord)["status"]) == STEP_STATUSES
+
+
+def test_lists_have_no_output_schema_and_objects_do() -> None:
+    assert [name for name, tool in TOOLS.items() if not tool.result] == ["workflow_list"]
+
+
+def test_what_reads_says_so() -> None:
+    assert [name for name, tool in TOOLS.items() if tool.read_only] == ["workflow_list", "workflow_get"]
+    assert [name for name, tool in TOOLS.items() if tool.destructive] == ["workflow_cancel"]
