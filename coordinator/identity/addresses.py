@@ -71,7 +71,7 @@ class Guard:
                 inner = IPv4Address(int(address) & 0xFFFF_FFFF)
             if address.teredo is not None:
                 inner = address.teredo[1]
-            return inner is None or self.allowed(inner)
+            return inner is None or (inner.is_global and not inner.is_multicast)
         return True
 
 

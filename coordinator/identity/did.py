@@ -80,8 +80,8 @@ class Trust:
             # A port is its own server: a wildcard in the host never takes one in.
             head, *path = pattern[len(_PREFIX) :].split(":")
             parts = [
-                re.escape(head).replace(r"\*", "[^:%]*"),
-                *(re.escape(one).replace(r"\*", "[^:]*") for one in path),
+                re.escape(head).replace(r"\*", "[A-Za-z0-9.-]*"),
+                *(re.escape(one).replace(r"\*", "[A-Za-z0-9._~%-]*") for one in path),
             ]
             self._pattern = re.compile(re.escape(_PREFIX) + ":".join(parts))
 

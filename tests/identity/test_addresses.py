@@ -1,0 +1,60 @@
+"""Which addresses may be asked for a document whose URL somebody else chose."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+import pytest
+
+from coordinator.identity.addresses import Guard, Refused
+
+pytestmark = pytest.mark.anyio
+
+PUBLIC = ["8.8.8.8", "2606:4700::1111", "93.184.216.34"]
+LOOPBACK = ["127.0.0.1", "127.255.255.254", "::1"]
+PRIVATE = [
+    "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "192.0.2.1", "198.18.0.1",
+    "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255", "::", "fe80::1", "fc00::1", "fd00:ec2::254", "ff02::1",
+    "2001:db8::1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a00:1", "64:ff9b::169.254.169.254",
+    "2002:a00:1::1", "2002:7f00:1::",
+]  # fmt: skip
+HIDDEN_LOOPBACK = ["::ffff:127.0.0.1", "64:ff9b::127.0.0.1"]
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_may_be_asked(address: str) -> None:
+    assert Guard().allowed(ip_address(address))
+
+
+@pytest.mark.parametrize("address", PRIVATE + LOOPBACK + HIDDEN_LOOPBACK)
+def test_private_ones_may_not(address: str) -> None:
+    assert not Guard().allowed(ip_address(address))
+
+
+@pytest.mark.parametrize("address", LOOPBACK)
+def test_this_machine_may_where_that_is_allowed(address: str) -> None:
+    assert Guard(allow_loopback=True).allowed(ip_address(address))
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_nothing_else_is_allowed_with_it(address: str) -> None:
+    assert not Guard(allow_loopback=True).allowed(ip_address(address))
+
+
+async def test_a_host_is_asked_at_the_address_that_was_looked_at() -> None:
+    places = await Guard(allow_loopback=True).places("https://localhost:8443/a/did.json")
+    assert {place.url for place in places} <= {"https://127.0.0.1:8443/a/did.json", "https://[::1]:8443/a/did.json"}
+    for place in places:
+        assert place.headers == {"host": "localhost:8443"}
+        assert place.extensions == {"sni_hostname": "localhost"}
+
+
+@pytest.mark.parametrize("url", ["https://localhost/did.json", "https://10.0.0.1/did.json", "https://[::1]:1/did.json"])
+async def test_a_host_with_a_private_address_is_refused(url: str) -> None:
+    with pytest.raises(Refused, match="not public"):
+        await Guard().places(url)
+
+
+async def test_a_host_without_address_is_refused() -> None:
+    with pytest.raises(Refused, match="does not resolve"):
+        await Guard().places("https://nobody.invalid/did.json")

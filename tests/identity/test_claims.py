@@ -1,0 +1,106 @@
+"""The claims of a token: times to the second, issuer, audience, subject."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.identity import claims
+from coordinator.identity.jws import BadToken
+from tests.identity.signing import Json
+
+NOW = 1_800_000_000.0
+
+
+def verdict(found: Json, issuer: str = "", audience: str = "", now: float = NOW) -> str:
+    """Empty if the claims are good, else the reason."""
+    try:
+        claims.check(found, now, issuer, audience)
+    except BadToken as bad:
+        return f"{bad.kind}: {bad.reason}"
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "good"),
+    [
+        ("exp", -59, True), ("exp", -60, True), ("exp", -61, False), ("exp", -60.001, False), ("exp", 0, True),
+        ("nbf", 59, True), ("nbf", 60, True), ("nbf", 61, False), ("nbf", 60.001, False), ("nbf", 0, True),
+    ],
+)  # fmt: skip
+def test_clocks_may_differ_by_a_minute(name: str, offset: float, good: bool) -> None:
+    assert (verdict({name: NOW + offset}) == "") is good
+
+
+@given(st.sampled_from(["exp", "nbf"]), st.floats(-1e6, 1e6))
+def test_a_minute_is_the_limit_on_both_sides(name: str, offset: float) -> None:
+    good = offset >= -60 if name == "exp" else offset <= 60
+    if abs(abs(offset) - 60) > 1e-3:
+        assert (verdict({name: NOW + offset}) == "") is good
+
+
+def test_times_need_not_be_there() -> None:
+    assert verdict({}) == ""
+    assert verdict({"iat": NOW + 10_000, "jti": "x"}) == ""
+
+
+@pytest.mark.parametrize("name", ["exp", "nbf"])
+@pytest.mark.parametrize("value", [None, "1800000000", True, False, [], {}, 1e999, -1e999, 10**400, "NaN"])
+def test_times_are_numbers(name: str, value: object) -> None:
+    assert verdict({name: value}) == f"claims: {name!r} of the token is not a time in seconds"
+
+
+@pytest.mark.parametrize(
+    "issuer", ["https://a.example", "https://a.example/", "HTTPS://A.EXAMPLE", "", None, ["https://a"]]
+)
+def test_the_issuer_is_compared_exactly(issuer: object) -> None:
+    found = {"iss": issuer}
+    assert (verdict(found, issuer="https://a.example") == "") is (issuer == "https://a.example")
+    assert verdict(found) == ""
+
+
+def test_a_missing_issuer_is_none() -> None:
+    assert verdict({}, issuer="https://a.example").startswith("claims: 'iss'")
+
+
+@pytest.mark.parametrize(
+    ("audience", "good"),
+    [
+        ("fleet", True), (["fleet"], True), (["other", "fleet"], True),
+        ("fleet ", False), ("FLEET", False), (["other"], False), ([], False), (None, False),
+        (["fleet", 5], False), ({"fleet": 1}, False), ("fleet other", False), (5, False),
+    ],
+)  # fmt: skip
+def test_the_audience_must_contain_ours(audience: object, good: bool) -> None:
+    assert (verdict({"aud": audience}, audience="fleet") == "") is good
+    assert verdict({"aud": audience}) == ""
+
+
+def test_a_missing_audience_is_not_ours() -> None:
+    assert verdict({}, audience="fleet").startswith("claims: 'aud'")
+
+
+@pytest.mark.parametrize("subject", ["", " ", 5, ["agent"], {"id": "agent"}, True, "x" * 501])
+def test_a_subject_must_be_somebody_s_id(subject: object) -> None:
+    assert verdict({"sub": subject}).startswith("claims: 'sub'")
+
+
+def test_a_subject_may_be_missing() -> None:
+    assert verdict({}) == ""
+    assert claims.subject({"sub": "x" * 500}) == "x" * 500
+
+
+_anything: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5
+)
+
+
+@given(st.dictionaries(st.sampled_from(["exp", "nbf", "iss", "aud", "sub", "x"]), _anything))
+def test_no_claims_make_the_check_fail_otherwise(found: Json) -> None:
+    assert verdict(found, "https://a.example", "fleet").startswith(("claims: ", ""))
+    if verdict(found, "https://a.example", "fleet") == "":
+        assert found["iss"] == "https://a.example"
+        assert found["aud"] == "fleet" or "fleet" in found["aud"]
