@@ -6,12 +6,18 @@ from coordinator.steps.names import StepNames
 from coordinator.toolsets.flows.tools import toolset as flows_toolset
 from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.navigator.tools import toolset as navigator_toolset
+from coordinator.toolsets.sessions.tools import toolset as sessions_toolset
 from coordinator.toolsets.tool import Services, Toolset
 
 
 def load_toolsets(services: Services) -> dict[str, Toolset]:
     """Every toolset of the product over one process's services, by name."""
     names = StepNames(services.settings)
-    rooms = (items_toolset(services), flows_toolset(services, names), navigator_toolset(services))
+    rooms = (
+        items_toolset(services),
+        flows_toolset(services, names),
+        sessions_toolset(services),
+        navigator_toolset(services),
+    )
     names.declare({room.name: [tool.name for tool in room.tools] for room in rooms})
     return {room.name: room for room in rooms}

@@ -1,0 +1,28 @@
+"""Workflow sessions by signed token: seed 000.
+
+How it holds together. A session is a record in Redis: where it stands, the checkpoint that waits for
+its answer, what was answered, the activities left and the trace. It changes only in Lua scripts. A
+token is a signed snapshot of that record in the form that the seed prescribes; it authenticates a
+call, names the session and says what its holder believes. Three rules follow:
+
+* The record decides what may happen. A checkpoint that waits blocks the session whatever an older
+  token says, is answered once, and its timers run from when it was yielded, by Redis's clock.
+* The token decides what a call is about. Transitions are validated, and activities and skills read,
+  from the position in the token, as the seed says; where that is not where the session stands, the
+  call warns. ``start_session`` with a token puts its holder where the session stands.
+* Tokens of one session have an order. Each answered call raises the record's counter, which is the
+  ``seq`` of the new token; so a handle of an earlier yield never answers a later one, and tokens from
+  before a take-over are told from those after it.
+
+A session is completed when ``next_activity`` was called with one of the ends (``__terminal__``,
+``workflow-end``, ``end-workflow``) from an activity that may be the last: one that leads nowhere, or
+names that end among its targets. Going on to another activity opens it again.
+
+Sessions meet the fleet where one is bound to a work item (``start_session`` with ``item_id``): that
+takes a live claim of the actor, and the session goes forward only under that claim. Who claims the
+item after it expired gets the session, with all its answers, by showing the new claim. Scripts read
+claims through ``store/lua/include/lease.lua``; the rooms know nothing of each other.
+
+``lua/include/session.lua`` has the layout, ``claims.lua`` binding and take-over, ``asked.lua`` which
+yield a handle means. Tokens and trace tokens are in ``rules/tokens.py`` and ``rules/trace.py``.
+"""

@@ -1,0 +1,31 @@
+--[[
+purpose:   Reads where a session stands: activities left, answers, claim.
+guarantee: All of it at one moment. Works while a checkpoint waits for its answer; the trace does not show it.
+args:      sid aid act seq entry ttl_ms events_max
+reply:     {ok | superseded, now, q, activity, condition, pending, completed, {activities left, answers in JSON,
+           last answer in JSON or '', answer not resumed from or '', visit, yielded at or 0,
+           parent {session, workflow, activity, version} or {}, claim {item, fence, holder now or '', expires now,
+           whether it is the claim shown and live} or {}}}
+errors:    UNKNOWN_SESSION
+--]]
+-- @include claims
+
+local s = find(sid)
+if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
+if superseded(s) then return reply(s, 'superseded') end
+advance(s)
+local claim = {}
+if s.i then
+  local lease = lease_of(s.i, now) or {holder = false, expires = 0}
+  claim = {s.i, tonumber(s.f), lease.live and lease.holder or '', lease.live and lease.expires or 0, not claim_gone(s)}
+end
+return reply(s, 'ok', {
+  s.d and cmsgpack.unpack(s.d) or {},
+  redis.call('HVALS', K_SESSION_ANSWERS .. sid),
+  s.l or '',
+  s.r or '',
+  tonumber(s.n),
+  tonumber(s.by or 0),
+  s.ps and {s.ps, s.pw, s.pa, s.pv} or {},
+  claim,
+})

@@ -1,0 +1,41 @@
+--[[
+purpose:   Sets a checkpoint of the current activity that waits for its answer; its timers start now.
+guarantee: At most one waits at a time. The same call made again gets the same handle. What was answered in this
+           visit before another agent took the session over is not asked again, unless `again` says so.
+args:      sid aid act seq entry ttl_ms events_max checkpoint again problem
+reply:     {ok | answered | active | superseded | unclaimed | moved | failed, now, q, activity, condition, pending,
+           completed, {yielded at, q of the handle} | the earlier answer in JSON | holder of the item or ''}
+errors:    UNKNOWN_SESSION
+--]]
+-- @include claims
+
+local s = find(sid)
+if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
+if superseded(s) then return refuse(s, 'superseded', 'Superseded') end
+local call = this_call(checkpoint)
+if s.b then
+  if s.bt == call then return reply(s, 'ok', {tonumber(s.by), tonumber(s.bq)}) end
+  return refuse(s, 'active', "Cannot yield checkpoint '" .. checkpoint .. "': Checkpoint '" .. s.b
+    .. "' is already active")
+end
+if problem ~= '' then return refuse(s, 'failed', problem) end
+if act ~= s.a then return refuse(s, 'moved', "Cannot yield checkpoint '" .. checkpoint .. "': the session has moved on") end
+local holder = claim_gone(s)
+if holder then return refuse(s, 'unclaimed', "Cannot yield checkpoint '" .. checkpoint .. "': the claim is gone", holder) end
+
+if s.ht and again ~= '1' then
+  local earlier = redis.call('HGET', K_SESSION_ANSWERS .. sid, act .. '/' .. checkpoint)
+  local at, visit = string.match(earlier or '', '^%[(%d+),(%d+),')
+  if earlier and visit == s.n and tonumber(at) < tonumber(s.ht) then
+    note(s)
+    advance(s)
+    return reply(s, 'answered', earlier)
+  end
+end
+
+note(s)
+unset(s, 'r')
+advance(s)
+set(s, 'b', checkpoint, 'by', whole(now), 'bq', s.q, 'bt', call)
+emit(events_max, 'session_yield', sid, 'w', s.w, 'at', act, 'cp', checkpoint, 'by', aid)
+return reply(s, 'ok', {now, tonumber(s.q)})

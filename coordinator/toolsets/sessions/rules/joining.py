@@ -1,0 +1,89 @@
+"""How start_session comes by a session, in words (seed 000, start_session), and the items it can be bound to."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.sessions.contract.results import WorkItem
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+
+
+def other_agent(agent: str, before: str) -> str:
+    """The warning for a token that another agent was given."""
+    return (
+        f"Warning: The provided agent_id '{agent}' does not match the inherited session token's agent_id '{before}'. "
+        f"The returned token is that of '{agent}'."
+    )
+
+
+def adopted(reason: str) -> str:
+    """The warning for a token whose signature is bad and whose session is known."""
+    return (
+        "The provided session_token had an invalid signature. Its session is known, so it was adopted and the token "
+        "signed anew: session ID, activity position and checkpoints are preserved. "
+        f"Original error: {reason}"
+    )
+
+
+def recovered(workflow: str, reason: str) -> str:
+    """The warning for a token that nothing could be made of."""
+    return (
+        "The provided session_token could not be verified and its session could not be found. A fresh session was "
+        f"started instead (workflow: '{workflow}'). The previous session state was NOT inherited: reconstruct it from "
+        "the state that you saved, by calling next_activity for the activity that you were in. "
+        f"Original error: {reason}"
+    )
+
+
+def moved_on(act: str, stands: str) -> str:
+    """The warning for a token from before the session went on to another activity."""
+    return (
+        f"Warning: The session_token was at activity '{act}', but the session has moved on to '{stands}'. The returned "
+        f"token is at '{stands}'."
+    )
+
+
+def inner_item(text: str) -> str:
+    """A work item's UUID as 32 hex digits.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR.
+    """
+    if _UUID.fullmatch(text) is None:
+        raise invalid("item_id", "must be the UUID of a work item")
+    return text.replace("-", "").lower()
+
+
+def work_item(item: str, fence: int, holder: str, expires: int, live: bool) -> WorkItem:
+    """A bound work item as results show it; ``expires`` in ms, ``holder`` empty for nobody."""
+    shown = WorkItem(
+        item_id=f"{item[:8]}-{item[8:12]}-{item[12:16]}-{item[16:20]}-{item[20:]}", fence_token=fence, claim_live=live
+    )
+    if holder:
+        shown.claimed_by = holder
+        shown.claim_expires_at = iso(expires)
+    return shown
+
+
+def iso(ms: int) -> str:
+    """``2026-01-01T12:00:00.250Z``."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def cannot_bind(outcome: str, actor: str, holder: str) -> ToolFailure:
+    """Why a session cannot be bound to an item, by the outcome of the script."""
+    if outcome == "no_item":
+        return ToolFailure("RESOURCE_NOT_FOUND", "item_id: no such work item in this project")
+    if outcome == "stale_fence":
+        return ToolFailure("stale_fence", "fence_token: is not that of the present claim on the work item")
+    if outcome == "held":
+        return ToolFailure(
+            "not_claim_holder",
+            f"item_id: the work item is claimed by '{holder}', not by '{actor}'; wait until it is free",
+        )
+    return ToolFailure(
+        "not_claim_holder", f"item_id: '{actor}' holds no live claim on the work item; claim it with claim_item first"
+    )

@@ -1,0 +1,125 @@
+"""Answers in text: TOON, headers and raw blocks, byte for byte as seed 000's clients know them.
+
+What takes time to write is kept with the definition it was made from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.definitions import META, Checkpoint, Library, LoadedText, LoadedWorkflow, toon
+
+SEPARATOR = "\n\n---\n\n"
+
+_MOST_SUMMARIES = 500
+
+_summaries: dict[tuple[str, str], str] = {}
+
+
+def pretty(result: msgspec.Struct) -> str:
+    """A result as the JSON text that these tools answer with."""
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def discovery(server: str, version: str, library: Library) -> str:
+    """The answer of discover: who we are, and how to begin as the workflow ``meta`` says it."""
+    folder = library.folders.get(META)
+    guide = None if folder is None else folder.resource("00", 3)
+    head = f"server: {server}\nversion: {version}"
+    return head if guide is None else f"{head}\n\n{guide.text}"
+
+
+def listed(library: Library) -> list[LoadedWorkflow]:
+    """The workflows that are offered to users: all but ``meta``."""
+    return [workflow for name, workflow in library.workflows.items() if name != META]
+
+
+def listing(library: Library) -> str:
+    """The answer of list_workflows, in TOON."""
+    rows = [
+        {
+            "id": one.id,
+            "title": one.workflow.title,
+            "version": one.version,
+            "tags": None if one.workflow.tags is UNSET else list(one.workflow.tags),
+        }
+        for one in listed(library)
+    ]
+    return toon.write(rows)
+
+
+def summary(workflow: LoadedWorkflow, token: str) -> str:
+    """The workflow part of get_workflow with summary, in TOON."""
+    key = (workflow.id, workflow.digest)
+    text = _summaries.get(key)
+    if text is None:
+        if len(_summaries) >= _MOST_SUMMARIES:
+            _summaries.clear()
+        text = _summaries[key] = toon.write(_summary(workflow))
+    # A token holds nothing that TOON would quote.
+    return f"{text}\nsession_token: {token}"
+
+
+def checkpoint(definition: Checkpoint, handle: str) -> str:
+    """The answer of present_checkpoint, in TOON."""
+    shown: dict[str, Any] = {"id": definition.id, "name": definition.name, "message": definition.message}
+    if definition.condition is not UNSET:
+        shown["condition"] = msgspec.to_builtins(definition.condition)
+    shown["options"] = [_option(option) for option in definition.options]
+    if definition.default_option is not UNSET:
+        shown["defaultOption"] = definition.default_option
+    if definition.auto_advance_ms is not UNSET:
+        shown["autoAdvanceMs"] = definition.auto_advance_ms
+    return f"{toon.write(shown)}\ncheckpoint_handle: {handle}"
+
+
+def resource(reference: str, found: LoadedText, token: str) -> str:
+    """The answer of get_resource: a head, a blank line, and the body."""
+    lines = [f"resource_id: {reference}"]
+    if found.front.id:
+        lines.append(f"id: {found.front.id}")
+    if found.front.version:
+        lines.append(f"version: {found.front.version}")
+    return "\n".join([*lines, f"session_token: {token}", "", found.front.body])
+
+
+def headed(token: str, text: str) -> str:
+    """A raw file below the session's token."""
+    return f"session_token: {token}\n\n{text}"
+
+
+def _summary(workflow: LoadedWorkflow) -> dict[str, Any]:
+    said = workflow.workflow
+    shown: dict[str, Any] = {
+        "id": workflow.id,
+        "version": said.version,
+        "title": said.title,
+        "description": _or_null(said.description),
+        "rules": _or_null(said.rules),
+        "variables": _or_null(said.variables),
+    }
+    if said.modes is not UNSET:
+        shown["modes"] = msgspec.to_builtins(said.modes)
+    shown["initialActivity"] = _or_null(said.initial_activity)
+    shown["activities"] = [
+        {"id": name, "name": one.activity.name, "required": one.activity.required}
+        for name, one in workflow.activities.items()
+    ]
+    return shown
+
+
+def _option(option: Any) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": option.id, "label": option.label}
+    if option.description is not UNSET:
+        shown["description"] = option.description
+    if effect := msgspec.to_builtins(option.effects):
+        shown["effect"] = effect
+    return shown
+
+
+def _or_null(value: Any) -> Any:
+    """Builtins of a value; None for one that the file leaves out, which the seed's clients see as null."""
+    return None if value is UNSET else msgspec.to_builtins(value)

@@ -1,0 +1,173 @@
+"""Session tokens (seed 000, session token): ``<payload in base64url>.<HMAC-SHA256 of that text in hex>``.
+
+The payload is compact JSON with its fields in the order of ``Payload``; a checkpoint handle is a
+session token whose ``bcp`` is set. Verification tells nothing about the session: the record in the
+store has the last word on that.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from coordinator.errors import ToolFailure
+
+MAX_TOKEN = 16_384
+"""Characters of a session token; what this room makes stays far below."""
+SID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+T = TypeVar("T")
+
+
+class Seal(Protocol):
+    """Signs tokens with a key that all processes share."""
+
+    def sign(self, text: bytes) -> str:
+        """The HMAC-SHA256 of the text under the present key, in lower-case hex."""
+        ...
+
+    def genuine(self, text: bytes, signature: str) -> bool:
+        """Whether the signature is that of the text under a key that still counts."""
+        ...
+
+
+class Payload(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session token carries; empty text is unset, and so is an optional field that is left out."""
+
+    wf: str
+    """Workflow."""
+    act: str
+    """Current activity."""
+    skill: str
+    """Last loaded skill."""
+    cond: str
+    """Condition of the last transition."""
+    v: str
+    """Version of the workflow when the session began."""
+    seq: int
+    """Rises with each token of the session."""
+    ts: int
+    """When the token was made, in seconds since 1970."""
+    sid: str
+    """Session: a UUID."""
+    aid: str
+    """Agent."""
+    bcp: str | UnsetType = UNSET
+    """The checkpoint that waits for its answer."""
+    psid: str | UnsetType = UNSET
+    """Parent: session, workflow, activity and version."""
+    pwf: str | UnsetType = UNSET
+    pact: str | UnsetType = UNSET
+    pv: str | UnsetType = UNSET
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint that waits, empty for none."""
+        return "" if self.bcp is UNSET else self.bcp
+
+
+class Unreadable(Exception):
+    """A token that is none; ``reason`` is one of the seed's, and ``kind`` a word for counters."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+
+
+MALFORMED = "malformed (missing signature segment)"
+UNSIGNED = "HMAC signature verification failed"
+INCOMPLETE = "payload is missing required fields"
+UNDECODED = "failed to decode payload"
+OVERSIZED = f"longer than {MAX_TOKEN} characters"
+UNKNOWN = "no session of this project is known by it"
+
+_ADVICE = {
+    MALFORMED: "Pass a token as start_session or the last call returned it, or call start_session for a new one.",
+    UNSIGNED: "It was changed on the way, or its key has aged out. Call start_session with it to have the session "
+    "recovered; if it is a checkpoint_handle, the worker has to yield the checkpoint again.",
+}
+_ANEW = "Call start_session for a new one."
+
+_encode = msgspec.json.Encoder().encode
+_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+
+
+def invalid_token(reason: str, what: str = "session token") -> ToolFailure:
+    """The failure of a call that shows an unusable token; says why and what to do."""
+    return ToolFailure("invalid_session_token", f"Invalid {what}: {reason}. {_ADVICE.get(reason, _ANEW)}")
+
+
+def at(payload: Payload, ms: int) -> Payload:
+    """The payload as made at another time."""
+    return msgspec.structs.replace(payload, ts=ms // 1000)
+
+
+def encode(payload: msgspec.Struct, seal: Seal) -> str:
+    """The signed token for a payload."""
+    text = urlsafe_b64encode(_encode(payload)).rstrip(b"=")
+    return f"{text.decode()}.{seal.sign(text)}"
+
+
+def decode(token: str, seal: Seal) -> Payload:
+    """The payload of a token that we signed.
+
+    Raises:
+        Unreadable: too long, not of the form, not signed by us, or not a session token.
+    """
+    return checked(read(token, Payload, seal, MAX_TOKEN))
+
+
+def decode_unsigned(token: str) -> Payload:
+    """The payload of a token whose signature does not count; believe nothing of it but the session's id.
+
+    Raises:
+        Unreadable: it has not even the form of a session token.
+    """
+    return checked(read(token, Payload, None, MAX_TOKEN))
+
+
+def checked(payload: Payload) -> Payload:
+    """The payload, if its session id is one.
+
+    Raises:
+        Unreadable: otherwise; ids become keys, so nothing else may.
+    """
+    if not payload.wf or payload.seq < 0 or SID.fullmatch(payload.sid) is None:
+        raise Unreadable("incomplete", INCOMPLETE)
+    return payload
+
+
+def read(token: str, wanted: type[T], seal: Seal | None, most: int) -> T:
+    """The payload of any token of this form; without a seal the signature is not looked at.
+
+    Args:
+        most: how many characters it may have.
+
+    Raises:
+        Unreadable: otherwise.
+    """
+    if len(token) > most:
+        raise Unreadable("oversized", OVERSIZED)
+    text, dot, signature = token.partition(".")
+    if not dot or not text or not signature or "." in signature:
+        raise Unreadable("malformed", MALFORMED)
+    try:
+        raw = text.encode("ascii")
+    except UnicodeEncodeError:
+        raise Unreadable("malformed", UNSIGNED) from None
+    if seal is not None and not seal.genuine(raw, signature):
+        raise Unreadable("unsigned", UNSIGNED)
+    decoder = _decoders.get(wanted) or _decoders.setdefault(wanted, msgspec.json.Decoder(wanted))
+    try:
+        found: T = decoder.decode(urlsafe_b64decode(raw + b"=" * (-len(raw) % 4)))
+    except msgspec.ValidationError:
+        raise Unreadable("incomplete", INCOMPLETE) from None
+    except (msgspec.DecodeError, binascii.Error, ValueError, RecursionError):
+        raise Unreadable("undecoded", UNDECODED) from None
+    return found

@@ -1,0 +1,151 @@
+"""The trace of a session: its events, and the signed tokens that carry a segment of it (seed 000, trace)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.toolsets.sessions.contract.results import TraceEvent
+from coordinator.toolsets.sessions.rules import tokens
+from coordinator.toolsets.sessions.rules.tokens import Seal, Unreadable
+
+MAX_TRACE_TOKEN = 2_000_000
+"""Characters of a trace token; a segment has at most 1,000 events."""
+MAX_TRACE_TOKENS = 500
+"""Trace tokens in one call."""
+MAX_TEXT = 500
+"""Characters of an error or a warning in the trace."""
+_MAX_WARNINGS = 20
+ADOPTED = "adopted:re-signed token"
+RECOVERED = "recovered:invalid token"
+COME_BY = ("adopted:", "recovered:")
+"""Beginnings of the ``err`` of a start_session that succeeded."""
+
+
+class Entry(msgspec.Struct, array_like=True):
+    """What a front-end knows of a call when the store is told of it."""
+
+    name: str
+    ms: float
+    act: str
+    aid: str
+    vw: list[str] = []
+
+
+class Stored(msgspec.Struct, array_like=True):
+    """An event as the store keeps it: with its time, and what the script found."""
+
+    at: int
+    problem: str
+    stands: str
+    entry: Entry
+
+
+class Segment(msgspec.Struct, kw_only=True):
+    """The payload of a trace token: the events ``from`` to ``to`` (left out) of a session."""
+
+    sid: str
+    act: str
+    first: int = msgspec.field(name="from")
+    past: int = msgspec.field(name="to")
+    n: int
+    t0: int
+    t1: int
+    ts: int
+    events: list[TraceEvent]
+
+
+_encode = msgspec.json.Encoder().encode
+_stored = msgspec.json.Decoder(Stored).decode
+
+
+def entry(name: str, seconds: float, act: str, aid: str, warnings: Sequence[str] = ()) -> bytes:
+    """The trace entry of a call, in JSON, with texts cut to what a trace should hold.
+
+    Args:
+        seconds: how long the call has taken so far.
+    """
+    cut = [warning[:MAX_TEXT] for warning in warnings[:_MAX_WARNINGS]]
+    return _encode(Entry(name, round(seconds * 1000, 1), act, aid, cut))
+
+
+def events(sid: str, workflow: str, parent: str, first: int, raw: Iterable[str]) -> list[TraceEvent]:
+    """The events of a session as the trace shows them.
+
+    Args:
+        parent: the parent session, empty for none.
+        first: the place of the first of them in the trace.
+        raw: what the store keeps.
+    """
+    return [_event(sid, workflow, parent, number, _stored(text)) for number, text in enumerate(raw, first)]
+
+
+def stale(act: str, stands: str) -> str:
+    """The warning for a token that is not where its session is."""
+    return f"Token is behind its session: it is at activity '{act}' but the session has moved on to '{stands}'"
+
+
+def trace_token(sid: str, act: str, first: int, events: list[TraceEvent], now: int, seal: Seal) -> str:
+    """The signed token of a segment; ``now`` in seconds since 1970."""
+    segment = Segment(
+        sid=sid,
+        act=act,
+        first=first,
+        past=first + len(events),
+        n=len(events),
+        t0=events[0].ts,
+        t1=events[-1].ts,
+        ts=now,
+        events=events,
+    )
+    return tokens.encode(segment, seal)
+
+
+_WORDS = {
+    tokens.INCOMPLETE: "malformed payload fields",
+    tokens.OVERSIZED: f"longer than {MAX_TRACE_TOKEN} characters",
+}
+_ADVICE = "Pass trace tokens as next_activity returned them, or leave trace_tokens out to get the whole trace"
+
+
+def read(token: str, seal: Seal) -> Segment:
+    """The segment of a trace token.
+
+    Raises:
+        Unreadable: with a sentence for the caller.
+    """
+    try:
+        return tokens.read(token, Segment, seal, MAX_TRACE_TOKEN)
+    except Unreadable as error:
+        reason = _WORDS.get(error.reason, error.reason)
+        raise Unreadable(error.kind, f"Invalid trace token: {reason}. {_ADVICE}.") from None
+
+
+def _event(sid: str, workflow: str, parent: str, number: int, stored: Stored) -> TraceEvent:
+    said = stored.entry
+    # A start_session that succeeded says there how the session was come by.
+    failed = bool(stored.problem) and not stored.problem.startswith(COME_BY)
+    warnings = said.vw if not stored.stands else [*said.vw, stale(said.act, stored.stands)]
+    return TraceEvent(
+        trace_id=sid,
+        span_id=_span(sid, number),
+        name=said.name,
+        ts=stored.at // 1000,
+        ms=said.ms,
+        s="error" if failed else "ok",
+        wf=workflow,
+        act=said.act,
+        aid=said.aid,
+        err=stored.problem or UNSET,
+        vw=warnings if warnings and not failed else UNSET,
+        psid=parent if parent and said.name == "start_session" and number == 0 else UNSET,
+    )
+
+
+def _span(sid: str, number: int) -> str:
+    """A UUID that belongs to this event alone, so that none has to be kept."""
+    return str(UUID(bytes=blake2b(f"{sid} {number}".encode(), digest_size=16).digest(), version=4))

@@ -1,0 +1,99 @@
+"""What refused calls are told (seed 000, checkpoint gate): the beginnings are the seed's, then what to do."""
+
+from __future__ import annotations
+
+from coordinator.errors import ToolFailure
+
+_ANSWER_IT = "The orchestrator must resolve it by calling respond_checkpoint."
+
+
+def blocked(checkpoint: str, activity: str) -> ToolFailure:
+    """The gate of most tools."""
+    return ToolFailure(
+        "checkpoint_active", f"Blocked: Active checkpoint '{checkpoint}' on activity '{activity}'. {_ANSWER_IT}"
+    )
+
+
+def cannot_move(target: str, checkpoint: str, activity: str) -> ToolFailure:
+    """The gate of next_activity."""
+    return ToolFailure(
+        "checkpoint_active",
+        f"Cannot transition to '{target}': Active checkpoint '{checkpoint}' on activity '{activity}'. {_ANSWER_IT}",
+    )
+
+
+def cannot_yield(checkpoint: str, active: str) -> ToolFailure:
+    """The gate of yield_checkpoint."""
+    return ToolFailure(
+        "checkpoint_active",
+        f"Cannot yield checkpoint '{checkpoint}': Checkpoint '{active}' is already active. {_ANSWER_IT}",
+    )
+
+
+def cannot_resume(checkpoint: str) -> ToolFailure:
+    """The gate of resume_checkpoint."""
+    return ToolFailure("checkpoint_active", f"Cannot resume: Checkpoint '{checkpoint}' is still active. {_ANSWER_IT}")
+
+
+def nothing_to_resume() -> ToolFailure:
+    """resume_checkpoint without an answer to resume from."""
+    return ToolFailure(
+        "checkpoint_closed",
+        "Cannot resume: no resolved checkpoint waits for the session to go on. If execution is not paused at a "
+        "checkpoint, go on with the next step.",
+    )
+
+
+def moved_on(checkpoint: str, act: str, stands: str) -> ToolFailure:
+    """yield_checkpoint with a token of an activity that the session has left."""
+    return ToolFailure(
+        "checkpoint_closed",
+        f"Cannot yield checkpoint '{checkpoint}': the session has moved on from activity '{act}' to "
+        f"'{stands or 'none'}'. Call start_session with this token for one that stands where the session does.",
+    )
+
+
+def no_checkpoint() -> ToolFailure:
+    """A handle or token where nothing waits."""
+    return ToolFailure(
+        "checkpoint_closed",
+        "The checkpoint_handle or session_token does not have an active checkpoint. The worker must yield one first.",
+    )
+
+
+def resolved(checkpoint: str, answer: str) -> ToolFailure:
+    """A handle of a checkpoint that does not wait any more; ``answer`` says how it was resolved, if known."""
+    return ToolFailure(
+        "checkpoint_closed",
+        f"The checkpoint_handle does not have an active checkpoint: '{checkpoint}' was already resolved{answer}. "
+        "The worker goes on with resume_checkpoint.",
+    )
+
+
+def superseded(agent: str) -> ToolFailure:
+    """A token from before another agent took the session over."""
+    return ToolFailure(
+        "session_superseded",
+        f"Agent '{agent}' has lost this session: its work item was claimed by somebody else, who has taken it over. "
+        "Stop work on the item.",
+    )
+
+
+def unclaimed(holder: str) -> ToolFailure:
+    """A step forward in a bound session without a live claim."""
+    now = f"it is claimed by '{holder}' now" if holder else "nobody holds it now"
+    return ToolFailure(
+        "not_claim_holder",
+        f"The session is bound to a work item, and the claim shown for it is gone: {now}. Claim the item and call "
+        "start_session with item_id.",
+    )
+
+
+def not_found(kind: str, name: str, place: str = "") -> ToolFailure:
+    """A definition that is not there: ``Workflow not found: x``."""
+    return ToolFailure("RESOURCE_NOT_FOUND", f"{kind} not found: {name}{place}")
+
+
+def no_activity() -> ToolFailure:
+    """get_activity before next_activity."""
+    return ToolFailure("VALIDATION_ERROR", "No current activity in session token. Call next_activity first.")

@@ -1,0 +1,1 @@
+"""Typed calls of this room's scripts."""

@@ -1,0 +1,233 @@
+"""The record of a session: every call that reads or changes one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from coordinator.settings import Settings
+from coordinator.store import Script, ScriptFailure, Store
+from coordinator.toolsets.sessions.rules import tokens, trace
+from coordinator.toolsets.sessions.rules.tokens import Payload
+
+PACKAGE = "coordinator.toolsets.sessions"
+_DAY_MS = 86_400_000
+
+T = TypeVar("T")
+
+
+class State(msgspec.Struct, array_like=True):
+    """Where a session stands after a call, and what became of the call."""
+
+    outcome: str
+    """``ok``, or the word for why not that the script's header gives."""
+    now: int
+    """The store's time in milliseconds."""
+    seq: int
+    """For the token that the call is answered with."""
+    act: str
+    cond: str
+    pending: str
+    """The checkpoint that waits for its answer; empty for none."""
+    completed: bool
+    detail: Any
+    """More, by script and outcome."""
+
+    def details(self, wanted: type[T]) -> T:
+        """The detail as what the script's header says it is."""
+        return msgspec.convert(self.detail, wanted)
+
+
+class Claim(NamedTuple):
+    """The work item that a session is to be bound to, and the claim shown for it."""
+
+    item: str = ""
+    """In the inner form; empty: none."""
+    actor: str = ""
+    """The trusted id of whoever shows it."""
+    fence: int = 0
+    """0: none shown."""
+
+
+class Cut(NamedTuple):
+    """The part of a trace that goes into a trace token."""
+
+    first: int
+    past: int
+    events: list[str]
+    stood: str
+    """Where the session was, if the token did not know; else empty."""
+
+
+class Joined(NamedTuple):
+    """The session that an agent has got a token of."""
+
+    sid: str
+    workflow: str
+    version: str
+    parent: list[str]
+    """Session, workflow, activity and version; empty for none."""
+    item: str
+    fence: int
+    expires: int
+
+
+class Standing(NamedTuple):
+    """What get_workflow_status shows besides the position."""
+
+    left: list[str]
+    answers: list[str]
+    last: str
+    unresumed: str
+    visit: int
+    yielded_at: int
+    parent: list[str]
+    claim: list[Any]
+    """Item, fence, holder now or empty, expires, whether the claim shown is live; empty: not bound."""
+
+
+NO_CLAIM = Claim()
+
+_START = Script(PACKAGE, "start", State)
+_JOIN = Script(PACKAGE, "join", State)
+_VISIT = Script(PACKAGE, "visit", State)
+_MOVE = Script(PACKAGE, "move", State)
+_YIELD = Script(PACKAGE, "yield_checkpoint", State)
+_RESUME = Script(PACKAGE, "resume_checkpoint", State)
+_PRESENT = Script(PACKAGE, "present_checkpoint", State)
+_RESPOND = Script(PACKAGE, "respond_checkpoint", State)
+_TRACE = Script(PACKAGE, "read_trace", State)
+_STATUS = Script(PACKAGE, "read_status", State)
+
+
+class SessionStore:
+    """Sessions of any project.
+
+    Every method raises ToolFailure ``store_unavailable`` or ``store_full`` as ``Store.run`` says, and
+    ``invalid_session_token`` where the session of a token is not known.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._ttl_ms = settings.workflows.session_days * _DAY_MS
+        self._events = settings.events_max
+
+    async def ping(self) -> None:
+        """Returns if the store answers."""
+        await self._store.ping()
+
+    async def _run(
+        self, script: Script[State], project: str, shown: Payload, entry: bytes, *args: str | bytes | int
+    ) -> State:
+        try:
+            return await self._store.run(
+                script, project, shown.sid, shown.aid, shown.act, shown.seq, entry, self._ttl_ms, self._events, *args
+            )
+        except ScriptFailure:
+            raise tokens.invalid_token(tokens.UNKNOWN) from None
+
+    async def start(
+        self,
+        project: str,
+        new: Payload,
+        entry: bytes,
+        problem: str = "",
+        parent: tuple[Payload, bytes] | None = None,
+        claim: Claim = NO_CLAIM,
+    ) -> State:
+        """Makes a session; ``new`` is the payload of its first token, still without time.
+
+        Args:
+            problem: how the session was come by, for its trace.
+            parent: the token of the parent, and the entry for its trace.
+
+        Returns:
+            The detail is (whether the parent is known, fence, lease expires).
+        """
+        above: tuple[str | bytes | int, ...] = ("", "", "", "", "")
+        if parent is not None:
+            token, noted = parent
+            above = (token.sid, token.wf, token.act, token.v, noted)
+        return await self._run(_START, project, new, entry, new.wf, new.v, problem, *above, *claim)
+
+    async def join(
+        self,
+        project: str,
+        shown: Payload,
+        entry: bytes,
+        workflow: str,
+        agent: str,
+        problem: str = "",
+        claim: Claim = NO_CLAIM,
+    ) -> State:
+        """Gives ``agent`` a token of the session that ``shown`` names, or, if it names none, of the claim's item.
+
+        Returns:
+            The detail is ``Joined``.
+        """
+        return await self._run(_JOIN, project, shown, entry, workflow, agent, problem, *claim)
+
+    async def visit(self, project: str, shown: Payload, entry: bytes, problem: str) -> State:
+        """Notes a call that reads definitions; refused while a checkpoint waits."""
+        return await self._run(_VISIT, project, shown, entry, problem[: trace.MAX_TEXT])
+
+    async def move(
+        self, project: str, shown: Payload, entry: bytes, target: str, condition: str, ends: bool, problem: str
+    ) -> State:
+        """Takes the session to an activity. The detail is ``Cut``."""
+        return await self._run(_MOVE, project, shown, entry, target, condition, int(ends), problem[: trace.MAX_TEXT])
+
+    async def yield_checkpoint(
+        self, project: str, shown: Payload, entry: bytes, checkpoint: str, again: bool, problem: str
+    ) -> State:
+        """Has a checkpoint wait for its answer. The detail is (yielded at, seq of the handle)."""
+        return await self._run(_YIELD, project, shown, entry, checkpoint, int(again), problem[: trace.MAX_TEXT])
+
+    async def resume(self, project: str, shown: Payload, entry: bytes) -> State:
+        """Lets the worker go on after an answer, which is the detail, in JSON."""
+        return await self._run(_RESUME, project, shown, entry)
+
+    async def present(
+        self, project: str, shown: Payload, entry: bytes, checkpoint: str, instance: str, problem: str
+    ) -> State:
+        """Notes that a checkpoint is shown to somebody."""
+        return await self._run(_PRESENT, project, shown, entry, checkpoint, instance, problem[: trace.MAX_TEXT])
+
+    async def respond(
+        self,
+        project: str,
+        shown: Payload,
+        entry: bytes,
+        checkpoint: str,
+        instance: str,
+        least_ms: int,
+        answer: bytes,
+        option: str,
+        how: str,
+        problem: str,
+        late: str,
+    ) -> State:
+        """Answers the checkpoint that waits. The detail is how long it has waited, in milliseconds."""
+        return await self._run(
+            _RESPOND,
+            project,
+            shown,
+            entry,
+            checkpoint,
+            instance,
+            least_ms,
+            answer,
+            option,
+            how,
+            problem[: trace.MAX_TEXT],
+            late[: trace.MAX_TEXT],
+        )
+
+    async def trace(self, project: str, shown: Payload, whole: bool) -> State:
+        """The trace of the session, or nothing of it. The detail is (place of the first event, events)."""
+        return await self._run(_TRACE, project, shown, b"", int(whole))
+
+    async def status(self, project: str, shown: Payload) -> State:
+        """Where the session stands. The detail is ``Standing``."""
+        return await self._run(_STATUS, project, shown, b"")

@@ -1,0 +1,55 @@
+"""The sessions toolset: joins the contract, the rules, the store and the definitions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from coordinator.definitions import Definitions
+from coordinator.toolsets.sessions.contract.examples import EXAMPLES
+from coordinator.toolsets.sessions.tools import catalogue, checkpoints, moves, reads, start
+from coordinator.toolsets.sessions.tools.desk import Desk, refusal
+from coordinator.toolsets.tool import Services, Toolset
+
+INSTRUCTIONS = (
+    "Workflow sessions. Call discover for the bootstrap procedure and list_workflows to match the user's goal, then "
+    "start_session, get_skills, get_workflow, next_activity with initialActivity, and get_activity. For each step with "
+    "a skill call get_skill with its step_id; at a checkpoint yield_checkpoint, hand the handle to the orchestrator, "
+    "and resume_checkpoint once it is resolved. Read transitions from get_activity and go on with next_activity and a "
+    "step_manifest. Always use the session_token that the last call returned, and never change it."
+)
+
+ORDER = (
+    "discover",
+    "list_workflows",
+    "health_check",
+    "start_session",
+    "get_workflow_status",
+    "get_workflow",
+    "next_activity",
+    "get_activity",
+    "yield_checkpoint",
+    "resume_checkpoint",
+    "present_checkpoint",
+    "respond_checkpoint",
+    "get_skills",
+    "get_skill",
+    "get_resource",
+    "get_trace",
+)
+"""The tools in the order of seed 000."""
+
+
+def toolset(services: Services, definitions: Definitions | None = None) -> Toolset:
+    """The sessions toolset over one process's services; without ``definitions``, those of the settings."""
+    desk = Desk(services, definitions)
+    made = (
+        *catalogue.tools(desk),
+        *start.tools(desk),
+        *moves.tools(desk),
+        *reads.tools(desk),
+        *checkpoints.tools(desk),
+    )
+    by_name = {tool.name: dataclasses.replace(tool, refusal=refusal) for tool in made}
+    return Toolset(
+        "sessions", "Workflow sessions", INSTRUCTIONS, tuple(by_name[name] for name in ORDER), examples=EXAMPLES
+    )

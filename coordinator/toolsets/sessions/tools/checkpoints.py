@@ -1,0 +1,284 @@
+"""yield, resume, present and respond_checkpoint: questions that a session stops for."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any, NamedTuple, cast
+
+from msgspec import UNSET, UnsetType
+
+from coordinator.definitions import Checkpoint, Library
+from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
+from coordinator.toolsets.sessions.contract.arguments import (
+    PresentCheckpoint,
+    RespondCheckpoint,
+    SessionOnly,
+    YieldCheckpoint,
+)
+from coordinator.toolsets.sessions.contract.results import Responded, Resumed, Yielded
+from coordinator.toolsets.sessions.rules import answers, texts, tokens, trace, validation, words
+from coordinator.toolsets.sessions.rules.answers import Given, Resolution
+from coordinator.toolsets.sessions.rules.tokens import Payload
+from coordinator.toolsets.sessions.store.sessions import State
+from coordinator.toolsets.sessions.tools.desk import (
+    Desk,
+    advanced,
+    behind,
+    in_json,
+    in_text,
+    loaded,
+    meta,
+    refuse,
+)
+from coordinator.toolsets.tool import Call, Reply, Tool
+
+_YIELD = (
+    "The worker's tool at a checkpoint: records that the session waits for an answer and returns a checkpoint_handle. "
+    "Hand it to the orchestrator in a <checkpoint_yield> block and wait. Until the checkpoint is resolved nearly every "
+    "other tool is refused."
+)
+_RESUME = "The worker's tool after the orchestrator has resolved its checkpoint: says how, and lets the session go on."
+_PRESENT = (
+    "The orchestrator's tool: the checkpoint behind a handle, with its message, its options with their effects, and "
+    "when it may be advanced by itself. Takes checkpoint_handle, or session_token of a session that waits."
+)
+_RESPOND = (
+    "The orchestrator's tool: resolves a checkpoint, once. Present it to the user first. Give exactly one of option_id "
+    "(the user's choice, not sooner than a few seconds after the yield), auto_advance (the default option, for "
+    "checkpoints with blocking false once autoAdvanceMs are over) and condition_not_met (for checkpoints whose "
+    "condition does not hold). Returns the option's effect, to be handed on to the worker, who calls resume_checkpoint."
+)
+_YIELDED = (
+    "Execution is paused at the checkpoint. Hand the checkpoint_handle to the orchestrator in a <checkpoint_yield> "
+    "block and wait until it has been resolved, then call resume_checkpoint."
+)
+_ANSWERED = (
+    "This checkpoint was answered before the session was taken over: do not ask again, go on with this answer. Only "
+    "if it has to be asked once more, as in a loop, yield it with ask_again true."
+)
+_RESUMED = "Checkpoint cleared. Go on with the next step, with the effects of the answer."
+
+
+class _Shown(NamedTuple):
+    """What a call about a checkpoint refers to."""
+
+    token: Payload
+    checkpoint: str
+    """Empty: the token tells of none."""
+    activity: str
+    instance: str = ""
+    """The seq of its handle, where the token does not tell."""
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """yield_checkpoint, resume_checkpoint, present_checkpoint, respond_checkpoint."""
+
+    def drift(library: Library, shown: Payload) -> list[str]:
+        workflow = library.workflows.get(shown.wf)
+        return [] if workflow is None else list(validation.drift(shown.v, workflow))
+
+    async def yield_checkpoint(call: Call, args: YieldCheckpoint) -> Reply:
+        began = perf_counter()
+        shown = await desk.opened(args.session_token)
+        library = desk.library
+        problem: ToolFailure | None = None
+        try:
+            _definition(library, shown.wf, shown.act, args.checkpoint_id)
+        except ToolFailure as failure:
+            problem = failure
+        warnings = drift(library, shown)
+        state = await desk.store.yield_checkpoint(
+            call.project,
+            shown,
+            trace.entry("yield_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings),
+            args.checkpoint_id,
+            args.ask_again,
+            problem.message if problem else "",
+        )
+        if state.outcome == "active":
+            raise words.cannot_yield(args.checkpoint_id, state.pending)
+        if state.outcome == "moved":
+            raise words.moved_on(args.checkpoint_id, shown.act, state.act)
+        refuse(state, shown, problem)
+        seal = await desk.seal()
+        if state.outcome == "answered":
+            token = tokens.encode(advanced(shown, state), seal)
+            option, effect, dismissed = _answer(state.details(str))
+            known = Yielded(
+                status="answered",
+                checkpoint_id=args.checkpoint_id,
+                checkpoint_handle=token,
+                message=_ANSWERED,
+                resolved_option=option,
+                effect=effect,
+                dismissed=dismissed,
+            )
+            return in_json(known, meta(token, warnings))
+        recorder().checkpoint("yielded")
+        at, seq = state.details(tuple[int, int])
+        # The same handle for the same call, should its answer have been lost.
+        payload = advanced(shown, state, seq=seq)
+        token = tokens.encode(tokens.at(payload, at), seal)
+        result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
+        return in_json(result, meta(token, warnings))
+
+    async def resume_checkpoint(call: Call, args: SessionOnly) -> Reply:
+        began = perf_counter()
+        shown = await desk.opened(args.session_token)
+        warnings = drift(desk.library, shown)
+        noted = trace.entry("resume_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
+        state = await desk.store.resume(call.project, shown, noted)
+        if state.outcome == "blocked":
+            raise words.cannot_resume(state.pending)
+        if state.outcome == "nothing":
+            raise words.nothing_to_resume()
+        refuse(state, shown)
+        token = tokens.encode(advanced(shown, state), await desk.seal())
+        kept = state.details(str)
+        option, effect, dismissed = _answer(kept)
+        result = Resumed(
+            status="resumed",
+            message=_RESUMED,
+            session_token=token,
+            checkpoint_id=answers.decode(kept).given.checkpoint,
+            resolved_option=option,
+            effect=effect,
+            dismissed=dismissed,
+        )
+        return in_json(result, meta(token, warnings + behind(shown, state.act)))
+
+    async def handled(handle: str | None, token: str | None) -> _Shown:
+        text = handle or token
+        if not text:
+            raise answers.nothing_named()
+        shown = await desk.opened(text)
+        return _Shown(shown, shown.checkpoint, shown.act)
+
+    async def present_checkpoint(call: Call, args: PresentCheckpoint) -> Reply:
+        began = perf_counter()
+        meant = await handled(args.checkpoint_handle, args.session_token)
+        library = desk.library
+        shown = meant.token
+        warnings = drift(library, shown)
+        while True:
+            problem: ToolFailure | None = None
+            definition: Checkpoint | None = None
+            try:
+                if meant.checkpoint:
+                    definition = _definition(library, shown.wf, meant.activity, meant.checkpoint)
+            except ToolFailure as failure:
+                problem = failure
+            noted = trace.entry("present_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
+            state = await desk.store.present(
+                call.project, shown, noted, meant.checkpoint, meant.instance, problem.message if problem else ""
+            )
+            if state.outcome != "pending":
+                break
+            meant = _waiting(shown, state)
+        _open(state, meant)
+        refuse(state, shown, problem)
+        handle = args.checkpoint_handle or args.session_token or ""
+        if meant.instance:
+            payload = advanced(shown, state, act=state.act)
+            handle = tokens.encode(payload, await desk.seal())
+        # Where it could not be found, the problem was raised above.
+        text = texts.checkpoint(cast("Checkpoint", definition), handle)
+        return in_text(text, {"validation": validation.validation(warnings)})
+
+    async def respond_checkpoint(call: Call, args: RespondCheckpoint) -> Reply:
+        began = perf_counter()
+        meant = await handled(args.checkpoint_handle, args.session_token)
+        library = desk.library
+        shown = meant.token
+        warnings = drift(library, shown)
+        while True:
+            found = _resolution(library, meant, args, desk.settings.workflows.min_checkpoint_response_seconds)
+            given = Given(meant.checkpoint, meant.activity, found.how, found.option, shown.aid, found.effect)
+            state = await desk.store.respond(
+                call.project,
+                shown,
+                trace.entry("respond_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings),
+                meant.checkpoint,
+                meant.instance,
+                found.least_ms,
+                answers.encode(given),
+                found.option,
+                found.how,
+                found.problem.message if found.problem else "",
+                found.late.message if found.late else "",
+            )
+            if state.outcome != "pending":
+                break
+            meant = _waiting(shown, state)
+        _open(state, meant)
+        if state.outcome == "early":
+            recorder().checkpoint("early")
+            raise answers.too_early(meant.checkpoint, found.how, state.details(int), found.least_ms)
+        refuse(state, shown, found.problem or found.late)
+        recorder().checkpoint(found.how)
+        token = tokens.encode(advanced(shown, state, act=state.act), await desk.seal())
+        result = Responded(
+            checkpoint_id=meant.checkpoint,
+            resolved=True,
+            checkpoint_handle=token,
+            resolved_option=found.option or UNSET,
+            effect=found.effect or UNSET,
+            dismissed=True if found.how == "condition_not_met" else UNSET,
+        )
+        return in_json(result, meta(token, warnings))
+
+    return (
+        Tool("yield_checkpoint", _YIELD, YieldCheckpoint, (Yielded,), yield_checkpoint),
+        Tool("resume_checkpoint", _RESUME, SessionOnly, (Resumed,), resume_checkpoint),
+        Tool("present_checkpoint", _PRESENT, PresentCheckpoint, (), present_checkpoint, read_only=True),
+        Tool("respond_checkpoint", _RESPOND, RespondCheckpoint, (Responded,), respond_checkpoint),
+    )
+
+
+def _definition(library: Library, workflow: str, activity: str, checkpoint: str) -> Checkpoint:
+    found = loaded(library, workflow).activity(activity)
+    definition = None if found is None else found.checkpoint(checkpoint)
+    if definition is None:
+        raise words.not_found("Checkpoint", checkpoint, f" in activity {activity or 'none'}")
+    return definition
+
+
+def _waiting(shown: Payload, state: State) -> _Shown:
+    """The checkpoint that waits in the session of a token that tells of none."""
+    return _Shown(shown, state.pending, state.act, str(state.details(int)))
+
+
+def _open(state: State, meant: _Shown) -> None:
+    """Raises if the checkpoint that is meant does not wait for an answer."""
+    if state.outcome == "none":
+        raise words.no_checkpoint()
+    if state.outcome == "closed":
+        recorder().checkpoint("closed")
+        text = state.details(str)
+        raise words.resolved(meant.checkpoint, _told(text) if text else "")
+
+
+def _told(text: str) -> str:
+    given = answers.decode(text).given
+    return f" with option '{given.option}'" if given.option else ", dismissed because its condition was not met"
+
+
+def _resolution(library: Library, meant: _Shown, args: RespondCheckpoint, least_seconds: int) -> Resolution:
+    """How the checkpoint is to be answered, with the first thing that is wrong about it."""
+    how = answers.mode(args)
+    if how is None:
+        return Resolution("option_id", problem=answers.no_one_way())
+    if not meant.checkpoint:
+        return Resolution(how)
+    try:
+        definition = _definition(library, meant.token.wf, meant.activity, meant.checkpoint)
+    except ToolFailure as failure:
+        return Resolution(how, problem=failure)
+    return answers.resolution(definition, how, args.option_id or "", least_seconds)
+
+
+def _answer(text: str) -> tuple[str | UnsetType, dict[str, Any] | UnsetType, bool | UnsetType]:
+    """Option, effect and dismissal of an answer that the store kept."""
+    given = answers.decode(text).given
+    return given.option or UNSET, given.effect or UNSET, UNSET if given.option else True

@@ -1,0 +1,178 @@
+"""What the tools of this room have in common: tokens in and out, definitions, and the form of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared, shipped
+from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
+from coordinator.settings import Settings
+from coordinator.store.secrets import Secrets
+from coordinator.toolsets.sessions.rules import texts, tokens, trace, validation, words
+from coordinator.toolsets.sessions.rules.seal import RingSeal
+from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
+from coordinator.toolsets.sessions.store.sessions import SessionStore, State
+from coordinator.toolsets.tool import Call, Reply, Services
+
+SERVER = "fleet-coordinator"
+"""What discover and health_check call this server."""
+
+T = TypeVar("T")
+Make = Callable[[Payload, LoadedWorkflow, Library], T]
+
+
+class Read(NamedTuple, Generic[T]):
+    """A call that read definitions, answered."""
+
+    made: T
+    shown: Payload
+    state: State
+    warnings: list[str]
+    seal: RingSeal
+
+
+class Desk:
+    """Serves the tools of one process.
+
+    Args:
+        definitions: the workflows; without them those of the settings.
+    """
+
+    def __init__(self, services: Services, definitions: Definitions | None = None) -> None:
+        settings = services.settings
+        self.settings: Settings = settings
+        self.resolve_actor = services.resolve_actor
+        self.store = SessionStore(services.store, settings)
+        self.started = monotonic()
+        self._secrets = Secrets(services.store, settings.signing.keys, settings.signing.key_days)
+        self._seals: dict[tuple[str, ...], RingSeal] = {}
+        roots = [Path(root) for root in settings.workflows.sessions] or [shipped()]
+        self._definitions = definitions or shared(roots)
+
+    @property
+    def library(self) -> Library:
+        """The newest definitions; a call takes them once."""
+        return self._definitions.current
+
+    async def seal(self) -> RingSeal:
+        """What signs tokens now. Raises ToolFailure ``store_unavailable`` before the keys were ever learned."""
+        ring = await self._secrets.ring()
+        seal = self._seals.get(ring.ids)
+        if seal is None:
+            self._seals = {ring.ids: (seal := RingSeal(ring))}
+        return seal
+
+    async def decode(self, token: str) -> Payload:
+        """The payload of a token that was shown; looks for newer keys before it says that none has signed it.
+
+        Raises:
+            Unreadable: it is no session token of ours.
+        """
+        try:
+            return tokens.decode(token, await self.seal())
+        except Unreadable as error:
+            if error.reason != tokens.UNSIGNED or not await self._secrets.renewed():
+                recorder().session_token(error.kind)
+                raise
+        return tokens.decode(token, await self.seal())
+
+    async def opened(self, token: str) -> Payload:
+        """``decode`` for tools that need a good token.
+
+        Raises:
+            ToolFailure: ``invalid_session_token``.
+        """
+        try:
+            return await self.decode(token)
+        except Unreadable as error:
+            raise tokens.invalid_token(error.reason) from None
+
+    async def reading(self, call: Call, name: str, token: str, make: Make[T]) -> Read[T]:
+        """Answers a call that reads definitions, with what ``make`` finds; gates come first, then its failure.
+
+        Raises:
+            ToolFailure: of the token, of a gate, or the one that ``make`` raised.
+        """
+        began = perf_counter()
+        shown = await self.opened(token)
+        library = self.library
+        problem: ToolFailure | None = None
+        warnings: list[str] = []
+        made: T | None = None
+        try:
+            workflow = loaded(library, shown.wf)
+            warnings += validation.drift(shown.v, workflow)
+            made = make(shown, workflow, library)
+        except ToolFailure as failure:
+            problem = failure
+        noted = trace.entry(name, perf_counter() - began, shown.act, shown.aid, warnings)
+        state = await self.store.visit(call.project, shown, noted, problem.message if problem else "")
+        if state.outcome == "blocked":
+            raise words.blocked(state.pending, state.act)
+        refuse(state, shown, problem)
+        found: Any = made
+        return Read(found, shown, state, warnings + behind(shown, state.act), await self.seal())
+
+
+def loaded(library: Library, workflow: str) -> LoadedWorkflow:
+    """The workflow of this id.
+
+    Raises:
+        ToolFailure: RESOURCE_NOT_FOUND.
+    """
+    found = library.workflows.get(workflow)
+    if found is None:
+        raise words.not_found("Workflow", workflow)
+    return found
+
+
+def refuse(state: State, shown: Payload, problem: ToolFailure | None = None) -> None:
+    """Raises what an outcome means that is the same for several tools; returns for the others.
+
+    Args:
+        problem: what the store was told had gone wrong already.
+    """
+    if state.outcome == "superseded":
+        raise words.superseded(shown.aid)
+    if state.outcome == "unclaimed":
+        raise words.unclaimed(state.details(str))
+    if state.outcome == "failed" and problem is not None:
+        raise problem
+
+
+def behind(shown: Payload, stands: str) -> list[str]:
+    """The warning for a token that is not where its session is."""
+    return [trace.stale(shown.act, stands)] if shown.act and stands and shown.act != stands else []
+
+
+def advanced(shown: Payload, state: State, **changes: Any) -> Payload:
+    """The next token's payload: its order and time from the store, and the checkpoint that waits."""
+    changes.setdefault("seq", state.seq)
+    return msgspec.structs.replace(shown, ts=state.now // 1000, bcp=state.pending or UNSET, **changes)
+
+
+def meta(token: str, warnings: Sequence[str]) -> dict[str, Any]:
+    """``_meta`` of a result."""
+    return {"session_token": token, "validation": validation.validation(warnings)}
+
+
+def in_json(result: msgspec.Struct, meta: dict[str, Any] | None) -> Reply:
+    """A result in JSON: as text that people can read, and structured."""
+    return Reply(text=(texts.pretty(result),), structured=result, meta=meta)
+
+
+def in_text(text: str, meta: dict[str, Any] | None = None) -> Reply:
+    """A result that is text alone."""
+    return Reply(text=(text,), meta=meta)
+
+
+def refusal(failure: ToolFailure) -> Reply:
+    """How a failed call is answered: a sentence, and the same with its code for programs."""
+    return Reply(text=(failure.message,), structured=failure.body(), is_error=True)

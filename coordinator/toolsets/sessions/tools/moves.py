@@ -1,0 +1,223 @@
+"""next_activity, get_workflow_status and get_trace: how a session goes on, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+from msgspec import UNSET, UnsetType
+
+from coordinator.definitions import LoadedWorkflow
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.sessions.contract import arguments as limits
+from coordinator.toolsets.sessions.contract.arguments import GetTrace, NextActivity, SessionOnly
+from coordinator.toolsets.sessions.contract.results import (
+    ActiveCheckpoint,
+    Answered,
+    LastCheckpoint,
+    Moved,
+    Parent,
+    Status,
+    Trace,
+    TraceEvent,
+    WorkflowHead,
+)
+from coordinator.toolsets.sessions.rules import answers, joining, tokens, trace, validation, words
+from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
+from coordinator.toolsets.sessions.store.sessions import Cut, Standing, State
+from coordinator.toolsets.sessions.tools.desk import Desk, advanced, behind, in_json, loaded, meta, refuse
+from coordinator.toolsets.tool import Call, Reply, Tool
+
+_NEXT = (
+    "The orchestrator's tool: goes from the current activity to another, validates that, and returns the new token, "
+    "and in _meta a trace_token over what was called since the last one; get_activity then gives the definition. "
+    "Report the steps of the activity that is left in step_manifest. Warnings in _meta.validation never stop it; a "
+    "checkpoint that waits for its answer does. activity_id __terminal__ completes the session from an activity that "
+    "may be the last."
+)
+_STATUS = (
+    "Where the session stands: active, blocked by a checkpoint, or completed; its current and completed activities, "
+    "checkpoints answered and waiting, parent, and the work item it is bound to. Works while a checkpoint waits, and "
+    "then returns a token that is its handle."
+)
+_TRACE = (
+    "The calls of the session with timing, errors and warnings; with trace_tokens only those that the tokens of "
+    "next_activity carry."
+)
+_MOST_ITEMS = f"must hold at most {limits.MAX_MANIFEST} entries"
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """next_activity, get_workflow_status, get_trace."""
+
+    async def next_activity(call: Call, args: NextActivity) -> Reply:
+        began = perf_counter()
+        _check(args)
+        shown = await desk.opened(args.session_token)
+        problem: ToolFailure | None = None
+        warnings: list[str] = []
+        name, ends = "", False
+        try:
+            workflow = loaded(desk.library, shown.wf)
+            name, ends = _target(shown, args.activity_id, workflow)
+            warnings = _warnings(shown, args, workflow)
+        except ToolFailure as failure:
+            problem = failure
+        state = await desk.store.move(
+            call.project,
+            shown,
+            trace.entry("next_activity", perf_counter() - began, shown.act, shown.aid, warnings),
+            args.activity_id,
+            args.transition_condition or "",
+            ends,
+            problem.message if problem else "",
+        )
+        if state.outcome == "blocked":
+            raise words.cannot_move(args.activity_id, state.pending, state.act)
+        refuse(state, shown, problem)
+        cut = state.details(Cut)
+        seal = await desk.seal()
+        token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), seal)
+        said = meta(token, warnings + behind(shown, cut.stood))
+        if cut.events:
+            psid = "" if shown.psid is UNSET else shown.psid
+            events = trace.events(shown.sid, shown.wf, psid, cut.first, cut.events)
+            said["trace_token"] = trace.trace_token(
+                shown.sid, args.activity_id, cut.first, events, state.now // 1000, seal
+            )
+        return in_json(Moved(activity_id=args.activity_id, name=name, session_token=token), said)
+
+    async def get_workflow_status(call: Call, args: SessionOnly) -> Reply:
+        shown = await desk.opened(args.session_token)
+        state = await desk.store.status(call.project, shown)
+        refuse(state, shown)
+        found = state.details(Standing)
+        token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), await desk.seal())
+        return in_json(
+            _status(shown, state, found, desk.library.workflows.get(shown.wf), token), {"session_token": token}
+        )
+
+    async def get_trace(call: Call, args: GetTrace) -> Reply:
+        given = args.trace_tokens or []
+        if len(given) > trace.MAX_TRACE_TOKENS:
+            raise invalid("trace_tokens", f"must hold at most {trace.MAX_TRACE_TOKENS} tokens")
+        shown = await desk.opened(args.session_token)
+        state = await desk.store.trace(call.project, shown, not given)
+        if state.outcome == "blocked":
+            raise words.blocked(state.pending, state.act)
+        refuse(state, shown)
+        seal = await desk.seal()
+        token = tokens.encode(advanced(shown, state), seal)
+        events: list[TraceEvent] = []
+        errors: list[str] = []
+        if given:
+            for one in given:
+                try:
+                    events += trace.read(one, seal).events
+                except Unreadable as error:
+                    errors.append(error.reason)
+        else:
+            first, raw = state.details(tuple[int, list[str]])
+            events = trace.events(shown.sid, shown.wf, "" if shown.psid is UNSET else shown.psid, first, raw)
+        result = Trace(
+            trace_id=shown.sid,
+            source="tokens" if given else "memory",
+            tracing_enabled=UNSET if given else True,
+            event_count=len(events),
+            events=events,
+            session_token=token,
+            token_errors=errors or UNSET,
+        )
+        return in_json(result, meta(token, behind(shown, state.act)))
+
+    return (
+        Tool("next_activity", _NEXT, NextActivity, (Moved,), next_activity),
+        Tool("get_workflow_status", _STATUS, SessionOnly, (Status,), get_workflow_status, read_only=True),
+        Tool("get_trace", _TRACE, GetTrace, (Trace,), get_trace, read_only=True),
+    )
+
+
+def _check(args: NextActivity) -> None:
+    for field, entries in (("step_manifest", args.step_manifest), ("activity_manifest", args.activity_manifest)):
+        if entries is not None and len(entries) > limits.MAX_MANIFEST:
+            raise invalid(field, _MOST_ITEMS)
+    if len(args.transition_condition or "") > limits.MAX_CONDITION:
+        raise invalid("transition_condition", f"must be at most {limits.MAX_CONDITION} characters")
+    if not 1 <= len(args.activity_id) <= limits.MAX_NAME:
+        raise invalid("activity_id", f"must be 1 to {limits.MAX_NAME} characters")
+
+
+def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str, bool]:
+    """The name of an activity that is gone to, and whether it is the end of the session.
+
+    Raises:
+        ToolFailure: RESOURCE_NOT_FOUND.
+    """
+    activity = workflow.activity(target)
+    if activity is not None:
+        return activity.name, False
+    if validation.ends(workflow.activity(shown.act) if shown.act else None, target):
+        return f"{workflow.workflow.title}: completed", True
+    raise words.not_found("Activity", target)
+
+
+def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> list[str]:
+    """All that is odd about a transition, in the order of the seed."""
+    found = [
+        *validation.transition(shown.act, args.activity_id, workflow),
+        *validation.drift(shown.v, workflow),
+    ]
+    if args.transition_condition is not None and shown.act:
+        found += validation.condition(shown.act, args.activity_id, args.transition_condition, workflow)
+    found += validation.step_manifest(shown.act, args.step_manifest, workflow)
+    found += validation.activity_manifest(args.activity_manifest, workflow)
+    return found
+
+
+def _status(shown: Payload, state: State, found: Standing, workflow: LoadedWorkflow | None, token: str) -> Status:
+    result = Status(
+        status="blocked" if state.pending else "completed" if state.completed else "active",
+        current_activity=state.act or "none",
+        completed_activities=found.left,
+        workflow=WorkflowHead(id=shown.wf)
+        if workflow is None
+        else WorkflowHead(id=workflow.id, version=workflow.version, title=workflow.workflow.title),
+        session_token=token,
+    )
+    if found.parent:
+        session, parent, activity, version = found.parent
+        result.parent = Parent(session_id=session, workflow_id=parent, activity=activity, version=version)
+    if found.last:
+        last = answers.decode(found.last)
+        result.last_checkpoint = LastCheckpoint(
+            activity_id=last.given.activity,
+            timestamp=last.at // 1000,
+            checkpoint_id=last.given.checkpoint,
+            resolved_option=last.given.option or UNSET,
+        )
+    if state.pending:
+        result.active_checkpoint = ActiveCheckpoint(
+            activity_id=state.act, checkpoint_id=state.pending, timestamp=found.yielded_at // 1000
+        )
+    result.answered_checkpoints = _answered(state, found.answers, found.visit, found.unresumed)
+    if found.claim:
+        item, fence, holder, expires, live = found.claim
+        result.work_item = joining.work_item(item, fence, holder, expires, live)
+    return result
+
+
+def _answered(state: State, kept: Sequence[str], visit: int, unresumed: str) -> list[Answered] | UnsetType:
+    found = sorted(((answers.decode(text), text) for text in kept), key=lambda one: one[0].at)
+    return [
+        Answered(
+            activity_id=one.given.activity,
+            checkpoint_id=one.given.checkpoint,
+            how=one.given.how,
+            timestamp=one.at // 1000,
+            resolved_option=one.given.option or UNSET,
+            effect=one.given.effect or UNSET,
+            current_visit=one.visit == visit and one.given.activity == state.act,
+            resumed=text != unresumed,
+        )
+        for one, text in found
+    ] or UNSET

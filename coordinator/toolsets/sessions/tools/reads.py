@@ -1,0 +1,163 @@
+"""get_workflow, get_activity, get_skills, get_skill and get_resource: what a workflow says."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.definitions import Activity, Library, LoadedActivity, LoadedSkill, LoadedText, LoadedWorkflow
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.sessions.contract.arguments import GetResource, GetSkill, GetWorkflow, SessionOnly
+from coordinator.toolsets.sessions.rules import texts, tokens, words
+from coordinator.toolsets.sessions.rules.tokens import Payload
+from coordinator.toolsets.sessions.tools.desk import Desk, advanced, in_text, meta
+from coordinator.toolsets.tool import Call, Handler, Reply, Tool
+
+_GET_WORKFLOW = (
+    "The session's workflow: its primary skill as raw TOON, a --- line, then with summary true (default) rules, "
+    "variables, modes, initialActivity and stubs of the activities, with summary false the whole raw definition. Take "
+    "activity_id of the first next_activity from initialActivity."
+)
+_GET_ACTIVITY = (
+    "The worker's tool: the whole definition of the activity that the token stands at, with steps, checkpoints, loops, "
+    "decisions, transitions, rules and skills. Call it after next_activity."
+)
+_GET_SKILLS = (
+    "The workflow's primary skill as raw TOON, below a head with scope and session token. Skills of steps come from "
+    "get_skill."
+)
+_GET_SKILL = (
+    "A skill as raw TOON. Before next_activity: the workflow's primary skill. In an activity: that of the step or of "
+    "the loop's step, or without step_id the activity's. Looked for in the workflow, in the workflow that lends the "
+    "activity, then in meta."
+)
+_GET_RESOURCE = (
+    "A resource's content with its id and version, by number in the session's workflow, or as workflow/number."
+)
+
+
+def _skill(library: Library, workflow: LoadedWorkflow, reference: str, owner: str | None = None) -> LoadedSkill:
+    found = library.skill(workflow.id, reference, owner)
+    if found is None:
+        raise words.not_found("Skill", reference)
+    return found
+
+
+def _current(shown: Payload, workflow: LoadedWorkflow) -> LoadedActivity:
+    found = workflow.activities.get(shown.act)
+    if found is None:
+        raise words.not_found("Activity", shown.act)
+    return found
+
+
+def _of_workflow(workflow: LoadedWorkflow, library: Library) -> tuple[str, LoadedSkill]:
+    reference = workflow.workflow.primary_skill
+    if reference is None:
+        raise ToolFailure("RESOURCE_NOT_FOUND", f"Workflow '{workflow.id}' does not define a primary skill.")
+    return reference, _skill(library, workflow, reference)
+
+
+def _reference(activity: Activity, step_id: str | None) -> str:
+    """The skill that a step, or the activity as a whole, is done with."""
+    if step_id is None:
+        if activity.primary_skill is None:
+            raise ToolFailure("RESOURCE_NOT_FOUND", f"Activity '{activity.id}' does not define a primary skill.")
+        return activity.primary_skill
+    steps = activity.all_steps()
+    step = next((step for step in steps if step.id == step_id), None)
+    if step is None:
+        available = ", ".join(step.id for step in steps)
+        raise ToolFailure(
+            "RESOURCE_NOT_FOUND",
+            f"Step '{step_id}' not found in activity '{activity.id}'. Available steps: [{available}]",
+        )
+    if step.skill is UNSET or not step.skill:
+        raise ToolFailure(
+            "RESOURCE_NOT_FOUND",
+            f"Step '{step_id}' in activity '{activity.id}' has no associated skill. Carry it out as it is described.",
+        )
+    return step.skill
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """get_workflow, get_activity, get_skills, get_skill, get_resource."""
+
+    async def get_workflow(call: Call, args: GetWorkflow) -> Reply:
+        def make(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[str, LoadedWorkflow]:
+            reference = workflow.workflow.primary_skill
+            skill = library.skill(workflow.id, reference) if reference else None
+            return "" if skill is None else skill.text + texts.SEPARATOR, workflow
+
+        read = await desk.reading(call, "get_workflow", args.session_token, make)
+        token = tokens.encode(advanced(read.shown, read.state), read.seal)
+        skill, workflow = read.made
+        text = texts.summary(workflow, token) if args.summary else texts.headed(token, workflow.text)
+        return in_text(skill + text, meta(token, read.warnings))
+
+    async def get_activity(call: Call, args: SessionOnly) -> Reply:
+        def make(shown: Payload, workflow: LoadedWorkflow, _library: Library) -> str:
+            if not shown.act:
+                raise words.no_activity()
+            return _current(shown, workflow).text
+
+        read = await desk.reading(call, "get_activity", args.session_token, make)
+        token = tokens.encode(advanced(read.shown, read.state), read.seal)
+        return in_text(texts.headed(token, read.made), meta(token, read.warnings))
+
+    async def get_skills(call: Call, args: SessionOnly) -> Reply:
+        def make(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[list[str], list[str]]:
+            reference = workflow.workflow.primary_skill
+            if reference is None:
+                return [], []
+            skill = library.skill(workflow.id, reference)
+            return ([], [reference]) if skill is None else ([skill.text], [])
+
+        read = await desk.reading(call, "get_skills", args.session_token, make)
+        token = tokens.encode(advanced(read.shown, read.state), read.seal)
+        blocks, failed = read.made
+        head = f"scope: workflow\nsession_token: {token}"
+        if failed:
+            head += f"\nfailed_skills: {', '.join(failed)}"
+        return in_text(head + texts.SEPARATOR + texts.SEPARATOR.join(blocks), meta(token, read.warnings))
+
+    async def get_skill(call: Call, args: GetSkill) -> Reply:
+        def make(shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[str, LoadedSkill]:
+            if not shown.act:
+                if args.step_id is not None:
+                    raise ToolFailure(
+                        "VALIDATION_ERROR",
+                        "Cannot provide step_id when no activity is active. Call next_activity first.",
+                    )
+                return _of_workflow(workflow, library)
+            current = _current(shown, workflow)
+            reference = _reference(current.activity, args.step_id)
+            return reference, _skill(library, workflow, reference, current.owner)
+
+        read = await desk.reading(call, "get_skill", args.session_token, make)
+        reference, skill = read.made
+        token = tokens.encode(advanced(read.shown, read.state, skill=reference), read.seal)
+        return in_text(texts.headed(token, skill.text), meta(token, read.warnings))
+
+    async def get_resource(call: Call, args: GetResource) -> Reply:
+        def make(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> LoadedText:
+            found = library.resource(workflow.id, args.resource_id)
+            if found is None:
+                head, slash, index = args.resource_id.partition("/")
+                owner, index = (head, index) if slash and head else (workflow.id, args.resource_id)
+                raise words.not_found("Resource", index, f" in workflow {owner}")
+            return found
+
+        read = await desk.reading(call, "get_resource", args.session_token, make)
+        token = tokens.encode(advanced(read.shown, read.state), read.seal)
+        return in_text(texts.resource(args.resource_id, read.made, token), meta(token, read.warnings))
+
+    def tool(name: str, description: str, arguments: type[msgspec.Struct], handler: Handler) -> Tool:
+        return Tool(name, description, arguments, (), handler, read_only=True)
+
+    return (
+        tool("get_workflow", _GET_WORKFLOW, GetWorkflow, get_workflow),
+        tool("get_activity", _GET_ACTIVITY, SessionOnly, get_activity),
+        tool("get_skills", _GET_SKILLS, SessionOnly, get_skills),
+        tool("get_skill", _GET_SKILL, GetSkill, get_skill),
+        tool("get_resource", _GET_RESOURCE, GetResource, get_resource),
+    )

@@ -1,0 +1,215 @@
+"""start_session: a fresh session, a child of one, one that goes on, or that of a work item."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import uuid4
+
+from msgspec import UNSET, structs
+
+from coordinator.definitions import META, LoadedWorkflow
+from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.actor import Actor, checked
+from coordinator.toolsets.sessions.contract.arguments import MAX_AGENT, MAX_NAME, StartSession
+from coordinator.toolsets.sessions.contract.results import Started, WorkflowHead, WorkItem
+from coordinator.toolsets.sessions.rules import joining, tokens, trace, validation
+from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
+from coordinator.toolsets.sessions.store.sessions import NO_CLAIM, Claim, Joined, State
+from coordinator.toolsets.sessions.tools.desk import Desk, advanced, in_json, loaded, refuse
+from coordinator.toolsets.tool import Call, Reply, Tool
+
+_DESCRIPTION = (
+    "Starts a session and returns its token, which every other call needs. With agent_id alone: of the workflow meta; "
+    "with workflow_id: of that one, as a child with parent_session_token. With session_token: an existing session goes "
+    "on where it stands, for a worker that is dispatched into it or to resume. A token whose signature does not verify "
+    "is adopted if its session is known, else a fresh session is returned with recovered true. With item_id the "
+    "session is bound to a work item whose claim you hold: it goes forward only under that claim, and whoever claims "
+    "the item after it expired resumes the session with the same item_id, with all checkpoints that were answered."
+)
+_BEFORE = Payload(wf="", act="", skill="", cond="", v="", seq=0, ts=0, sid="", aid="")
+"""In place of a token that was not shown."""
+
+
+class _Way(NamedTuple):
+    """How a session was come by."""
+
+    payload: Payload
+    warnings: list[str]
+    flag: str = ""
+    """inherited, adopted, recovered; empty for a fresh one."""
+    item: WorkItem | None = None
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """start_session."""
+
+    async def claimed(args: StartSession) -> Claim:
+        """The claim that a session is to be bound under. Raises as ``resolve_actor``."""
+        if args.item_id is None:
+            if args.fence_token is not None:
+                raise invalid("fence_token", "goes with item_id")
+            return NO_CLAIM
+        item = joining.inner_item(args.item_id)
+        actor = checked(args.actor if args.actor is not None else Actor(args.agent_id, "subagent"))
+        return Claim(item, (await desk.resolve_actor(actor)).id, args.fence_token or 0)
+
+    async def start(
+        call: Call, args: StartSession, workflow: LoadedWorkflow, claim: Claim, problem: str
+    ) -> tuple[State, Payload]:
+        new = structs.replace(_BEFORE, wf=workflow.id, v=workflow.version, sid=str(uuid4()), aid=args.agent_id)
+        parent = None
+        if args.parent_session_token and not args.session_token:
+            try:
+                above = await desk.decode(args.parent_session_token)
+            except Unreadable:
+                pass  # the child is as good without it
+            else:
+                parent = (above, trace.entry("start_session", 0, above.act, above.aid, [workflow.id]))
+        noted = trace.entry("start_session", 0, "", args.agent_id)
+        state = await desk.store.start(call.project, new, noted, problem, parent, claim)
+        if state.outcome == "ok" and parent is not None and state.detail[0]:
+            above = parent[0]
+            new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
+        return state, new
+
+    async def fresh(call: Call, args: StartSession, claim: Claim, reason: str = "") -> _Way:
+        """A session of its own; ``reason`` says why a token that was shown did not help."""
+        workflow = loaded(desk.library, args.workflow_id or META)
+        state, new = await start(call, args, workflow, claim, trace.RECOVERED if reason else "")
+        if state.outcome == "exists":
+            # Made for the same item and workflow a moment ago, under the same claim.
+            return await of_item(call, args, claim)
+        if state.outcome != "ok":
+            raise _unbindable(state, claim)
+        payload = structs.replace(new, seq=state.seq, ts=state.now // 1000)
+        _, fence, expires = state.details(tuple[bool, int, int])
+        item = joining.work_item(claim.item, fence, claim.actor, expires, True) if claim.item else None
+        warnings = [joining.recovered(workflow.id, reason)] if reason else []
+        return _Way(payload, warnings, "recovered" if reason else "", item)
+
+    def joined(state: State, shown: Payload, args: StartSession, claim: Claim, flag: str) -> _Way:
+        found = state.details(Joined)
+        payload = structs.replace(
+            advanced(shown, state, act=state.act, cond=state.cond),
+            wf=found.workflow,
+            v=found.version,
+            sid=found.sid,
+            aid=args.agent_id,
+        )
+        if found.parent:
+            psid, pwf, pact, pv = found.parent
+            payload = structs.replace(payload, psid=psid, pwf=pwf, pact=pact, pv=pv)
+        else:
+            payload = structs.replace(payload, psid=UNSET, pwf=UNSET, pact=UNSET, pv=UNSET)
+        item = None
+        if claim.item:
+            item = joining.work_item(found.item, found.fence, claim.actor, found.expires, True)
+        warnings = []
+        if shown.act != state.act and shown.sid:
+            warnings.append(joining.moved_on(shown.act, state.act))
+        return _Way(payload, warnings, flag, item)
+
+    async def of_item(call: Call, args: StartSession, claim: Claim) -> _Way:
+        """The open session of a work item, or a fresh one that is bound to it."""
+        noted = trace.entry("start_session", 0, "", args.agent_id)
+        state = await desk.store.join(call.project, _BEFORE, noted, args.workflow_id or "", args.agent_id, claim=claim)
+        if state.outcome == "none":
+            return await fresh(call, args, claim)
+        if state.outcome != "ok":
+            raise _unbindable(state, claim)
+        return joined(state, _BEFORE, args, claim, "inherited")
+
+    async def go_on(call: Call, args: StartSession, shown: Payload, claim: Claim, reason: str) -> _Way:
+        """The session of a token; ``reason`` says what was wrong with its signature, if anything."""
+        noted = trace.entry("start_session", 0, shown.act, args.agent_id)
+        try:
+            state = await desk.store.join(
+                call.project, shown, noted, shown.wf, args.agent_id, trace.ADOPTED if reason else "", claim
+            )
+        except ToolFailure as failure:
+            if failure.code != "invalid_session_token":
+                raise
+            return await fresh(call, args, claim, reason or tokens.UNKNOWN)
+        if state.outcome == "other":
+            loaded(desk.library, shown.wf)
+            return await fresh(call, args, claim, reason or tokens.UNKNOWN)
+        refuse(state, shown)
+        if state.outcome != "ok":
+            raise _unbindable(state, claim)
+        way = joined(state, shown, args, claim, "adopted" if reason else "inherited")
+        if reason:
+            return way._replace(warnings=[joining.adopted(reason)])
+        if shown.aid and shown.aid != args.agent_id:
+            way.warnings.insert(0, joining.other_agent(args.agent_id, shown.aid))
+        return way
+
+    async def by_token(call: Call, args: StartSession, token: str, claim: Claim) -> _Way:
+        reason = ""
+        try:
+            shown = await desk.decode(token)
+        except Unreadable as error:
+            reason = error.reason
+            try:
+                if reason != tokens.UNSIGNED:
+                    raise
+                # Nothing of this is believed but which session it is about.
+                shown = tokens.decode_unsigned(token)
+            except Unreadable:
+                return await fresh(call, args, claim, f"Invalid session token: {reason}")
+            reason = f"Invalid session token: {reason}"
+            shown = structs.replace(shown, aid="", skill="", seq=0)
+        return await go_on(call, args, shown, claim, reason)
+
+    async def start_session(call: Call, args: StartSession) -> Reply:
+        _check(args)
+        claim = await claimed(args)
+        if args.session_token:
+            way = await by_token(call, args, args.session_token, claim)
+        elif claim.item:
+            way = await of_item(call, args, claim)
+        else:
+            way = await fresh(call, args, claim)
+        workflow = loaded(desk.library, way.payload.wf)
+        token = tokens.encode(way.payload, await desk.seal())
+        said = workflow.workflow
+        result = Started(
+            workflow=WorkflowHead(
+                id=workflow.id, version=workflow.version, title=said.title, description=said.description
+            ),
+            session_token=token,
+        )
+        if way.flag in ("inherited", "adopted"):
+            result.inherited = True
+        if way.flag == "adopted":
+            result.adopted = True
+        if way.flag == "recovered":
+            result.recovered = True
+        if way.warnings:
+            result.warning = " ".join(way.warnings)
+        if way.item is not None:
+            result.work_item = way.item
+        meta: dict[str, object] = {"session_token": token}
+        if way.warnings:
+            meta["validation"] = validation.validation(way.warnings)
+        return in_json(result, meta)
+
+    return (Tool("start_session", _DESCRIPTION, StartSession, (Started,), start_session),)
+
+
+def _check(args: StartSession) -> None:
+    if not args.agent_id.strip() or len(args.agent_id) > MAX_AGENT:
+        raise invalid("agent_id", f"must be 1 to {MAX_AGENT} characters, not blank")
+    if args.workflow_id is not None and not 1 <= len(args.workflow_id) <= MAX_NAME:
+        raise invalid("workflow_id", f"must be 1 to {MAX_NAME} characters")
+
+
+def _unbindable(state: State, claim: Claim) -> ToolFailure:
+    if state.outcome == "elsewhere":
+        return ToolFailure("VALIDATION_ERROR", "item_id: the session is bound to another work item")
+    if state.outcome == "exists":
+        return ToolFailure(
+            "VALIDATION_ERROR",
+            "item_id: the work item has another open session of this workflow; leave session_token out to resume it",
+        )
+    holder = state.detail[0] if isinstance(state.detail, list) and isinstance(state.detail[0], str) else ""
+    return joining.cannot_bind(state.outcome, claim.actor, holder)

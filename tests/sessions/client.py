@@ -1,0 +1,149 @@
+"""The sessions toolset as a caller sees it: JSON in; text, structured content and ``_meta`` out.
+
+Every answer in JSON must be the same in text and structure and keep to the schema that its tool publishes; every
+failure must be a sentence and have its code.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+
+from coordinator.definitions import Definitions
+from coordinator.errors import CATALOGUE, ToolFailure
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.settings.workflows import Workflows
+from coordinator.store import Store
+from coordinator.toolsets.sessions.tools import toolset
+from coordinator.toolsets.tool import Call, Reply, Services, Tool
+from coordinator.transport.schema import output_schema
+
+Json = dict[str, Any]
+
+
+@cache
+def _validator(results: tuple[type[msgspec.Struct], ...]) -> Any:
+    return jsonschema.Draft202012Validator(output_schema(results))
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    text: str
+    meta: Json
+    error: str = ""
+    """The code of a failure."""
+    retry_after_ms: int | None = None
+    result: Json = field(default_factory=dict)
+    """The answer's JSON, where it is in JSON."""
+
+    @property
+    def token(self) -> str:
+        """The new token."""
+        token: str = self.meta["session_token"]
+        return token
+
+    @property
+    def warnings(self) -> list[str]:
+        warnings: list[str] = self.meta["validation"]["warnings"]
+        return warnings
+
+    def __getitem__(self, key: str) -> Any:
+        return self.result[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.result
+
+
+class Refused(AssertionError):
+    """A call failed that was to succeed."""
+
+
+def settings(least_seconds: int = 0, **more: Any) -> Settings:
+    """Settings under which checkpoints may be answered at once."""
+    return Settings(workflows=Workflows(min_checkpoint_response_seconds=least_seconds), **more)
+
+
+class Sessions:
+    """Calls the tools of seed 000 on one project.
+
+    Args:
+        definitions: the workflows.
+    """
+
+    def __init__(
+        self, store: Store, project: str, definitions: Definitions, settings: Settings | None = None
+    ) -> None:
+        self.store = store
+        self.project = project
+        services = Services(settings or globals()["settings"](), store, trust_self_reported)
+        self.tools: dict[str, Tool] = {tool.name: tool for tool in toolset(services, definitions).tools}
+
+    async def attempt(self, name: str, **arguments: Any) -> Answer:
+        """The answer, or the failure."""
+        tool = self.tools[name]
+        decoded = msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments)
+        try:
+            made = await tool.handler(Call(self.project), decoded)
+        except ToolFailure as failure:
+            assert tool.refusal is not None
+            made = tool.refusal(failure)
+        assert isinstance(made, Reply)
+        return read(tool, made)
+
+    async def __call__(self, name: str, **arguments: Any) -> Answer:
+        """The answer of a call that must succeed."""
+        answer = await self.attempt(name, **arguments)
+        if answer.error:
+            raise Refused(f"{name}: {answer.text}")
+        return answer
+
+    async def refusal(self, name: str, **arguments: Any) -> Answer:
+        """The failure of a call that must fail."""
+        answer = await self.attempt(name, **arguments)
+        assert answer.error, f"{name} was not refused: {answer.text}"
+        return answer
+
+    async def start(self, workflow: str | None = None, agent: str = "orchestrator", **more: Any) -> str:
+        """The token of a fresh session."""
+        answer = await self("start_session", agent_id=agent, workflow_id=workflow, **more)
+        token: str = answer["session_token"]
+        return token
+
+    async def at(self, workflow: str, activity: str) -> str:
+        """The token of a fresh session at an activity."""
+        return (await self("next_activity", session_token=await self.start(workflow), activity_id=activity)).token
+
+
+def read(tool: Tool, made: Reply) -> Answer:
+    """A reply as its caller sees it."""
+    (text,) = made.text
+    body = None if made.structured is None else json.loads(msgspec.json.encode(made.structured))
+    if tool.result and body is not None:
+        _validator(tool.result).validate(body)
+    if made.is_error:
+        assert body is not None
+        error = body["error"]
+        assert error["message"] == text
+        assert CATALOGUE[error["code"]].kind == error["kind"]
+        return Answer(text, {}, error["code"], error.get("retryAfterMs"))
+    if tool.result:
+        assert body is not None
+        assert json.loads(text) == body
+        assert text == json.dumps(body, indent=2, ensure_ascii=False)
+    else:
+        assert body is None
+    return Answer(text, dict(made.meta or {}), result=body or {})
+
+
+def fresh_id() -> str:
+    """A UUID of nothing."""
+    return str(uuid.uuid4())
