@@ -116,6 +116,7 @@ class StaticFinder:
                 await _ask(self._rings, lambda: bool(self._look(kid, algorithm)))
                 found = self._look(kid, algorithm)
             if not found:
+                _refuse_known(self._rings, kid, algorithm)
                 raise _absence(self._rings, self._unknown, name, began)
         if self.issuer is None and self._issued_by is not None:
             await self._issued_by.ask()
@@ -196,6 +197,7 @@ class DidFinder:
                 found = self._named(ring, name, algorithm)
             found = found or self._only(ring, algorithm)
             if not found:
+                _refuse_known([ring], name, algorithm)
                 raise _absence([ring], self._unknown, cached, began)
         return found
 

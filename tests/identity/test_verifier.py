@@ -1,0 +1,409 @@
+"""What becomes of tokens, with keys from a real key server: the statuses of seed 004, and attacks of RFC 8725."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jwt.algorithms import HMACAlgorithm
+
+from coordinator.identity.jwks import JwksVerifier
+from coordinator.identity.noop import NoopVerifier
+from coordinator.identity.verifier import Outcome
+from tests.identity.conftest import MakeVerifier
+from tests.identity.servers import KeyServer
+from tests.identity.signing import ALGORITHMS, AUDIENCE, ISSUER, Json, Signer, encoded, jwks, plain
+
+pytestmark = pytest.mark.anyio
+
+GOOD = Signer()
+STRANGER = Signer("key-1", number=1)
+"""Somebody else, whose key goes by the same name."""
+RSA = Signer("rsa", "RS256")
+
+
+@pytest.fixture
+def verifier(one_key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifier:
+    one_key_server.serve(jwks(GOOD, RSA))
+    return make_verifier(one_key_server.url())
+
+
+def said(outcome: Outcome) -> tuple[str, str | None]:
+    return outcome.status, outcome.failure
+
+
+# --- what is good
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+async def test_every_listed_algorithm_verifies(
+    one_key_server: KeyServer, make_verifier: MakeVerifier, algorithm: str
+) -> None:
+    signer = Signer("k", algorithm)
+    one_key_server.serve(jwks(signer))
+    token = signer.token("somebody", exp=2_000_000_000, roles=["a"])
+    outcome = await make_verifier(one_key_server.url()).verify(token)
+    assert outcome == Outcome(
+        status="verified",
+        verifier="jwks",
+        subject="somebody",
+        claims={"sub": "somebody", "iss": ISSUER, "aud": AUDIENCE, "exp": 2_000_000_000, "roles": ["a"]},
+        expires=2_000_000_060.0,
+    )
+    assert outcome.metadata == {}
+
+
+async def test_a_token_without_end_has_no_end(verifier: JwksVerifier) -> None:
+    outcome = await verifier.verify(GOOD.token(exp=None))
+    assert (outcome.status, outcome.expires) == ("verified", None)
+
+
+async def test_a_token_without_subject_names_nobody(verifier: JwksVerifier) -> None:
+    outcome = await verifier.verify(GOOD.token(None))
+    assert (outcome.status, outcome.subject) == ("verified", "")
+
+
+@pytest.mark.parametrize("token", [None, "", " ", "\n\t "])
+async def test_no_token_is_absent(verifier: JwksVerifier, token: str | None) -> None:
+    outcome = await verifier.verify(token)
+    assert (said(outcome), outcome.reason, outcome.metadata) == (("absent", None), "", {})
+
+
+async def test_noop_checks_nothing() -> None:
+    for token in (None, "", "garbage", GOOD.token()):
+        assert await NoopVerifier().verify(token) == Outcome(status="unchecked", verifier="noop")
+
+
+# --- what is not
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"exp": 1_000_000_000}, "has expired"),
+        ({"exp": None, "nbf": 4_000_000_000}, "not valid yet"),
+        ({"iss": "https://other.example"}, "expected issuer"),
+        ({"iss": None}, "expected issuer"),
+        ({"aud": "other"}, "expected audience"),
+        ({"aud": ["other", "others"]}, "expected audience"),
+        ({"aud": None}, "expected audience"),
+        ({"exp": "soon"}, "not a time"),
+    ],
+)
+async def test_claims_that_are_not_good(verifier: JwksVerifier, claims: Json, reason: str) -> None:
+    outcome = await verifier.verify(GOOD.token(**claims))
+    assert said(outcome) == ("rejected", "claims")
+    assert reason in outcome.reason
+    assert outcome.metadata == {"failureKind": "claims"}
+    assert (outcome.subject, outcome.claims, outcome.expires) == ("", {}, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds", "good"), [("exp", -59, True), ("exp", -61, False), ("nbf", 59, True), ("nbf", 61, False)]
+)
+async def test_clocks_may_differ_by_a_minute(verifier: JwksVerifier, name: str, seconds: int, good: bool) -> None:
+    # A little room on the safe side, for the time that the test itself takes.
+    slack = 0.0 if (seconds > 0) == good else 0.9 if good else 0.0
+    token = GOOD.token(**{"exp": None, name: time.time() + seconds + slack})
+    assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
+
+
+async def test_a_signature_by_somebody_else_is_bad(verifier: JwksVerifier) -> None:
+    outcome = await verifier.verify(STRANGER.token())
+    assert (said(outcome), outcome.reason) == (("rejected", "crypto"), "the signature of the token is wrong")
+
+
+async def test_an_unknown_key_is_bad(verifier: JwksVerifier) -> None:
+    assert said(await verifier.verify(Signer("key-2").token())) == ("rejected", "crypto")
+
+
+async def test_an_algorithm_that_is_not_listed_is_refused(
+    one_key_server: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    one_key_server.serve(jwks(GOOD, RSA))
+    verifier = make_verifier(one_key_server.url(), algorithms=["EdDSA"])
+    assert said(await verifier.verify(RSA.token())) == ("rejected", "policy")
+    assert said(await verifier.verify(GOOD.token())) == ("verified", None)
+
+
+async def test_changed_claims_are_refused(verifier: JwksVerifier) -> None:
+    head, _, signature = GOOD.token("agent").split(".")
+    for subject in ("admin", "agent "):
+        _, claims, _ = STRANGER.token(subject).split(".")
+        assert said(await verifier.verify(f"{head}.{claims}.{signature}")) == ("rejected", "crypto")
+
+
+# --- attacks
+
+
+@pytest.mark.parametrize("name", ["none", "None", "nOnE"])
+async def test_no_signature_at_all(verifier: JwksVerifier, name: str) -> None:
+    _, claims, signature = GOOD.token().split(".")
+    for tail in ("", signature):
+        token = f"{encoded({'alg': name, 'kid': 'key-1'})}.{claims}.{tail}"
+        assert said(await verifier.verify(token)) == ("rejected", "crypto")
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
+async def test_the_public_key_as_a_shared_secret(verifier: JwksVerifier, algorithm: str) -> None:
+    hmac = HMACAlgorithm(getattr(HMACAlgorithm, f"SHA{algorithm[2:]}"))
+    for secret in (RSA.pem, RSA.pem.strip(), json.dumps(RSA.jwk).encode(), RSA.jwk["n"].encode(), b""):
+        signed = f"{encoded({'alg': algorithm, 'kid': 'rsa'})}.{RSA.token().split('.')[1]}"
+        token = f"{signed}.{plain(hmac.sign(signed.encode(), secret))}"
+        assert said(await verifier.verify(token)) == ("rejected", "policy")
+
+
+async def test_a_key_that_the_token_brings_along(verifier: JwksVerifier, one_key_server: KeyServer) -> None:
+    one_key_server.serve(jwks(STRANGER), "/evil")
+    evil = one_key_server.url("/evil")
+    for head in (
+        {"jwk": STRANGER.jwk},
+        {"jku": evil},
+        {"x5u": evil},
+        {"x5c": ["AAAA"]},
+        {"jwk": STRANGER.jwk, "kid": None},
+    ):
+        assert (await verifier.verify(STRANGER.token(head=head))).status == "rejected"
+    assert one_key_server.count("/evil") == 0
+
+
+@pytest.mark.parametrize(
+    "kid",
+    ["../../etc/passwd", "/dev/null", "key-1\x00", "key-1' OR '1'='1", "fc:{!fleet}:jk:x", "%6bey-1", "KEY-1", " key-1",
+     "http://evil.example/jwks", "a\r\nSET x y", "k" * 128],
+)  # fmt: skip
+async def test_names_of_keys_that_mean_something_elsewhere(verifier: JwksVerifier, kid: str) -> None:
+    outcome = await verifier.verify(GOOD.token(head={"kid": kid}))
+    assert said(outcome) == ("rejected", "crypto")
+    assert kid not in outcome.reason
+
+
+@pytest.mark.parametrize("kind", ["dpop+jwt", "JWE", "secevent+jwt"])
+async def test_a_token_of_another_kind(verifier: JwksVerifier, kind: str) -> None:
+    assert said(await verifier.verify(GOOD.token(head={"typ": kind}))) == ("rejected", "policy")
+
+
+async def test_an_access_token_is_one_for_us(verifier: JwksVerifier) -> None:
+    assert said(await verifier.verify(GOOD.token(head={"typ": "at+jwt"}))) == ("verified", None)
+
+
+@pytest.mark.parametrize(
+    ("head", "claims"),
+    [
+        ('{"alg":"EdDSA","kid":"key-1"}', '{"sub":"agent","aud":"fleet","iss":"%s","sub":"admin"}'),
+        ('{"alg":"EdDSA","kid":"key-1"}', '{"sub":"agent","aud":"other","aud":"fleet","iss":"%s"}'),
+        ('{"alg":"none","kid":"key-1","alg":"EdDSA"}', '{"sub":"agent","aud":"fleet","iss":"%s"}'),
+    ],
+)
+async def test_what_is_said_twice(verifier: JwksVerifier, head: str, claims: str) -> None:
+    assert said(await verifier.verify(GOOD.sign(head, claims % ISSUER))) == ("rejected", "crypto")
+
+
+async def test_huge_tokens(verifier: JwksVerifier) -> None:
+    began = time.perf_counter()
+    for token in (GOOD.token(pad="x" * 20_000), "a" * 1_000_000, "." * 1_000_000, f"{'A' * 400_000}." * 3):
+        assert said(await verifier.verify(token)) == ("rejected", "crypto")
+    assert time.perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize("head", [{"crit": ["exp"]}, {"crit": ["b64"], "b64": False}, {"zip": "DEF", "crit": ["zip"]}])
+async def test_extensions_that_change_what_is_signed(verifier: JwksVerifier, head: Json) -> None:
+    assert said(await verifier.verify(GOOD.token(head=head))) == ("rejected", "crypto")
+
+
+async def test_a_signature_of_the_wrong_shape(verifier: JwksVerifier) -> None:
+    head, claims, signature = GOOD.token().split(".")
+    for other in ("AA", "A" * 86 + "AA", plain(b"\0" * 64), plain(b"\xff" * 64), plain(b"x" * 500)):
+        assert said(await verifier.verify(f"{head}.{claims}.{other}")) == ("rejected", "crypto")
+    assert signature
+
+
+async def test_a_key_of_another_type_under_the_same_name(
+    one_key_server: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    one_key_server.serve(jwks(Signer("k", "RS256")))
+    verifier = make_verifier(one_key_server.url())
+    outcome = await verifier.verify(Signer("k", "ES256").token())
+    assert (said(outcome), outcome.reason) == (
+        ("rejected", "crypto"),
+        "the key that the token names is for another algorithm",
+    )
+
+
+async def test_a_key_for_encryption_verifies_nothing(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+    one_key_server.serve({"keys": [{**GOOD.jwk, "use": "enc"}, RSA.jwk]})
+    assert said(await make_verifier(one_key_server.url()).verify(GOOD.token())) == ("rejected", "crypto")
+
+
+async def test_what_was_said_of_one_token_is_said_of_no_other(verifier: JwksVerifier) -> None:
+    good = GOOD.token()
+    for _ in range(3):
+        assert said(await verifier.verify(good)) == ("verified", None)
+        assert said(await verifier.verify(good + "A")) == ("rejected", "crypto")
+        assert said(await verifier.verify(good[:-1])) == ("rejected", "crypto")
+        assert said(await verifier.verify(" " + good)) == ("rejected", "crypto")
+
+
+async def test_a_verified_token_ends_when_it_expires(verifier: JwksVerifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = GOOD.token(exp=int(time.time()) + 10)
+    assert said(await verifier.verify(token)) == ("verified", None)
+    monkeypatch.setattr(verifier._clock, "now", lambda: time.time() + 69)
+    assert said(await verifier.verify(token)) == ("verified", None)
+    monkeypatch.setattr(verifier._clock, "now", lambda: time.time() + 72)
+    assert said(await verifier.verify(token)) == ("rejected", "claims")
+
+
+# --- tokens that name no key
+
+
+async def test_a_token_without_kid_uses_the_only_key_that_suits(verifier: JwksVerifier) -> None:
+    assert said(await verifier.verify(Signer(None).token())) == ("verified", None)
+    assert said(await verifier.verify(Signer(None, "RS256").token())) == ("verified", None)
+    assert said(await verifier.verify(Signer(None, "ES256").token())) == ("rejected", "crypto")
+
+
+async def test_a_token_without_kid_is_refused_if_several_keys_suit(
+    one_key_server: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    one_key_server.serve(jwks(GOOD, Signer("key-2", number=1)))
+    assert said(await make_verifier(one_key_server.url()).verify(Signer(None).token())) == ("rejected", "crypto")
+
+
+# --- where keys come from
+
+
+async def test_keys_from_a_file(make_verifier: MakeVerifier, tmp_path: Path) -> None:
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps(jwks(GOOD)))
+    verifier = make_verifier(jwks_path=str(file))
+    assert said(await verifier.verify(GOOD.token())) == ("verified", None)
+
+
+async def test_a_file_that_changes_is_read_again(make_verifier: MakeVerifier, tmp_path: Path) -> None:
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps(jwks(GOOD)))
+    verifier = make_verifier(jwks_path=str(file), cooldown=0)
+    assert said(await verifier.verify(GOOD.token())) == ("verified", None)
+    file.write_text(json.dumps(jwks(RSA)))
+    assert said(await verifier.verify(RSA.token())) == ("verified", None)
+    assert said(await verifier.verify(GOOD.token())) == ("rejected", "crypto")
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", '{"keys": []}', "x" * 2_000_000])
+async def test_a_file_without_keys(make_verifier: MakeVerifier, tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "jwks.json"
+    if content is not None:
+        file.write_text(content)
+    outcome = await make_verifier(jwks_path=str(file)).verify(GOOD.token())
+    assert said(outcome) == ("unavailable", "network")
+    assert outcome.reason.startswith("the key file ")
+    assert str(tmp_path) not in outcome.reason
+
+
+async def test_what_is_no_file(make_verifier: MakeVerifier, tmp_path: Path) -> None:
+    assert said(await make_verifier(jwks_path=str(tmp_path)).verify(GOOD.token())) == ("unavailable", "network")
+    assert said(await make_verifier(jwks_path="/dev/zero").verify(GOOD.token())) == ("unavailable", "network")
+
+
+def discovery(server: KeyServer, path: str = "/jwks", issuer: Any = ISSUER) -> Json:
+    return {"issuer": issuer, "jwks_uri": server.url(path)}
+
+
+async def test_keys_and_issuer_from_a_discovery_document(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+    key_server.serve(discovery(key_server), "/openid")
+    key_server.serve(jwks(GOOD))
+    verifier = make_verifier(oidc_discovery=key_server.url("/openid"), issuer="")
+    assert said(await verifier.verify(GOOD.token())) == ("verified", None)
+    assert said(await verifier.verify(GOOD.token(iss="https://other.example"))) == ("rejected", "claims")
+
+
+async def test_explicit_values_win_over_discovered_ones(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+    key_server.serve(discovery(key_server, "/discovered", "https://discovered.example"), "/openid")
+    key_server.serve(jwks(STRANGER), "/discovered")
+    key_server.serve(jwks(GOOD))
+    openid = key_server.url("/openid")
+    both = make_verifier(key_server.url(), oidc_discovery=openid)
+    assert said(await both.verify(GOOD.token())) == ("verified", None)
+    assert said(await both.verify(STRANGER.token())) == ("rejected", "crypto")
+    assert key_server.count("/openid") == key_server.count("/discovered") == 0
+    only_keys = make_verifier(key_server.url(), oidc_discovery=openid, issuer="")
+    assert said(await only_keys.verify(GOOD.token(iss="https://discovered.example"))) == ("verified", None)
+    assert said(await only_keys.verify(GOOD.token())) == ("rejected", "claims")
+    assert key_server.count("/discovered") == 0
+    only_issuer = make_verifier(oidc_discovery=openid)
+    assert said(await only_issuer.verify(STRANGER.token())) == ("verified", None)
+    assert said(await only_issuer.verify(STRANGER.token(iss="https://discovered.example"))) == ("rejected", "claims")
+
+
+async def test_an_issuer_that_is_not_known_yet_is_not_any_issuer(
+    key_server: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    key_server.serve(jwks(GOOD))
+    key_server.serve("", "/openid", status=503)
+    verifier = make_verifier(key_server.url(), oidc_discovery=key_server.url("/openid"), issuer="", cooldown=0)
+    assert said(await verifier.verify(GOOD.token())) == ("unavailable", "network")
+    key_server.serve(discovery(key_server), "/openid")
+    assert said(await verifier.verify(GOOD.token())) == ("verified", None)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, [], {"issuer": ISSUER}, {"jwks_uri": "https://a.example"}, {"issuer": "", "jwks_uri": "https://a.example"},
+     {"issuer": ISSUER, "jwks_uri": "file:///etc/passwd"}, {"issuer": ISSUER, "jwks_uri": 5},
+     {"issuer": 5, "jwks_uri": "https://a.example"}, {"issuer": ISSUER, "jwks_uri": "ftp://a.example/jwks"}],
+)  # fmt: skip
+async def test_discovery_documents_of_no_use(
+    one_key_server: KeyServer, make_verifier: MakeVerifier, document: Any
+) -> None:
+    one_key_server.serve(document, "/openid")
+    verifier = make_verifier(oidc_discovery=one_key_server.url("/openid"), issuer="")
+    assert said(await verifier.verify(GOOD.token())) == ("unavailable", "network")
+
+
+async def test_keys_of_all_sources_count(key_server: KeyServer, make_verifier: MakeVerifier, tmp_path: Path) -> None:
+    local, remote, discovered = Signer("local", number=2), Signer("remote", number=3), Signer("discovered", number=4)
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps(jwks(local)))
+    key_server.serve(jwks(remote))
+    key_server.serve(jwks(discovered), "/discovered")
+    key_server.serve(discovery(key_server, "/discovered"), "/openid")
+    openid = key_server.url("/openid")
+    for verifier, signers in (
+        (make_verifier(key_server.url(), jwks_path=str(file)), [local, remote]),
+        (make_verifier(jwks_path=str(file), oidc_discovery=openid), [local, discovered]),
+    ):
+        for signer in signers:
+            assert said(await verifier.verify(signer.token())) == ("verified", None)
+        assert said(await verifier.verify(Signer("nobody").token())) == ("rejected", "crypto")
+
+
+async def test_one_source_that_is_down_leaves_the_others(
+    key_server: KeyServer, make_verifier: MakeVerifier, tmp_path: Path
+) -> None:
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps(jwks(GOOD)))
+    key_server.serve("", status=500)
+    verifier = make_verifier(key_server.url(), jwks_path=str(file))
+    outcome = await verifier.verify(GOOD.token())
+    assert (said(outcome), outcome.metadata) == (("verified", None), {})
+    # A key that is not there might be among those that cannot be had.
+    assert said(await verifier.verify(Signer("key-2").token())) == ("unavailable", "network")
+
+
+# --- whatever else
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.integers(0, 10_000), to=st.characters(max_codepoint=127))
+async def test_a_token_with_one_character_changed_is_never_good(verifier: JwksVerifier, at: int, to: str) -> None:
+    token = GOOD.token(exp=2_000_000_000)
+    at %= len(token)
+    changed = token[:at] + to + token[at + 1 :]
+    outcome = await verifier.verify(changed)
+    assert (outcome.status == "verified") is (changed == token)
+    assert outcome.failure != "internal"
