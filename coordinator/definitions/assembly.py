@@ -51,7 +51,7 @@ class _Assembly:
             if made is not None:
                 workflows[name] = made
         order = {file.place: number for number, file in enumerate(sorted(self._files, key=lambda one: one.place))}
-        problems = sorted(set(self._problems), key=lambda one: (order.get(one.place, -1), one.place, one.line or 0))
+        problems = sorted(dict.fromkeys(self._problems), key=lambda one: (order.get(one.place, -1), one.place, one.line or 0))
         return Library(workflows, self._folders, tuple(problems), len(self._files), digest(self._files))
 
     def _folder(self, name: str, files: list[File]) -> Folder:

@@ -1,0 +1,132 @@
+"""``fleet definitions check``: what leads nowhere, what is not there, what nothing leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.exits import Exit
+from coordinator.definitions import Library, lint, shipped
+from tests.support.fleets import fleet_command
+from tests.support.workflows import Tree
+
+Read = Callable[[], Library]
+
+CHECKPOINT = """\
+checkpoints[1]:
+  - id: c
+    name: C
+    message: Well?
+{more}    options[1]:
+      - id: yes
+        label: Yes
+"""
+
+
+@pytest.fixture
+def sound(tree: Tree) -> Tree:
+    tree.workflow("one", "a", "b")
+    tree.skill("one", "00", "work")
+    return tree
+
+
+def test_sound_definitions_have_no_problems(sound: Tree, read: Read) -> None:
+    assert lint(read()) == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "level", "said"),
+    [
+        ("transitions[1]{to}:\n  nowhere\n", "wrong", "a transition leads nowhere: there is no activity 'nowhere'"),
+        (
+            "decisions[1]:\n  - id: d\n    name: D\n    branches[1]:\n      - id: x\n        label: X\n"
+            "        transitionTo: nowhere\n",
+            "wrong",
+            "decision 'd', branch 'x', leads nowhere",
+        ),
+        (CHECKPOINT.format(more="") + "        effect:\n          transitionTo: nowhere\n", "wrong", "option 'yes'"),
+        (CHECKPOINT.format(more="") + "        transitionTo: nowhere\n", "wrong", "option 'yes', leads nowhere"),
+        (
+            CHECKPOINT.format(more="") + "        effect:\n          skipActivities[1]: nowhere\n",
+            "wrong",
+            "skips an activity that is not there: 'nowhere'",
+        ),
+        (CHECKPOINT.format(more="    defaultOption: no\n"), "wrong", "defaultOption 'no' is none of its options"),
+        (CHECKPOINT.format(more="    autoAdvanceMs: 5\n    blocking: false\n"), "wrong", "needs a defaultOption"),
+        (CHECKPOINT.format(more="    autoAdvanceMs: 5\n    defaultOption: yes\n"), "odd", "has no effect"),
+        ("loops[1]:\n  - id: l\n    name: L\n    type: while\n", "odd", "has no condition"),
+        ("loops[2]{id,name,type}:\n  l,L,forEach\n  l,L,forEach\n", "wrong", "2 times loop 'l'"),
+        ("estimatedTime: soon\n", "odd", "estimatedTime 'soon' is none"),
+        ("triggers:\n  workflow: nobody\n", "wrong", "triggers a workflow that is not there: 'nobody'"),
+        ("transitions[2]{to,isDefault}:\n  a,true\n  b,true\n", "odd", "more than one transition is the default"),
+    ],
+)
+def test_what_is_wrong_in_an_activity(sound: Tree, read: Read, more: str, level: str, said: str) -> None:
+    sound.activity("one", "02", "b", more=more)
+    (problem,) = lint(read())
+    assert (problem.level, problem.place) == (level, "one/activities/02-b.toon")
+    assert said in problem.message
+
+
+def test_skills_checkpoints_and_activities_that_are_not_there(sound: Tree, read: Read) -> None:
+    sound.activity("one", "02", "b", skill="nobody/nothing")
+    sound.write(
+        "one/activities/03-c.toon",
+        "id: c\nversion: 1.0.0\nname: C\nsteps[2]:\n  - id: s\n    name: S\n    skill: absent\n    checkpoint: open\n"
+        "  - id: s\n    name: S\n",
+    )
+    found = [(problem.place.rpartition("/")[2], problem.message) for problem in lint(read())]
+    assert found == [
+        ("02-b.toon", "there is no skill 'nobody/nothing'"),
+        ("03-c.toon", "step 's': there is no skill 'absent'"),
+        ("03-c.toon", "step 's': there is no checkpoint 'open'"),
+        ("03-c.toon", "2 times step 's'; only the first one can be meant by its id"),
+        ("workflow.toon", "activity 'c' is unreachable: nothing leads to it from 'a'"),
+    ]
+
+
+def test_ends_of_workflows_are_no_activities_that_are_missing(sound: Tree, read: Read) -> None:
+    for target in ("__terminal__", "workflow-end", "end-workflow"):
+        sound.activity("one", "02", "b", more=f"transitions[1]{{to}}:\n  {target}\n")
+        assert lint(read()) == ()
+
+
+def test_borrowed_activities_are_looked_at_where_they_are_used(sound: Tree, read: Read) -> None:
+    sound.workflow("two", "x", more="activities[1]: one/01-a.toon\n")
+    sound.skill("two", "00", "work")
+    found = {str(problem) for problem in lint(read())}
+    assert found == {
+        "one/activities/01-a.toon: wrong: a transition leads nowhere: there is no activity 'b' (borrowed by two)",
+        "two/workflow.toon: wrong: activity 'a' is unreachable: nothing leads to it from 'x'",
+    }
+
+
+def test_the_command_says_what_there_is(sound: Tree) -> None:
+    done = fleet_command("definitions", "check", str(sound.root))
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()
+    assert first.startswith("one 1.0.0 (")
+    assert first.endswith("2 activities, 1 skill")
+    assert last == "4 files, 1 workflows: nothing to complain about"
+    assert done.stderr == ""
+
+
+def test_the_command_fails_on_what_is_wrong_and_not_on_what_is_odd(sound: Tree, tmp_path: Path) -> None:
+    sound.activity("one", "02", "b", more="estimatedTime: soon\n")
+    assert fleet_command("definitions", "check", str(sound.root)).returncode == 0
+    sound.write("one/skills/01-x.toon", "id: x\n")
+    done = fleet_command("definitions", "check", str(sound.root))
+    assert done.returncode == Exit.FAILED
+    assert "one/skills/01-x.toon: broken: Object missing required field `version`" in done.stdout
+    assert done.stdout.endswith("5 files, 1 workflows: 1 broken, 1 odd\n")
+    done = fleet_command("definitions", "check", str(tmp_path / "nowhere"))
+    assert (done.returncode, done.stdout) == (Exit.USAGE, "")
+    assert done.stderr == f"fleet: {tmp_path}/nowhere is not a directory\n"
+
+
+def test_the_examples_are_sound() -> None:
+    done = fleet_command("definitions", "check", str(shipped()))
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.endswith("nothing to complain about\n")

@@ -1,0 +1,257 @@
+"""What is read from a folder: which files count, how they are put together, and what is told of the others."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator.definitions import Definitions, Library, shipped
+from tests.support.workflows import Tree, roots
+
+Read = Callable[[], Library]
+
+ODD = {
+    "ca53e84ca6b5": {"meta/skills/02-state-management.toon", "work-package/skills/02-pr-review-response.toon"},
+    "c28b4df7fc6b": {
+        "prism-update/workflow.toon",
+        "prism-update/skills/00-diff-upstream.toon",
+        "substrate-node-security-audit/skills/00-execute-audit.toon",
+    },
+}
+"""By the version of a set: the files that something is to be told about. Those of other sets have none."""
+
+
+def places(library: Library, level: str) -> set[str]:
+    return {problem.place for problem in library.problems if problem.level == level}
+
+
+@pytest.mark.parametrize("root", roots(), ids=lambda root: root.name)
+def test_every_file_of_every_set_is_used(root: Path) -> None:
+    library = Definitions([root], poll_seconds=0).current
+    used = {workflow.place for workflow in library.workflows.values()}
+    for folder in library.folders.values():
+        used |= {skill.place for skill in folder.skills.values()}
+        used |= {activity.place for activity in folder.activities.values()}
+        used |= {f"{folder.id}/rules.toon"} if folder.rules else set()
+    there = {path.relative_to(root).as_posix() for path in root.rglob("*.toon") if "resources" not in path.parts}
+    assert used == there
+    texts = {text.place for folder in library.folders.values() for text in (*folder.resources, *folder.templates)}
+    numbered = {
+        path.relative_to(root).as_posix()
+        for kind in ("resources", "templates")
+        for path in root.rglob(f"{kind}/*-*.*")
+        if path.name[0].isdigit()
+    }
+    assert texts == numbered
+    assert places(library, "broken") == set()
+    assert places(library, "odd") == ODD.get(library.version, set())
+
+
+def test_the_examples_show_both_eras() -> None:
+    library = Definitions([shipped()], poll_seconds=0).current
+    assert list(library.workflows) == ["change", "hotfix", "meta"]
+    assert library.workflows["change"].initial_activity == "understand"
+    assert library.workflows["meta"].initial_activity is None
+    assert library.folders["meta"].rules is not None
+    hotfix = library.workflows["hotfix"]
+    assert {name: one.owner for name, one in hotfix.activities.items()} == {
+        "triage": "hotfix", "review": "hotfix", "build": "change", "verify": "change"
+    }  # fmt: skip
+    build = hotfix.activities["build"]
+    assert build.activity.artifact_prefix == "03"
+    assert build.text == (shipped() / "change/activities/03-build.toon").read_text()
+
+
+def test_names_decide_what_counts(tree: Tree, read: Read) -> None:
+    tree.workflow("one", "a", "b")
+    tree.activity("one", "100", "c")
+    tree.activity("one", "07", "index")
+    tree.write("one/activities/readme.toon", "id: x\n")
+    tree.write("one/activities/README.md", "# no activity\n")
+    tree.write("one/resources/03-guide.md", "# A guide\n")
+    tree.write("one/resources/guide.md", "# no resource\n")
+    tree.write("one/templates/01-form.md", "# A form\n")
+    tree.write("one/templates/02-form.toon", "id: form\n")
+    tree.write("one/README.md", "# One\n")
+    tree.write(".git/config", "x")
+    library = read()
+    assert list(library.workflows["one"].activities) == ["a", "b", "c"]
+    assert [text.name for text in library.folders["one"].resources] == ["guide"]
+    assert [text.name for text in library.folders["one"].templates] == ["form"]
+    assert library.problems == ()
+
+
+def test_older_places_are_found(tree: Tree, read: Read) -> None:
+    inline = "activities[1]:\n  - id: only\n    version: 1.0.0\n    name: Only\n"
+    tree.write("flat.toon", "id: flat\nversion: 1.0.0\ntitle: Flat\n" + inline)
+    tree.workflow("guided", "a")
+    tree.write("guided/guides/01-how.md", "how")
+    tree.workflow("both", "a")
+    tree.write("both/guides/01-old.md", "old")
+    tree.write("both/resources/01-new.md", "new")
+    tree.write("moved/workflow.toon", "activitiesDir: parts\nid: moved\nversion: 1.0.0\ntitle: Moved\n")
+    tree.write("moved/parts/01-a.toon", "id: a\nversion: 1.0.0\nname: A\n")
+    tree.write("both.toon", "id: both\nversion: 1.0.0\ntitle: Both\n")
+    library = read()
+    assert list(library.workflows) == ["both", "flat", "guided", "moved"]
+    only = library.workflows["flat"].activities["only"]
+    assert (only.owner, only.text) == ("flat", "id: only\nversion: 1.0.0\nname: Only\n")
+    assert [text.name for text in library.folders["guided"].resources] == ["how"]
+    assert [text.name for text in library.folders["both"].resources] == ["new"]
+    assert list(library.workflows["moved"].activities) == ["a"]
+    assert [str(problem) for problem in library.problems] == [
+        "both.toon: odd: is not used, because both/workflow.toon is there"
+    ]
+
+
+def test_of_two_resources_with_one_number_the_one_in_toon_comes_first(tree: Tree, read: Read) -> None:
+    tree.workflow("one", "a")
+    tree.write("one/resources/02-b.md", "markdown")
+    tree.write("one/resources/02-z.toon", "id: z\nversion: 2.0.0\n")
+    tree.write("one/resources/10-later.md", "---\nid: later\nversion: 3.1.0\n---\n\n  The body.\n\n")
+    folder = read().folders["one"]
+    assert [text.format for text in folder.resources] == ["toon", "md", "md"]
+    first, later = folder.resource("2", 3), folder.resource("10", 3)
+    assert first is not None
+    assert (first.front.id, first.front.version) == ("z", "2.0.0")
+    assert later is not None
+    assert later.front == ("later", "3.1.0", "The body.")
+
+
+def test_a_text_without_front_matter_stays_as_it_is(tree: Tree, read: Read) -> None:
+    tree.workflow("one", "a")
+    for number, text in enumerate(["\n# No front\n\n", "---\nid: x\nnever closed\n", "a\n---\nid: x\n---\n"]):
+        tree.write(f"one/resources/{number:02}-x.md", text)
+    for resource in read().folders["one"].resources:
+        assert resource.front == (None, None, resource.text)
+
+
+def test_texts_are_kept_byte_for_byte(tree: Tree, read: Read) -> None:
+    tree.workflow("one", "a")
+    text = "\ufeffid: s\r\nversion: 1.0.0\r\ncapability: Käse \u2028 \U0001f600\r\n\r\n"
+    tree.write("one/skills/00-s.toon", text)
+    skill = read().folders["one"].skills["s"]
+    assert skill.text == text
+    assert skill.skill.capability == "Käse \u2028 \U0001f600"
+
+
+def test_a_workflow_of_two_roots_is_taken_from_the_first(tree: Tree, tmp_path: Path) -> None:
+    other = Tree(tmp_path / "other")
+    tree.workflow("one", "a")
+    other.workflow("one", "b")
+    other.workflow("two", "c")
+    library = Definitions([tree.root, other.root], poll_seconds=0).current
+    assert {name: list(one.activities) for name, one in library.workflows.items()} == {"one": ["a"], "two": ["c"]}
+    (problem,) = library.problems
+    assert (problem.level, problem.place) == ("odd", "one")
+
+
+def test_activities_can_be_borrowed(tree: Tree, read: Read) -> None:
+    tree.workflow("lender", "a", "b")
+    tree.workflow(
+        "one", "own", more="activities[6]: 01-own.toon,lender/02-b.toon,lender/activities/01-a.toon,"
+        '"../lender/activities/01-a.toon",lender/skills/01-a.toon,nobody/01-a.toon\n'
+    )  # fmt: skip
+    library = read()
+    assert {name: one.owner for name, one in library.workflows["one"].activities.items()} == {
+        "own": "one", "b": "lender", "a": "lender"
+    }  # fmt: skip
+    assert [problem.message.split("file ")[1].split(",")[0] for problem in library.problems] == [
+        "'../lender/activities/01-a.toon'", "'lender/skills/01-a.toon'", "'nobody/01-a.toon'"
+    ]  # fmt: skip
+    tree.activity("lender", "02", "b", more="notes[1]: changed\n")
+    changed = read()
+    same = [name for name in ("one", "lender") if changed.workflows[name].digest == library.workflows[name].digest]
+    assert same == []
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "said"),
+    [
+        ("one/activities/05-x.toon", b"\xff\xfe", "is not UTF-8 text"),
+        ("one/activities/05-x.toon", 'id: "x\n', "is not TOON"),
+        ("one/activities/05-x.toon", "id: x\nversion: 1.0.0\n", "missing required field `name`"),
+        ("one/activities/05-x.toon", "id: x\nversion: 1\nname: X\n", "version: expected `str`, got `int`"),
+        ("one/activities/05-x.toon", "id: x\nversion: v1\nname: X\n", "version: expected `str` matching regex"),
+        ("one/activities/05-x.toon", "a\n", "must hold keys and values"),
+        ("one/activities/05-x.toon", "", "missing required field"),
+        (
+            "one/activities/05-x.toon",
+            "id: x\nversion: 1.0.0\nname: X\nloops[1]:\n  - id: l\n    name: L\n    type: until\n",
+            "loops[0].type: invalid enum value 'until'",
+        ),
+        ("one/activities/05-b ad.toon", "id: x\n", "cannot be an id"),
+        ("two/workflow.toon", "id: two\nversion: 1.0.0\ntitle: Two\n", "has no activity that can be used"),
+        ("two/workflow.toon", "id: two\n", "missing required field `version`"),
+        ("two.toon", "id: two\nversion: 1.0.0\ntitle: Two\nactivities: all\n", "must be a list of activities"),
+        ("t wo/workflow.toon", "id: two\n", "cannot be an id"),
+        ("one/skills/05-x.toon", "id: x\nversion: 1.0.0\n", "missing required field `capability`"),
+        ("one/rules.toon", "id: x\n", "missing required field `version`"),
+    ],
+)
+def test_what_cannot_be_used_is_told_and_left_out(
+    tree: Tree, read: Read, place: str, text: str | bytes, said: str
+) -> None:
+    tree.workflow("one", "a", "b")
+    tree.skill("one", "00", "work")
+    before = read()
+    tree.write(place, text)
+    after = read()
+    assert [problem.level for problem in after.problems] == ["broken"] * len(after.problems)
+    assert said in " ".join(problem.message for problem in after.problems)
+    assert {problem.place for problem in after.problems} <= {place, place.partition("/")[0]}
+    assert list(after.workflows) == ["one"]
+    assert after.workflows["one"].activities == before.workflows["one"].activities
+    assert after.folders["one"].skills == before.folders["one"].skills
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"id: x\n      y: 1\n", b""], ids=["bytes", "indent", "empty"])
+def test_one_damaged_file_takes_nothing_else_down(tmp_path: Path, damage: bytes) -> None:
+    root = tmp_path / "copy"
+    shutil.copytree(shipped(), root)
+    definitions = Definitions([root], poll_seconds=0)
+    whole = definitions.current
+    for path in sorted(root.rglob("*.toon")):
+        place, text = path.relative_to(root).as_posix(), path.read_bytes()
+        path.write_bytes(damage)
+        left = definitions.refresh()
+        path.write_bytes(text)
+        if "resources" not in place or damage == b"\xff":
+            assert place in places(left, "broken")
+        expected = {one.place for one in whole.workflows.values()} - {place}
+        assert {one.place for one in left.workflows.values()} == expected, place
+        for name, folder in whole.folders.items():
+            kept = {one.place for one in folder.skills.values()} - {place}
+            assert {one.place for one in left.folders[name].skills.values()} == kept, place
+            kept = {one.place for one in folder.activities.values()} - {place}
+            assert {one.place for one in left.folders[name].activities.values()} == kept, place
+
+
+def test_a_missing_root_is_told(tmp_path: Path) -> None:
+    library = Definitions([tmp_path / "nowhere"], poll_seconds=0).current
+    (problem,) = library.problems
+    assert str(problem) == f"{tmp_path}/nowhere: broken: there is no such folder"
+    assert library.workflows == {}
+
+
+def test_ids_and_names_that_differ_are_told(tree: Tree, read: Read) -> None:
+    tree.workflow("one", "a")
+    tree.write("one/workflow.toon", "id: uno\nversion: 1.0.0\ntitle: One\ninitialActivity: z\n")
+    tree.write("one/activities/02-b.toon", "id: bee\nversion: 1.0.0\nname: B\n")
+    tree.write("one/activities/03-again.toon", "id: a\nversion: 1.0.0\nname: A\n")
+    tree.skill("one", "00", "s")
+    tree.skill("one", "01", "s")
+    library = read()
+    assert list(library.workflows["one"].activities) == ["a", "bee"]
+    assert library.folders["one"].skills["s"].index == "00"
+    told = {(problem.level, problem.place) for problem in library.problems}
+    assert told == {
+        ("odd", "one/workflow.toon"),
+        ("odd", "one/activities/02-b.toon"),
+        ("odd", "one/activities/03-again.toon"),
+        ("broken", "one/activities/03-again.toon"),
+        ("broken", "one/skills/01-s.toon"),
+    }

@@ -1,0 +1,138 @@
+"""Changes on disk: noticed by themselves, taken over whole, and only what changed is read again."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.definitions import Definitions, files, shared
+from tests.support.wait import wait_until_sync
+from tests.support.workflows import Tree
+
+POLL = 0.02
+
+
+@pytest.fixture
+def live(tree: Tree) -> Iterator[Definitions]:
+    tree.workflow("one", "a", "b")
+    definitions = Definitions([tree.root], poll_seconds=POLL)
+    assert list(definitions.current.workflows) == ["one"]
+    yield definitions
+    definitions.close()
+
+
+def test_changes_are_noticed(tree: Tree, live: Definitions) -> None:
+    before = live.current
+    tree.activity("one", "03", "c")
+    wait_until_sync(lambda: "c" in live.current.workflows["one"].activities, 5, "a new activity")
+    assert live.current.version != before.version
+    assert live.current.workflows["one"].digest != before.workflows["one"].digest
+    assert "c" not in before.workflows["one"].activities
+    tree.workflow("two", "x")
+    wait_until_sync(lambda: "two" in live.current.workflows, 5, "a new workflow")
+    digest = live.current.workflows["one"].digest
+    shutil.rmtree(tree.root / "two")
+    wait_until_sync(lambda: "two" not in live.current.workflows, 5, "a workflow to go")
+    assert live.current.workflows["one"].digest == digest
+
+
+def test_a_file_that_breaks_and_is_mended(tree: Tree, live: Definitions) -> None:
+    path = tree.root / "one/activities/02-b.toon"
+    text = path.read_bytes()
+    path.write_bytes(b'id: "b\n')
+    wait_until_sync(lambda: live.current.problems, 5, "the problem")
+    assert list(live.current.workflows["one"].activities) == ["a"]
+    path.write_bytes(text)
+    wait_until_sync(lambda: not live.current.problems, 5, "the file to be sound again")
+    assert list(live.current.workflows["one"].activities) == ["a", "b"]
+
+
+def test_what_still_changes_is_not_taken(tree: Tree) -> None:
+    """A change counts once two looks in a row have seen the same."""
+    tree.workflow("one", "a")
+    definitions = Definitions([tree.root], poll_seconds=0)
+    first = definitions.current
+    seen: Any = {}
+    for number in range(3):
+        tree.activity("one", "05", "growing", more=f"notes[1]: {'x' * number}\n")
+        seen = definitions._poll(seen)
+        assert definitions.current is first
+    definitions._poll(seen)
+    assert "growing" in definitions.current.workflows["one"].activities
+
+
+def test_only_changed_files_are_read_again(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.workflow("one", "a", "b")
+    definitions = Definitions([tree.root], poll_seconds=0)
+    before = definitions.current
+    read: list[str] = []
+    whole = files.read
+
+    def noted(found: files.Found) -> files.File:
+        read.append(found.place)
+        return whole(found)
+
+    monkeypatch.setattr(files, "read", noted)
+    definitions.refresh()
+    assert read == []
+    tree.activity("one", "02", "b", more="notes[1]: other\n")
+    after = definitions.refresh()
+    assert read == ["one/activities/02-b.toon"]
+    assert after.workflows["one"].activities["a"].data is before.workflows["one"].activities["a"].data
+
+
+def test_nothing_is_read_before_it_is_asked_for(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.workflow("one", "a")
+    threads = threading.active_count()
+    definitions = Definitions([tree.root], poll_seconds=POLL)
+    assert threading.active_count() == threads
+    definitions.start()
+    wait_until_sync(lambda: definitions._current is not None, 5, "reading in the background")
+    assert list(definitions.current.workflows) == ["one"]
+    definitions.close()
+
+
+def test_a_forked_process_begins_anew(tree: Tree) -> None:
+    tree.workflow("one", "a")
+    definitions = Definitions([tree.root], poll_seconds=POLL)
+    assert list(definitions.current.workflows) == ["one"]
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=_in_child, args=(definitions, theirs, str(tree.root)))
+    child.start()
+    assert ours.poll(20)
+    assert ours.recv() == ["one", "two"]
+    child.join()
+    definitions.close()
+
+
+def _in_child(definitions: Definitions, pipe: Any, root: str) -> None:
+    Tree(Path(root)).workflow("two", "b")
+    found: list[str] = []
+    for _ in range(500):
+        found = list(definitions.current.workflows)
+        if len(found) > 1:
+            break
+        threading.Event().wait(POLL)
+    pipe.send(found)
+
+
+def test_a_process_shares_them_and_lets_them_go(tree: Tree) -> None:
+    tree.workflow("one", "a")
+    first = shared([tree.root])
+    assert shared([tree.root / "."]) is first
+    assert shared([tree.root, tree.root]) is not first
+    assert len(first.current.workflows) == 1
+    watching = {thread.ident for thread in threading.enumerate() if thread.name == "definitions"}
+    del first
+    gc.collect()
+    wait_until_sync(
+        lambda: watching - {thread.ident for thread in threading.enumerate()}, 5, "the thread of what is not used"
+    )
