@@ -126,6 +126,30 @@ def _app() -> App:
         ),
     )
     app.command(config)
+    token = App(name="token", help="Make, list and revoke the bearer tokens of callers.")
+    token.command(
+        "coordinator.cli.token:create",
+        name="create",
+        help=_paragraphs(
+            """Add a token to the token file, and print it.
+
+            It is printed this once, alone on stdout; the file keeps its SHA-256 digest only. A running fleet
+            knows it within two seconds.
+            """
+        ),
+    )
+    token.command("coordinator.cli.token:show", name="list", help="List the tokens of the token file, by their keys.")
+    token.command(
+        "coordinator.cli.token:revoke",
+        name="revoke",
+        help=_paragraphs(
+            """Remove a token from the token file, by its key, or all tokens of an id.
+
+            A running fleet refuses it within two seconds.
+            """
+        ),
+    )
+    app.command(token)
     definitions = App(name="definitions", help="Look at definitions of workflows.")
     definitions.command(
         "coordinator.cli.definitions:check",

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncGenerator
+
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.errors import ToolFailure
 from coordinator.identity.build import build_verifier
 from coordinator.identity.door import Door
+from coordinator.identity.grants import Denied
 from coordinator.identity.token_file import TokenFileError
 from coordinator.metrics import Recorder
 from coordinator.settings import Settings
 from coordinator.store import Store
+from coordinator.toolsets.caller import Caller
+from coordinator.transport.stdio import Principal
+
+TOKEN_VARIABLE = "FLEET_TOKEN"  # noqa: S105 (the name of a variable)
+"""Where the client of ``fleet stdio`` has its credential, as MCP has it for this transport."""
 
 
-def open_door(settings: Settings, store: Store | None, recorder: Recorder) -> Door:
+def open_door(settings: Settings, store: Store, recorder: Recorder) -> Door:
     """The door that the settings ask for; ``start`` makes it watch its sources.
 
     Raises:
@@ -21,3 +31,47 @@ def open_door(settings: Settings, store: Store | None, recorder: Recorder) -> Do
         return Door(settings, lambda wanted: build_verifier(wanted, store), recorder.token_file_read)
     except TokenFileError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
+
+
+@contextlib.asynccontextmanager
+async def opened_door(settings: Settings, store: Store, recorder: Recorder) -> AsyncGenerator[Door, None]:
+    """The door, for as long as the block runs.
+
+    Raises:
+        CommandFailed: as ``open_door``.
+    """
+    door = open_door(settings, store, recorder)
+    await door.start()
+    try:
+        yield door
+    finally:
+        await door.aclose()
+
+
+async def stdio_principal(door: Door, token: str | None, project: str) -> Principal:
+    """Who the one client of a process is, by his token; asked about with every call, so it can run out.
+
+    Args:
+        project: what all his calls work on.
+
+    Raises:
+        CommandFailed: the token is no good, or is missing where one is required.
+    """
+    credential = None if token is None else b"Bearer " + token.strip().encode()
+
+    async def principal() -> Caller | None:
+        if door.mode == "none":
+            return None
+        try:
+            grant = await door.admit(credential)
+        except Denied as denied:
+            raise ToolFailure("unauthenticated", f"{TOKEN_VARIABLE}: {denied.description}") from None
+        if grant is not None and grant.projects is not None and project not in grant.projects:
+            raise ToolFailure("permission_denied", f"the token is not for the project {project!r}")
+        return grant.caller if grant is not None else None
+
+    try:
+        await principal()
+    except ToolFailure as failure:
+        raise CommandFailed(failure.message, Exit.USAGE) from None
+    return principal

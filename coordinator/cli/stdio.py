@@ -10,24 +10,29 @@ from typing import Annotated, BinaryIO
 import structlog
 from cyclopts import Parameter
 
+from coordinator.cli.doors import TOKEN_VARIABLE, opened_door, stdio_principal
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import given_url, open_store, store_failed
 from coordinator.identity.actors import Actors
+from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import logs, recorder
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store, StoreError
 from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
 from coordinator.toolsets import load_toolsets
-from coordinator.toolsets.tool import Services
+from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import SurfaceError
-from coordinator.transport.stdio import claim_standard_streams, serve_stdio
+from coordinator.transport.stdio import Principal, claim_standard_streams, serve_stdio
 
 _log = structlog.get_logger(__name__)
 
 _FOR_THE_NETWORK = (
     "host",
     "port",
+    "insecure_no_auth",
+    "admin_port",
+    "admin_host",
     "frontends",
     "workers",
     "drain_seconds",
@@ -52,12 +57,14 @@ def stdio(
     project: Annotated[str, Parameter(help="Partition that the calls work on.")] = "default",
 ) -> int:
     """Serves until the client closes stdin, or SIGTERM or SIGINT."""
+    # Not for the processes that this one starts.
+    token = os.environ.pop(TOKEN_VARIABLE, None)
     streams = claim_standard_streams()
     settings = loaded.settings
     logs.configure(settings.log_level, settings.log_format, context={"slot": f"stdio-{os.getpid()}"})
     names = toolset or settings.toolsets
     with asyncio.Runner() as runner:
-        ended_by_signal = runner.run(_Session(settings, names, project, streams).run())
+        ended_by_signal = runner.run(_Session(settings, names, project, streams, token).run())
     if ended_by_signal:
         # A thread may still be waiting for the client's next line, and nothing ends that wait.
         os._exit(Exit.OK)
@@ -68,12 +75,18 @@ class _Session:
     """One client's session."""
 
     def __init__(
-        self, settings: Settings, names: tuple[str, ...], project: str, streams: tuple[BinaryIO, BinaryIO]
+        self,
+        settings: Settings,
+        names: tuple[str, ...],
+        project: str,
+        streams: tuple[BinaryIO, BinaryIO],
+        token: str | None,
     ) -> None:
         self._settings = settings
         self._names = names
         self._project = project
         self._streams = streams
+        self._token = token
         self._embedded: EmbeddedServer | None = None
 
     async def run(self) -> bool:
@@ -96,11 +109,19 @@ class _Session:
     async def _serve(self, store: Store, url: str) -> bool:
         actors = Actors(self._settings.actor_authentication, store)
         await actors.start()
-        toolsets = load_toolsets(Services(self._settings, store, actors.resolve))
-        for toolset in toolsets.values():
-            toolset.start()
+        try:
+            async with opened_door(self._settings, store, recorder()) as door:
+                principal = await stdio_principal(door, self._token, self._project)
+                toolsets = load_toolsets(Services(self._settings, store, trusting_callers(actors.resolve)))
+                for toolset in toolsets.values():
+                    toolset.start()
+                return await self._speak(toolsets, store, url, principal)
+        finally:
+            await actors.aclose()
+
+    async def _speak(self, toolsets: dict[str, Toolset], store: Store, url: str, principal: Principal) -> bool:
         serving = asyncio.create_task(
-            serve_stdio(self._settings, toolsets, recorder(), self._names, self._project, self._streams)
+            serve_stdio(self._settings, toolsets, recorder(), self._names, self._project, self._streams, principal)
         )
         keeping = asyncio.create_task(self._keep_embedded(store, url))
         told = asyncio.Event()
@@ -118,7 +139,6 @@ class _Session:
         finally:
             keeping.cancel()
             stopping.cancel()
-            await actors.aclose()
 
     async def _store_url(self) -> str:
         """The given Redis, else that of a running fleet, else one of our own."""

@@ -47,7 +47,7 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 _ALLOWED = {
     "tokens": "a list of entries",
     "entry": "a mapping with at least id and sha256",
-    "id": f"1 to {MAX_ID} characters without blanks around them",
+    "id": f"1 to {MAX_ID} printable characters without blanks around them",
     "sha256": "64 lower-case hex digits as text, in quotes",
     "kind": "one of orchestrator, subagent, user, external",
     "roles": "a list of words",
@@ -66,7 +66,7 @@ Kind = Literal["orchestrator", "subagent", "user", "external"]
 class TokenEntry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One token."""
 
-    id: Annotated[str, Meta(pattern=rf"^\S(.{{0,{MAX_ID - 2}}}\S)?\Z")]
+    id: Annotated[str, Meta(pattern=rf"^(?!\s)[^\x00-\x1f\x7f]{{1,{MAX_ID}}}(?<!\s)\Z")]
     """Whose it is: the actor id that ownership counts on."""
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     """Digest of the token's bytes, in hex."""
@@ -166,6 +166,11 @@ def parse_tokens(data: bytes, path: Path) -> TokenFile:
 def is_json(path: Path) -> bool:
     """Whether the file is JSON, by its name."""
     return path.suffix == ".json"
+
+
+def allowed(field: str) -> str:
+    """What a field of an entry may be, in words."""
+    return _ALLOWED[field]
 
 
 def _parsed(data: bytes, path: Path) -> tuple[Any, Lines]:

@@ -27,6 +27,7 @@ INTERNAL_ENVIRONMENT: dict[str, str] = {
     "FLEET_METRICS_DIR": "directory that the processes of one fleet share their metrics in, if not in data_dir",
     "FLEET_REDIS_PASSWORD": "password for redis_url, kept out of the URL and so out of process listings",
     "FLEET_REDIS_SERVER": "binary to run as the embedded Redis",
+    "FLEET_TOKEN": "bearer token of the one client that `fleet stdio` serves",
 }
 """Variables that are no settings but are known; any other FLEET_* variable stops the start."""
 

@@ -47,7 +47,7 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense"], "unknown command 'nonsense'; known: audit, config, demo, "),
+        (["nonsense"], "unknown command 'nonsense'; known: audit, config, definitions, demo, "),
         (["work"], "unknown command 'work'; did you mean 'worker'?"),
         (["config", "shw"], "unknown command 'shw'; did you mean 'show'?"),
         (["config", "show", "--prot", "1"], "Unknown option: --prot"),

@@ -48,7 +48,7 @@ def test_a_busy_port(busy_port: int, tmp_path: Path) -> None:
 
 
 def test_an_address_of_another_machine(tmp_path: Path) -> None:
-    done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--host", "192.0.2.1")
+    done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--host", "192.0.2.1", "--insecure-no-auth")
     assert "cannot listen on 192.0.2.1" in refused(done, Exit.USAGE)
 
 

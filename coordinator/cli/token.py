@@ -1,0 +1,210 @@
+"""``fleet token``: the tokens that callers of the HTTP endpoint come in with."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.identity import token_edit
+from coordinator.identity.token_file import (
+    KEY_DIGITS,
+    Kind,
+    TokenEntry,
+    TokenFileError,
+    allowed,
+    digest_of,
+    new_token,
+    read_tokens,
+)
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings.fields import fields_of
+
+_NEVER = "never"
+_UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_SPAN = re.compile(r"(\d{1,6})([mhdw])\Z")
+_KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS},64}}\Z")
+
+_NO_FLAGS = tuple(field.name for field in fields_of(Settings))
+
+_File = Annotated[
+    Path | None,
+    Parameter(name="--file", help="The token file. Default: the setting auth.tokens.", metavar="FILE"),
+]
+
+
+@with_settings(without=_NO_FLAGS)
+def create(
+    loaded: LoadedSettings,
+    id: Annotated[str, Parameter(help="Whose token it is: the actor id that ownership counts on.")],
+    *,
+    kind: Annotated[Kind, Parameter(help="What the actor is.")] = "subagent",
+    role: Annotated[
+        tuple[str, ...], Parameter(help="A role of the caller; may be given more than once.", negative="")
+    ] = (),
+    permission: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="What it permits: a toolset (items), the reading of one (items.read), '*'; may be given more than "
+            "once. Default: what the setting auth.default_permissions says.",
+            negative="",
+        ),
+    ] = (),
+    project: Annotated[
+        tuple[str, ...],
+        Parameter(help="A project that it is for; may be given more than once. Default: all.", negative=""),
+    ] = (),
+    expires: Annotated[
+        str, Parameter(help="When it ends: a time from now (12h, 90d, 8w), a UTC date or time, or 'never'.")
+    ] = "90d",
+    note: Annotated[str, Parameter(help="Anything, for people who read the file.")] = "",
+    file: _File = None,
+) -> int:
+    """Adds a token, and prints it: it is told this once.
+
+    Raises:
+        CommandFailed: an argument is wrong, or the file cannot be changed.
+    """
+    path = _path(loaded, file)
+    token = new_token()
+    now = token_edit.now()
+    plain = {
+        "id": id,
+        "sha256": digest_of(token.encode()).hex(),
+        "kind": kind,
+        "roles": role,
+        "permissions": permission or None,
+        "projects": project or None,
+        "expires": _moment(expires, now),
+        "created": now,
+        "note": note,
+    }
+    try:
+        entry = msgspec.convert(plain, TokenEntry)
+    except msgspec.ValidationError as error:
+        raise CommandFailed(_explained(str(error)), Exit.USAGE) from None
+    try:
+        token_edit.add(path, entry)
+    except TokenFileError as error:
+        raise CommandFailed(str(error)) from None
+    until = entry.expires.isoformat().replace("+00:00", "Z") if entry.expires else _NEVER
+    print(f"token {entry.key} of {entry.id}, until {until}, in {path}; it is not shown again:", file=sys.stderr)
+    print(token)
+    return Exit.OK
+
+
+@with_settings(without=_NO_FLAGS)
+def show(
+    loaded: LoadedSettings,
+    *,
+    format: Annotated[Literal["table", "json"], Parameter(help="Shape of the output.")] = "table",
+    file: _File = None,
+) -> int:
+    """Prints the entries of the file.
+
+    Raises:
+        CommandFailed: the file cannot be read.
+    """
+    try:
+        entries = read_tokens(_path(loaded, file))[0].tokens
+    except TokenFileError as error:
+        raise CommandFailed(str(error)) from None
+    if format == "json":
+        rows = [{"key": entry.key, **msgspec.to_builtins(entry)} for entry in entries]
+        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+    else:
+        print("\n".join(_table(entries, token_edit.now())))
+    return Exit.OK
+
+
+@with_settings(without=_NO_FLAGS)
+def revoke(
+    loaded: LoadedSettings,
+    name: Annotated[str, Parameter(help="The key of one token, as `fleet token list` shows it, or an id.")],
+    *,
+    file: _File = None,
+) -> int:
+    """Removes one token, or all of an id. Front-ends go by it within two seconds.
+
+    Raises:
+        CommandFailed: there is none, or the file cannot be changed.
+    """
+    path = _path(loaded, file)
+
+    def doomed(entry: TokenEntry) -> bool:
+        return entry.id == name or (_KEY.match(name) is not None and entry.sha256.startswith(name))
+
+    try:
+        removed = token_edit.remove(path, doomed)
+    except TokenFileError as error:
+        raise CommandFailed(str(error)) from None
+    if not removed:
+        raise CommandFailed(f"no token in {path} has the key or the id {name!r}; `fleet token list` shows them")
+    for entry in removed:
+        print(f"revoked {entry.key} of {entry.id}")
+    return Exit.OK
+
+
+def _path(loaded: LoadedSettings, file: Path | None) -> Path:
+    if file is not None:
+        return file
+    stated = loaded.settings.auth.tokens
+    if not stated:
+        raise CommandFailed(
+            "which token file? Give --file, or the setting auth.tokens (in the config file, or FLEET_AUTH_TOKENS)",
+            Exit.USAGE,
+        )
+    return Path(stated)
+
+
+def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
+    """When a token ends.
+
+    Raises:
+        CommandFailed: the text does not say when, or a time that has passed.
+    """
+    if text == _NEVER:
+        return None
+    if match := _SPAN.match(text):
+        return now + dt.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandFailed(
+            f"--expires must be a time from now such as 12h, 90d or 8w, a date or time such as 2027-01-31 or "
+            f"2027-01-31T12:00:00Z, or {_NEVER}, not {text!r}",
+            Exit.USAGE,
+        ) from None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+    if moment <= now:
+        raise CommandFailed(f"--expires: {text} has passed", Exit.USAGE)
+    return moment.astimezone(dt.UTC)
+
+
+_FLAGS = {"roles": "--role", "permissions": "--permission", "projects": "--project", "note": "--note", "id": "the id"}
+
+
+def _explained(message: str) -> str:
+    field = re.search(r"\$\.(\w+)", message)
+    name = field[1] if field else ""
+    return f"{_FLAGS.get(name, name)} must be {allowed(name)}"
+
+
+def _table(entries: tuple[TokenEntry, ...], now: dt.datetime) -> list[str]:
+    rows = [("KEY", "ID", "KIND", "PERMISSIONS", "PROJECTS", "ROLES", "EXPIRES")]
+    for entry in entries:
+        until = entry.expires.strftime("%Y-%m-%d %H:%MZ") if entry.expires else _NEVER
+        if entry.expires and entry.expires <= now:
+            until += " (expired)"
+        permissions = "(default)" if entry.permissions is None else " ".join(entry.permissions) or "(none)"
+        projects = " ".join(entry.projects or ("*",))
+        rows.append((entry.key, entry.id, entry.kind, permissions, projects, " ".join(entry.roles) or "-", until))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
