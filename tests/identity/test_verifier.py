@@ -103,14 +103,26 @@ async def test_claims_that_are_not_good(verifier: JwksVerifier, claims: Json, re
     assert (outcome.subject, outcome.claims, outcome.expires) == ("", {}, None)
 
 
-@pytest.mark.parametrize(
-    ("name", "seconds", "good"), [("exp", -59, True), ("exp", -61, False), ("nbf", 59, True), ("nbf", 61, False)]
-)
-async def test_clocks_may_differ_by_a_minute(verifier: JwksVerifier, name: str, seconds: int, good: bool) -> None:
-    # A little room on the safe side, for the time that the test itself takes.
-    slack = 0.0 if (seconds > 0) == good else 0.9 if good else 0.0
-    token = GOOD.token(**{"exp": None, name: time.time() + seconds + slack})
-    assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
+EDGES = [
+    ("exp", -59, True),
+    ("exp", -60, True),
+    ("exp", -61, False),
+    ("nbf", 59, True),
+    ("nbf", 60, True),
+    ("nbf", 61, False),
+]
+
+
+@pytest.mark.parametrize(("name", "seconds", "good"), EDGES)
+async def test_clocks_may_differ_by_a_minute(
+    verifier: JwksVerifier, monkeypatch: pytest.MonkeyPatch, name: str, seconds: int, good: bool
+) -> None:
+    now = int(time.time())
+    monkeypatch.setattr(verifier._clock, "now", lambda: float(now))
+    times: Json = {"exp": None, name: now + seconds}
+    token = GOOD.token(**times)
+    for _ in range(2):  # the second time from memory
+        assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
 
 
 async def test_a_signature_by_somebody_else_is_bad(verifier: JwksVerifier) -> None:
