@@ -15,7 +15,10 @@ SigningKey = Annotated[
     str,
     Meta(
         pattern=r"^[A-Za-z0-9_-]{1,32}:[0-9A-Fa-f]{64}\Z",
-        extra={"allowed": "a key: an id of up to 32 letters, digits, '-' and '_', a colon, and 64 hex digits"},
+        extra={
+            "secret": True,
+            "allowed": "a key: an id of up to 32 letters, digits, '-' and '_', a colon, and 64 hex digits",
+        },
     ),
 ]
 

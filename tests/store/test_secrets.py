@@ -1,0 +1,151 @@
+"""Keys of the fleet: the same in every process, made once, renewed in time, told apart by purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.store import Store, keys, secrets
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.secrets import Key, KeyRing, Secrets
+
+pytestmark = pytest.mark.anyio
+
+_DAY_MS = 86_400_000
+GIVEN = ("second:" + "22" * 32, "first:" + "11" * 32)
+
+
+@pytest.fixture
+async def clean(store: Store) -> AsyncIterator[Store]:
+    """A store without keys of the fleet."""
+    await store.command("DEL", keys.signing_keys.key(keys.FLEET))
+    yield store
+    await store.command("DEL", keys.signing_keys.key(keys.FLEET))
+
+
+async def age(store: Store, days: float) -> None:
+    """Makes all keys older."""
+    name = keys.signing_keys.key(keys.FLEET)
+    for identity in await store.command("HKEYS", name):
+        made, _, secret = (await store.command("HGET", name, identity)).partition(b":")
+        await store.command("HSET", name, identity, b"%d:%s" % (int(made) - int(days * _DAY_MS), secret))
+
+
+def forget(known: Secrets) -> None:
+    """As if the process had asked long ago."""
+    known._asked = float("-inf")
+
+
+async def test_all_processes_have_the_same_keys_however_many_begin_at_once(clean: Store) -> None:
+    fleet = [Secrets(clean) for _ in range(20)]
+    rings = await asyncio.gather(*(one.ring() for one in fleet for _ in range(3)))
+    assert len({ring.ids for ring in rings}) == 1
+    assert len(await clean.command("HKEYS", keys.signing_keys.key(keys.FLEET))) == 1
+    signature = await fleet[0].sign("x", b"data")
+    assert {await one.verify("x", b"data", signature.mac) for one in fleet} == {signature.key}
+
+
+async def test_a_signature_is_good_for_its_bytes_and_its_purpose_only(clean: Store) -> None:
+    known = Secrets(clean)
+    mac = (await known.sign("x", b"data")).mac
+    assert await known.verify("x", b"data", mac[:16]) is not None
+    for purpose, data, shown in [
+        ("y", b"data", mac),
+        ("x", b"Data", mac),
+        ("x", b"data", mac[:15]),
+        ("x", b"data", b""),
+        ("x", b"data", bytes([mac[0] ^ 1]) + mac[1:]),
+        ("x", b"data", mac + b"\0"),
+    ]:
+        assert await known.verify(purpose, data, shown) is None
+
+
+async def test_keys_are_renewed_and_old_ones_verify_until_enough_newer_ones_are_there(clean: Store) -> None:
+    signed = []
+    for generation in range(secrets.KEPT + 2):
+        known = Secrets(clean, days=10)
+        signed.append(await known.sign("x", b"data"))
+        assert len({one.key for one in signed}) == generation + 1
+        await age(clean, 9.9)
+        assert (await Secrets(clean, days=10).sign("x", b"data")).key == signed[-1].key
+        await age(clean, 0.2)
+    latest = Secrets(clean, days=1000)
+    verified = [await latest.verify("x", b"data", one.mac) for one in signed]
+    assert verified == [None, *(one.key for one in signed[1:])]
+
+
+async def test_a_process_learns_of_a_newer_key_when_it_meets_its_signature(clean: Store) -> None:
+    old = Secrets(clean, days=10)
+    first = await old.sign("x", b"data")
+    await age(clean, 11)
+    newer = await Secrets(clean, days=10).sign("x", b"data")
+    assert newer.key != first.key
+    assert await old.verify("x", b"data", newer.mac) is None, "asked again within a second"
+    old._asked = time.monotonic() - 2
+    assert await old.verify("x", b"data", newer.mac) == newer.key
+    assert (await old.sign("x", b"data")).key == newer.key
+
+
+async def test_forgeries_do_not_make_it_ask_again_and_again(clean: Store) -> None:
+    known = Secrets(clean)
+    await known.ring()
+    asked: list[str] = []
+    clean.observe = lambda script, seconds, outcome: asked.append(script)
+    for number in range(50):
+        assert await known.verify("x", b"%d" % number, b"0" * 32) is None
+    assert asked == []
+
+
+async def test_what_is_known_serves_while_the_store_is_away(redis_url: str) -> None:
+    store = Store(redis_url, 1000)
+    await store.open()
+    known, ignorant = Secrets(store), Secrets(store)
+    signature = await known.sign("x", b"data")
+    await store.close()
+    assert await known.verify("x", b"data", signature.mac) == signature.key
+    forget(known)
+    assert (await known.sign("x", b"data")).key == signature.key
+    with pytest.raises(ToolFailure) as failure:
+        await ignorant.sign("x", b"data")
+    assert failure.value.code == "store_unavailable"
+
+
+async def test_keys_survive_the_server(tmp_path_factory: pytest.TempPathFactory) -> None:
+    server = EmbeddedServer(tmp_path_factory.mktemp("keys"))
+    signed = []
+    try:
+        for _ in range(2):
+            store = Store(server.start(), 5000)
+            await store.open()
+            signed.append(await Secrets(store).sign("x", b"data"))
+            await store.close()
+            server.stop()
+    finally:
+        server.stop()
+    assert signed[0] == signed[1]
+
+
+async def test_given_keys_are_used_and_the_store_is_not_asked() -> None:
+    store = Store("redis://nowhere")
+    both, before = Secrets(store, GIVEN), Secrets(store, GIVEN[1:])
+    old, new = await before.sign("x", b"data"), await both.sign("x", b"data")
+    assert (old.key, new.key) == ("first", "second")
+    assert await both.verify("x", b"data", old.mac) == "first"
+    assert await before.verify("x", b"data", new.mac) is None
+
+
+def test_a_ring_shows_no_secrets_and_derives_keys_by_purpose() -> None:
+    ring = KeyRing([Key("k", bytes(range(32)))])
+    (derived,) = ring.keys("x")
+    assert derived.secret == hmac.new(bytes(range(32)), b"fleet-coordinator:x", hashlib.sha256).digest()
+    assert ring.sign("x", b"data").mac == hmac.new(derived.secret, b"data", hashlib.sha256).digest()
+    assert ring.keys("y") != ring.keys("x")
+    assert repr(derived) == "Key(k)"
+    with pytest.raises(ValueError, match="needs a key"):
+        KeyRing([])
