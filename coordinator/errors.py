@@ -122,6 +122,16 @@ CATALOGUE: dict[str, ErrorCode] = {
         "this front-end has too much work in flight",
         "retry after retryAfterMs",
     ),
+    "queue_timeout": ErrorCode(
+        "shedding",
+        "this front-end was busy with more urgent calls for as long as this one could wait",
+        "retry after retryAfterMs",
+    ),
+    "actor_quota": ErrorCode(
+        "shedding",
+        "this agent or project has more calls at work than its share while others wait",
+        "make fewer calls at a time; retry after retryAfterMs",
+    ),
     "draining": ErrorCode(
         "shedding",
         "this front-end is shutting down",

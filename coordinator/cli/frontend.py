@@ -7,6 +7,7 @@ import contextlib
 import gc
 import signal
 import socket
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
 
@@ -26,8 +27,10 @@ from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import Exposition, Recorder
+from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
+from coordinator.store.store import Observe
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, SurfaceError, create_app, http_protocol
@@ -73,9 +76,10 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve)))
         for toolset in toolsets.values():
             toolset.start()
-        others = [actors.configure, door.configure]
+        admission = Admission(settings.overload, recorder, time.monotonic)
+        others = [actors.configure, door.configure, lambda fresh: admission.configure(fresh.overload)]
         in_force = InForce(settings, toolsets.values(), recorder, guardian.news, others)
-        store.observe = recorder.script
+        store.observe = _observer(recorder, admission)
         recorder.start_frontend(
             (tool.name for toolset in toolsets.values() for tool in toolset.tools),
             (script.name for script in Script.registered()),
@@ -91,6 +95,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
                 identity=actors.report,
                 door=door,
                 process=recorder.slot,
+                admission=admission,
             )
         except SurfaceError as error:
             raise CommandFailed(str(error), Exit.USAGE) from None
@@ -99,13 +104,25 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         guardian.on_news(in_force.take)
         sock = listening(settings.host, settings.port)
         server = _Server(app, settings)
-        probe = asyncio.create_task(_watch(server, app, recorder), name="loop-probe")
+        probe = asyncio.create_task(_watch(server, app, recorder, admission), name="loop-probe")
         try:
             async with _operators_port(app, settings):
                 await _run(server, sock, app, guardian, settings.drain_seconds)
         finally:
             probe.cancel()
     _log.info("front-end stopped")
+
+
+def _observer(recorder: Recorder, admission: Admission) -> Observe:
+    """Tells both of each call to the store."""
+    record, learn = recorder.script, admission.store_call
+
+    def observe(script: str, seconds: float, outcome: str) -> None:
+        record(script, seconds, outcome)
+        if outcome != "cancelled":
+            learn(seconds, outcome != "unavailable")
+
+    return observe
 
 
 async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Guardian, drain_seconds: int) -> None:
@@ -223,7 +240,7 @@ async def _check_ready(app: FrontEnd) -> None:
         raise CommandFailed(f"the front-end is not ready: {msgspec.json.encode(found).decode()}")
 
 
-async def _watch(server: _Server, app: FrontEnd, recorder: Recorder) -> None:
+async def _watch(server: _Server, app: FrontEnd, recorder: Recorder, admission: Admission) -> None:
     """Samples how late the loop is and what this process holds."""
     loop = asyncio.get_running_loop()
     while True:
@@ -232,4 +249,5 @@ async def _watch(server: _Server, app: FrontEnd, recorder: Recorder) -> None:
         recorder.loop_lag("frontend", max(0.0, loop.time() - due))
         recorder.connections(len(server.server_state.connections))
         recorder.inflight(app.in_flight)
+        admission.report()
         recorder.process()

@@ -118,6 +118,41 @@ TOKEN_FILE_READS = Metric(
 INFLIGHT = Metric("coordinator_inflight", "gauge", "requests", "Requests being answered now.", (SLOT,))
 CONNECTIONS = Metric("coordinator_connections", "gauge", "connections", "Client connections open now.", (SLOT,))
 
+CLASS = Label("class", ("sheddable", "normal", "read", "critical"))
+SHED = Metric(
+    "coordinator_shed_total",
+    "counter",
+    "calls",
+    "Calls turned away to protect the fleet. over_capacity: no room, and the queue was full; queue_timeout: no room "
+    "in time; actor_quota: more than the caller's share; store_unavailable: the store does not answer.",
+    (CLASS, Label("reason", ("over_capacity", "queue_timeout", "actor_quota", "store_unavailable", OTHER))),
+)
+ADMISSION_QUEUE = Metric(
+    "coordinator_admission_queue_seconds",
+    "histogram",
+    "seconds",
+    "Time that calls waited for room before they were let in; those that did not wait are not counted.",
+    (CLASS,),
+    (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
+)
+CONCURRENCY_LIMIT = Metric(
+    "coordinator_concurrency_limit",
+    "gauge",
+    "calls",
+    "Calls that each front-end lets into the store at a time; it falls when the store slows down.",
+    (SLOT,),
+)
+ADMISSION_WAITING = Metric(
+    "coordinator_admission_waiting", "gauge", "calls", "Calls that wait for room in each front-end now.", (SLOT,)
+)
+BREAKER_STATE = Metric(
+    "coordinator_store_breaker",
+    "gauge",
+    "processes",
+    "Front-ends by the state of their circuit breaker over the store.",
+    (Label("state", ("closed", "open", "half-open")),),
+)
+
 CLAIMS = Metric(
     "coordinator_claims_total",
     "counter",
@@ -382,6 +417,11 @@ CATALOGUE: tuple[Metric, ...] = (
     SLOT_REQUESTS,
     INFLIGHT,
     CONNECTIONS,
+    SHED,
+    ADMISSION_QUEUE,
+    CONCURRENCY_LIMIT,
+    ADMISSION_WAITING,
+    BREAKER_STATE,
     CLAIMS,
     CLAIM_CONFLICTS,
     IDEMPOTENCY,

@@ -39,6 +39,11 @@ class Recorder:
         self._token_file_reads = Family(catalogue.TOKEN_FILE_READS, cells.number)
         self._inflight = Family(catalogue.INFLIGHT, cells.number)
         self._connections = Family(catalogue.CONNECTIONS, cells.number)
+        self._shed = Family(catalogue.SHED, cells.number)
+        self._queue = Family(catalogue.ADMISSION_QUEUE, cells.histogram)
+        self._limit = Family(catalogue.CONCURRENCY_LIMIT, cells.number)
+        self._waiting = Family(catalogue.ADMISSION_WAITING, cells.number)
+        self._breaker = Family(catalogue.BREAKER_STATE, cells.number)
         self._claims = Family(catalogue.CLAIMS, cells.number)
         self._conflicts = Family(catalogue.CLAIM_CONFLICTS, cells.number)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
@@ -84,6 +89,7 @@ class Recorder:
             self._fast_path,
             self._auth_refused,
             self._token_file_reads,
+            self._shed,
             self._claims,
             self._conflicts,
             self._idempotency,
@@ -133,6 +139,21 @@ class Recorder:
     def connections(self, count: int) -> None:
         """Client connections open now."""
         self._connections(self.slot).set(count)
+
+    def shed(self, criticality: str, reason: str) -> None:
+        """A call was turned away to protect the fleet."""
+        self._shed(criticality, reason).inc()
+
+    def queued(self, criticality: str, seconds: float) -> None:
+        """A call was let in after waiting for room."""
+        self._queue(criticality).observe(seconds)
+
+    def limits(self, limit: int, waiting: int, breaker: str) -> None:
+        """How this front-end's admission stands."""
+        self._limit(self.slot).set(limit)
+        self._waiting(self.slot).set(waiting)
+        for state in ("closed", "open", "half-open"):
+            self._breaker(state).set(state == breaker)
 
     def claim(self, outcome: str) -> None:
         """A claim attempt ended."""

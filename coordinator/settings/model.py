@@ -25,6 +25,7 @@ from coordinator.settings.auth import Auth, auth_problems
 from coordinator.settings.connections import Connections, connection_problems
 from coordinator.settings.flows import Flows
 from coordinator.settings.identity import ActorAuthentication, identity_problems
+from coordinator.settings.overload import Overload, overload_problems
 from coordinator.settings.steps import StepSettings
 from coordinator.settings.work import Labels, LegacySchemas, Path, Schemas, Traits, work_problems
 from coordinator.settings.workflows import Signing, Workflows
@@ -332,6 +333,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ),
     ] = None
 
+    overload: Overload = Overload()
+
     workflows: Workflows = Workflows()
     signing: Signing = Signing()
 
@@ -364,5 +367,8 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
         yield from connection_problems(settings.connections)
     yield from identity_problems(settings, broken)
     yield from auth_problems(settings, broken)
+    if "overload" not in broken and "request_deadline_ms" not in broken:
+        for name, problem in overload_problems(settings.overload, settings.request_deadline_ms):
+            yield ("overload", name), f"overload.{name} {problem}"
     if settings.admin_port and settings.admin_port == settings.port:
         yield ("admin_port",), f"admin_port ({settings.admin_port}) must differ from port"

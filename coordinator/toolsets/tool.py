@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +20,24 @@ if TYPE_CHECKING:
     from coordinator.store import Store
     from coordinator.toolsets.actor import ActorResolver
     from coordinator.toolsets.caller import Caller
+
+
+class Criticality(IntEnum):
+    """What an overloaded front-end does without first: the lower, the sooner a call is turned away."""
+
+    SHEDDABLE = 0
+    """Searches, lists, overviews."""
+    NORMAL = 1
+    """New work: creating, claiming."""
+    READ = 2
+    """What is read by its id."""
+    CRITICAL = 3
+    """What finishes work: heartbeats, releases, transitions, reports. Without it, work is lost and done again."""
+
+    @property
+    def label(self) -> str:
+        """As metrics and settings spell it."""
+        return self.name.lower()
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -80,8 +99,18 @@ class Tool:
     """Answers at once. False for calls that may wait or stream: these stay with the SDK."""
     waits: Callable[[Any], bool] | None = None
     """Whether a call with these arguments may wait, where that depends on them."""
+    parks: Callable[[Any], bool] | None = None
+    """Whether a call with these arguments does nothing most of its time but wait for an event."""
+    criticality: Criticality | Callable[[Any], Criticality] | None = None
+    """How much depends on calls, by their arguments where they differ; none: READ or NORMAL, by ``read_only``."""
     refusal: Callable[[ToolFailure], Reply] | None = None
     """How failures look, where the seed has a shape of its own for them; none: seed 004's ToolError."""
+
+    def weigh(self, arguments: Any) -> Criticality:
+        """How much depends on a call with these arguments."""
+        if self.criticality is None:
+            return Criticality.READ if self.read_only else Criticality.NORMAL
+        return self.criticality if isinstance(self.criticality, Criticality) else self.criticality(arguments)
 
     def patient(self, arguments: Any) -> bool:
         """Whether a call with these arguments may take longer than a request normally does."""

@@ -28,6 +28,7 @@ from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 from coordinator.identity.door import Door
 from coordinator.identity.grants import Grant
 from coordinator.metrics import recorder
+from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Toolset
@@ -67,6 +68,7 @@ def create_app(
     fast: bool = True,
     door: Door | None = None,
     process: str = "",
+    admission: Admission | None = None,
 ) -> FrontEnd:
     """The application that one front-end process serves.
 
@@ -81,6 +83,7 @@ def create_app(
         fast: False sends every call to the SDK's server, which gives the same answers.
         door: who may come in; None: everybody, and nobody is asked who he is.
         process: its name within the fleet, which /readyz tells.
+        admission: lets calls in or turns them away under overload; None: all are let in.
 
     Raises:
         SurfaceError: the configured toolsets cannot be served together.
@@ -98,6 +101,7 @@ def create_app(
         fast,
         door,
         process,
+        admission,
     )
 
 
@@ -126,6 +130,7 @@ class FrontEnd:
         fast: bool,
         door: Door | None,
         process: str,
+        admission: Admission | None,
     ) -> None:
         deadlines = Deadlines(settings.request_deadline_ms / 10_000)
         self._surfaces = surfaces = Surfaces(toolsets, settings.toolsets, settings.tool_name_style)
@@ -133,7 +138,7 @@ class FrontEnd:
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
-        self._calls = Calls(settings.request_deadline_ms, hooks, deadlines)
+        self._calls = Calls(settings.request_deadline_ms, hooks, deadlines, admission)
         self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
         self._health = Health(

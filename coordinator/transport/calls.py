@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from coordinator.errors import Kind, ToolFailure
+from coordinator.overload import Admission, Ticket
 from coordinator.toolsets.tool import Call, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.signing import sign
@@ -66,21 +67,28 @@ class Calls:
 
     Args:
         deadline_ms: how long a call of a fast tool may take, in milliseconds.
+        admission: lets calls in or turns them away; none: all are let in.
     """
 
-    def __init__(self, deadline_ms: int, hooks: Hooks, deadlines: Deadlines) -> None:
+    def __init__(
+        self, deadline_ms: int, hooks: Hooks, deadlines: Deadlines, admission: Admission | None = None
+    ) -> None:
         self._seconds = deadline_ms / 1000
         self._report = hooks.request
         self._deadlines = deadlines
+        self._admission = admission
         self._encode = msgspec.json.Encoder().encode
 
     async def run(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done:
         """Runs the handler and encodes what came of it; only cancellation from outside is raised."""
         began = perf_counter()
         task = None if tool.patient(arguments) else self._deadlines.start(began + self._seconds)
+        ticket = None
         try:
             if call.caller is not None:
                 sign(arguments, call.caller)
+            if self._admission is not None:
+                ticket = await self._let_in(self._admission, tool, call, arguments)
             result = await tool.handler(call, arguments)
             if type(result) is Reply:
                 done = _replied(result)
@@ -103,8 +111,19 @@ class Calls:
         finally:
             if task is not None:
                 self._deadlines.stop(task)
+            if ticket is not None and self._admission is not None:
+                self._admission.leave(ticket)
         self._report(tool.name, outcome, transport, perf_counter() - began)
         return done
+
+    @staticmethod
+    async def _let_in(admission: Admission, tool: Tool, call: Call, arguments: Any) -> Ticket:
+        criticality = tool.weigh(arguments)
+        actor = getattr(arguments, "actor", None)
+        who = actor.id if actor else call.caller.id if call.caller is not None else ""
+        parks = tool.parks is not None and tool.parks(arguments)
+        ticket = admission.enter(criticality, who, call.project, parks=parks)
+        return await admission.wait(criticality, who, call.project) if ticket is None else ticket
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str) -> Done:
         """The answer to a call whose arguments were refused before its handler ran."""

@@ -28,7 +28,7 @@ from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 from coordinator.toolsets.items.tools.shared import shown
 from coordinator.toolsets.items.waiting import Parking
-from coordinator.toolsets.tool import Call, Services, Tool
+from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 MAX_ENTRIES = 100
 MAX_REF = 64
@@ -211,4 +211,21 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
             ),
         )
 
-    return (Tool("claim_item", _DESCRIPTION, ClaimItem, (ClaimItemResult,), claim_item, waits=waits),)
+    return (
+        Tool(
+            "claim_item",
+            _DESCRIPTION,
+            ClaimItem,
+            (ClaimItemResult,),
+            claim_item,
+            waits=waits,
+            parks=waits,
+            criticality=_weigh,
+        ),
+    )
+
+
+def _weigh(given: ClaimItem) -> Criticality:
+    """A claim that shows its fence is renewed; one without may be for new work."""
+    new = any(entry.fence_token is None for entry in given.claims or ())
+    return Criticality.NORMAL if new else Criticality.CRITICAL

@@ -24,7 +24,7 @@ from coordinator.toolsets.items.rules.ids import dashed, parse
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
-from coordinator.toolsets.tool import Call, Tool
+from coordinator.toolsets.tool import Call, Criticality, Tool
 
 _ACTIVE = ("work", "review")
 _DESCRIPTION = (
@@ -130,8 +130,13 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             get_context,
             read_only=True,
             idempotent=True,
+            criticality=_weigh,
         ),
     )
+
+
+def _weigh(given: GetContext) -> Criticality:
+    return Criticality.READ if given.item_id else Criticality.SHEDDABLE
 
 
 def _listed(entry: Listed, role: str, args: GetContext) -> ListedItem:

@@ -29,7 +29,7 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, o
 from coordinator.toolsets.items.rules.specs import trait_list, with_traits
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
-from coordinator.toolsets.tool import Call, Tool
+from coordinator.toolsets.tool import Call, Criticality, Tool
 
 DEFAULT_ROOTS = 20
 
@@ -103,8 +103,13 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
             read_only=True,
             idempotent=True,
             waits=rules.may_take_long,
+            criticality=_weigh,
         ),
     )
+
+
+def _weigh(given: QueryItems) -> Criticality:
+    return Criticality.READ if given.operation == "get" else Criticality.SHEDDABLE
 
 
 def _short(row: ShortView) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from coordinator.toolsets.items.rules.progress import next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, Head, ReadStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
-from coordinator.toolsets.tool import Call, Tool
+from coordinator.toolsets.tool import Call, Criticality, Tool
 
 MAX_LISTED_EDGES = 5_000
 BLOCKED_PER_ROLE = 500
@@ -128,6 +128,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             get_blocked_items,
             read_only=True,
             idempotent=True,
+            criticality=Criticality.SHEDDABLE,
         ),
     )
 

@@ -28,7 +28,7 @@ from coordinator.toolsets.items.rules.specs import trait_list
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.tree import Completion, TreeStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
-from coordinator.toolsets.tool import Call, Services, Tool
+from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 MAX_COMPLETED = 2000
 
@@ -169,7 +169,14 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
 
     return (
         Tool("create_work_tree", _CREATE, CreateWorkTree, (CreateWorkTreeResult,), create_work_tree),
-        Tool("complete_tree", _COMPLETE, CompleteTree, (CompleteTreeResult,), complete_tree),
+        Tool(
+            "complete_tree",
+            _COMPLETE,
+            CompleteTree,
+            (CompleteTreeResult,),
+            complete_tree,
+            criticality=Criticality.CRITICAL,
+        ),
     )
 
 

@@ -27,7 +27,7 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, o
 from coordinator.toolsets.items.rules.selection import selector
 from coordinator.toolsets.items.store.work import Next, WorkStore
 from coordinator.toolsets.items.tools.shared import ancestors, check_signed, or_unset
-from coordinator.toolsets.tool import Call, Services, Tool
+from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 MAX_TRANSITIONS = 100
 
@@ -110,8 +110,24 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
         return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
 
     return (
-        Tool("advance_item", _ADVANCE, AdvanceItem, (AdvanceItemResult,), advance_item),
-        Tool("get_next_item", _NEXT, GetNextItem, (GetNextItemResult,), get_next_item, read_only=True, idempotent=True),
+        Tool(
+            "advance_item",
+            _ADVANCE,
+            AdvanceItem,
+            (AdvanceItemResult,),
+            advance_item,
+            criticality=Criticality.CRITICAL,
+        ),
+        Tool(
+            "get_next_item",
+            _NEXT,
+            GetNextItem,
+            (GetNextItemResult,),
+            get_next_item,
+            read_only=True,
+            idempotent=True,
+            criticality=Criticality.NORMAL,
+        ),
     )
 
 

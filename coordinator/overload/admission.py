@@ -1,0 +1,254 @@
+"""Who is let in now, who waits for a moment and who is told to come back later."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from coordinator.errors import ToolFailure
+from coordinator.overload.breaker import Breaker
+from coordinator.overload.fairness import Shares
+from coordinator.overload.limit import AdaptiveLimit
+from coordinator.settings.overload import Overload
+from coordinator.toolsets.tool import Criticality
+
+SHARES: dict[Criticality, float] = {
+    Criticality.SHEDDABLE: 0.5,
+    Criticality.NORMAL: 0.75,
+    Criticality.READ: 0.9,
+    Criticality.CRITICAL: 1.0,
+}
+"""How much of the limit each class may fill, together with those above it."""
+_CLASSES = tuple(Criticality)
+_RETRY_MS = 250
+_MOST_RETRY_MS = 5_000
+
+
+class Watcher(Protocol):
+    """What is reported; ``coordinator.metrics.Recorder`` is one."""
+
+    def shed(self, criticality: str, reason: str) -> None:
+        """A call was turned away."""
+
+    def queued(self, criticality: str, seconds: float) -> None:
+        """A call was let in after waiting."""
+
+    def limits(self, limit: int, waiting: int, breaker: str) -> None:
+        """How things stand."""
+
+
+class Ticket(msgspec.Struct, gc=False):
+    """A call that was let in; given back when it ends."""
+
+    actor: str
+    project: str
+    holds: bool
+    """Whether it counts as work in the store: calls that wait for an event do not."""
+
+
+class _Waiting:
+    __slots__ = ("admitted", "criticality", "since", "ticket")
+
+    def __init__(self, criticality: Criticality, ticket: Ticket, since: float) -> None:
+        self.criticality = criticality
+        self.ticket = ticket
+        self.since = since
+        self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class Admission:
+    """The admission of one process.
+
+    Args:
+        settings: the limits; ``configure`` takes over others.
+        watcher: told of what happens.
+        clock: the present, in seconds; monotonic.
+        jitter: a number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        settings: Overload,
+        watcher: Watcher,
+        clock: Callable[[], float],
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._watcher = watcher
+        self._clock = clock
+        self._jitter = jitter
+        now = clock()
+        self.limit = AdaptiveLimit(settings.least_limit, settings.most_limit, settings.store_target_ms, now)
+        self.breaker = Breaker(settings.breaker_open_ms, now, jitter)
+        self.in_flight = 0
+        """Calls at work in the store."""
+        self.parked = 0
+        """Calls that wait for an event."""
+        self._queues: dict[Criticality, deque[_Waiting]] = {each: deque() for each in _CLASSES}
+        self._queued = 0
+        self._actors, self._projects = Shares(), Shares()
+        self._shed_in_a_row = 0
+        self.configure(settings)
+
+    def configure(self, settings: Overload) -> None:
+        """Takes over other limits, for every call that comes later."""
+        self._settings = settings
+        self._queue_seconds = settings.queue_ms / 1000
+        self.limit.configure(settings.least_limit, settings.most_limit, settings.store_target_ms)
+        self.breaker.open_ms = settings.breaker_open_ms
+
+    @property
+    def waiting(self) -> int:
+        """Calls in the queue."""
+        return self._queued
+
+    def enter(self, criticality: Criticality, actor: str, project: str, *, parks: bool = False) -> Ticket | None:
+        """A ticket, to be given back with ``leave``; None when the call has to wait (``wait``).
+
+        Args:
+            actor: who calls; '' where nobody says.
+            parks: whether the call will wait for an event, most of its time.
+
+        Raises:
+            ToolFailure: ``store_unavailable``, ``over_capacity`` or ``actor_quota``, with retryAfterMs.
+        """
+        refused = self.breaker.refuses(self._clock())
+        if refused is not None:
+            raise self._shed(criticality, "store_unavailable", "the store does not answer", int(refused * 1000))
+        if parks:
+            if self.parked >= self._settings.parked_most:
+                raise self._shed(criticality, "over_capacity", f"{self.parked} calls wait for an event here already")
+            self.parked += 1
+            return Ticket(actor, project, False)
+        if self._queued == 0 and self.in_flight < self._room(criticality):
+            # The short way of a front-end that is not overloaded.
+            if 2 * self.in_flight >= self.limit.value and criticality is not Criticality.CRITICAL:
+                self._check_shares(criticality, actor, project)
+            return self._admit(Ticket(actor, project, True))
+        if criticality is Criticality.CRITICAL and self.in_flight < self._settings.hard_limit:
+            return self._admit(Ticket(actor, project, True))
+        if criticality is not Criticality.CRITICAL:
+            self._check_shares(criticality, actor, project)
+        return None
+
+    async def wait(self, criticality: Criticality, actor: str, project: str) -> Ticket:
+        """Waits for room, as long as the settings allow.
+
+        Raises:
+            ToolFailure: ``over_capacity`` when too many wait already, ``queue_timeout``.
+        """
+        if self._queued >= self._settings.queue_most and not self._displace(criticality):
+            raise self._shed(criticality, "over_capacity", "too many calls are at work and waiting here")
+        one = _Waiting(criticality, Ticket(actor, project, True), self._clock())
+        self._queues[criticality].append(one)
+        self._queued += 1
+        self._take_shares(one.ticket)
+        try:
+            async with asyncio.timeout(self._queue_seconds):
+                await one.admitted
+        except BaseException as error:
+            if one.admitted.done() and not one.admitted.cancelled() and one.admitted.exception() is None:
+                # Let in at the very moment at which it gave up.
+                self.leave(one.ticket)
+            else:
+                self._forget(one)
+            if isinstance(error, TimeoutError):
+                raise self._shed(
+                    criticality, "queue_timeout", f"there was no room within {self._settings.queue_ms} ms"
+                ) from None
+            raise
+        self._watcher.queued(criticality.label, self._clock() - one.since)
+        return one.ticket
+
+    def leave(self, ticket: Ticket) -> None:
+        """A call has ended."""
+        self._give_back_shares(ticket)
+        if not ticket.holds:
+            self.parked -= 1
+            return
+        self.in_flight -= 1
+        if self._queued:
+            self._let_in()
+
+    def store_call(self, seconds: float, ok: bool) -> None:
+        """The store answered one of this process's calls, or failed to (``ok`` false)."""
+        now = self._clock()
+        self.breaker.ended(ok, now)
+        self.limit.sample(seconds, max(1, self.in_flight), now)
+
+    def report(self) -> None:
+        """Tells the watcher how things stand."""
+        self._watcher.limits(self.limit.value, self._queued, self.breaker.state)
+
+    def _room(self, criticality: Criticality) -> int:
+        return max(1, int(self.limit.value * SHARES[criticality]))
+
+    def _admit(self, ticket: Ticket) -> Ticket:
+        self.in_flight += 1
+        self._shed_in_a_row = 0
+        self._take_shares(ticket)
+        return ticket
+
+    def _check_shares(self, criticality: Criticality, actor: str, project: str) -> None:
+        limit, settings = self.limit.value, self._settings
+        if self._actors.exceeds(actor, max(2, int(limit * settings.actor_share))):
+            raise self._shed(criticality, "actor_quota", "this agent has more calls at work here than its share")
+        if self._projects.exceeds(project, max(4, int(limit * settings.project_share))):
+            raise self._shed(criticality, "actor_quota", "this project has more calls at work here than its share")
+
+    def _let_in(self) -> None:
+        """Lets in those who wait, the most critical first, as far as there is room."""
+        for criticality in reversed(_CLASSES):
+            queue = self._queues[criticality]
+            while queue:
+                if self.in_flight >= self._room(criticality):
+                    return
+                one = queue.popleft()
+                self._queued -= 1
+                if not one.admitted.done():
+                    self.in_flight += 1
+                    self._shed_in_a_row = 0
+                    one.admitted.set_result(None)
+
+    def _displace(self, criticality: Criticality) -> bool:
+        """Turns away the last of a class below, so that there is room in the queue."""
+        for lower in _CLASSES:
+            if lower >= criticality:
+                return False
+            if queue := self._queues[lower]:
+                one = queue[-1]
+                self._forget(one)
+                if not one.admitted.done():
+                    one.admitted.set_exception(
+                        self._shed(lower, "over_capacity", "more urgent calls took this one's place")
+                    )
+                return True
+        return False
+
+    def _forget(self, one: _Waiting) -> None:
+        """Takes a call out of the queue, unless it has left it."""
+        try:
+            self._queues[one.criticality].remove(one)
+        except ValueError:
+            return
+        self._queued -= 1
+        self._give_back_shares(one.ticket)
+
+    def _take_shares(self, ticket: Ticket) -> None:
+        self._actors.take(ticket.actor)
+        self._projects.take(ticket.project)
+
+    def _give_back_shares(self, ticket: Ticket) -> None:
+        self._actors.give_back(ticket.actor)
+        self._projects.give_back(ticket.project)
+
+    def _shed(self, criticality: Criticality, code: str, why: str, retry_ms: int = 0) -> ToolFailure:
+        self._watcher.shed(criticality.label, code)
+        self._shed_in_a_row += 1
+        # The longer nobody is let in, the later those who were turned away are to come back.
+        base = max(retry_ms, min(_MOST_RETRY_MS, _RETRY_MS * (1 + self._shed_in_a_row // 100)))
+        return ToolFailure(code, why, retry_after_ms=int(base * (0.5 + self._jitter())))

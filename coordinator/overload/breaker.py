@@ -1,0 +1,82 @@
+"""Stops asking a store that does not answer, and finds out when it does again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Literal
+
+State = Literal["closed", "open", "half-open"]
+
+_WINDOW_SECONDS = 1.0
+_FEWEST = 5
+"""Calls in a window below which failures say nothing."""
+_PROBES = 3
+"""Calls let through at a time while it is half open, and successes that close it."""
+
+
+class Breaker:
+    """A circuit breaker over the calls of one process to the store.
+
+    Opens when at least half of the calls of a second failed. Open for ``open_ms``, longer each time
+    that a probe fails and up to eight times that; then lets few calls through, to try.
+
+    Args:
+        open_ms: how long it is open at first, in milliseconds.
+        now: the present, in seconds.
+        jitter: a number from 0 to 1; processes are not to try all at once.
+    """
+
+    def __init__(self, open_ms: int, now: float, jitter: Callable[[], float] = random.random) -> None:
+        self.open_ms = open_ms
+        self.state: State = "closed"
+        self._jitter = jitter
+        self._began = now
+        self._calls = self._failures = 0
+        self._opened = 0
+        """Times that it has opened since it was closed last."""
+        self._until = self._probed = 0.0
+        self._probing = self._succeeded = 0
+
+    def refuses(self, now: float) -> float | None:
+        """None lets a call through, whose calls to the store are to be reported; else seconds until to try again."""
+        if self.state == "closed":
+            return None
+        if self.state == "open":
+            if now < self._until:
+                return self._until - now
+            self.state, self._probing, self._succeeded = "half-open", 0, 0
+        if self._probing >= _PROBES and now - self._probed < self.open_ms / 1000:
+            return self.open_ms / 1000
+        # Not every call that was let through asks the store, so places are given again after a while.
+        self._probing = self._probing + 1 if self._probing < _PROBES else 1
+        self._probed = now
+        return None
+
+    def ended(self, ok: bool, now: float) -> None:
+        """A call ended; ``ok`` is false when the store gave no answer."""
+        if self.state == "half-open":
+            self._probing = max(0, self._probing - 1)
+            if not ok:
+                self._open(now)
+            else:
+                self._succeeded += 1
+                if self._succeeded >= _PROBES:
+                    self.state, self._opened = "closed", 0
+                    self._began, self._calls, self._failures = now, 0, 0
+            return
+        if self.state == "open":
+            return
+        if now - self._began >= _WINDOW_SECONDS:
+            self._began, self._calls, self._failures = now, 0, 0
+        self._calls += 1
+        if not ok:
+            self._failures += 1
+            if self._calls >= _FEWEST and 2 * self._failures >= self._calls:
+                self._open(now)
+
+    def _open(self, now: float) -> None:
+        self.state = "open"
+        seconds = self.open_ms / 1000 * min(8, 2**self._opened)
+        self._until = now + seconds * (0.75 + self._jitter() / 2)
+        self._opened += 1

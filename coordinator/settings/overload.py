@@ -1,0 +1,120 @@
+"""The section ``overload``: when a front-end turns calls away."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+_RELOAD = {"reload": True}
+
+
+class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Limits of one front-end process."""
+
+    store_target_ms: Annotated[
+        float,
+        Meta(
+            description=(
+                "What an answer of the store may take. Above it, and above twice what is usual, fewer calls are let "
+                "in at a time."
+            ),
+            ge=1,
+            le=10_000,
+            extra={"unit": "milliseconds", **_RELOAD},
+        ),
+    ] = 50
+    least_limit: Annotated[
+        int,
+        Meta(
+            description="Calls that are always let in at a time, however slow the store is.",
+            ge=1,
+            le=1_000,
+            extra={"unit": "calls", **_RELOAD},
+        ),
+    ] = 8
+    most_limit: Annotated[
+        int,
+        Meta(
+            description="Calls let in at a time when the store is quick.",
+            ge=1,
+            le=10_000,
+            extra={"unit": "calls", **_RELOAD},
+        ),
+    ] = 512
+    hard_limit: Annotated[
+        int,
+        Meta(
+            description=(
+                "Calls at a time beyond which also heartbeats, releases, transitions and reports have to wait; must "
+                "not be below most_limit."
+            ),
+            ge=1,
+            le=20_000,
+            extra={"unit": "calls", **_RELOAD},
+        ),
+    ] = 1_024
+    queue_most: Annotated[
+        int,
+        Meta(
+            description="Calls that wait for room at a time; further ones are turned away.",
+            ge=0,
+            le=10_000,
+            extra={"unit": "calls", **_RELOAD},
+        ),
+    ] = 512
+    queue_ms: Annotated[
+        int,
+        Meta(
+            description="How long a call waits for room; must be below request_deadline_ms.",
+            ge=1,
+            le=10_000,
+            extra={"unit": "milliseconds", **_RELOAD},
+        ),
+    ] = 250
+    parked_most: Annotated[
+        int,
+        Meta(
+            description="Calls that wait for an event, such as claims with waitMs, at a time.",
+            ge=1,
+            le=100_000,
+            extra={"unit": "calls", **_RELOAD},
+        ),
+    ] = 10_000
+    actor_share: Annotated[
+        float,
+        Meta(
+            description="Share of the limit that one agent may have while the front-end is busy and others call too.",
+            gt=0,
+            le=1,
+            extra=_RELOAD,
+        ),
+    ] = 0.25
+    project_share: Annotated[
+        float,
+        Meta(description="The same for one project.", gt=0, le=1, extra=_RELOAD),
+    ] = 0.75
+    breaker_open_ms: Annotated[
+        int,
+        Meta(
+            description=(
+                "How long the store is left alone after half of the calls of a second have failed; longer each time "
+                "that it fails again."
+            ),
+            ge=10,
+            le=60_000,
+            extra={"unit": "milliseconds", **_RELOAD},
+        ),
+    ] = 500
+
+
+def overload_problems(overload: Overload, request_deadline_ms: int) -> list[tuple[str, str]]:
+    """What contradicts what: the field and the problem."""
+    found = []
+    if overload.most_limit < overload.least_limit:
+        found.append(("most_limit", f"must not be below least_limit ({overload.least_limit})"))
+    if overload.hard_limit < overload.most_limit:
+        found.append(("hard_limit", f"must not be below most_limit ({overload.most_limit})"))
+    if overload.queue_ms >= request_deadline_ms:
+        found.append(("queue_ms", f"must be below request_deadline_ms ({request_deadline_ms})"))
+    return found

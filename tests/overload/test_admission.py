@@ -1,0 +1,290 @@
+"""Who is let in, who waits, who is turned away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.errors import ToolFailure
+from coordinator.overload import Admission, Ticket
+from coordinator.settings.overload import Overload
+from coordinator.toolsets.tool import Criticality
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+SHEDDABLE, NORMAL, READ, CRITICAL = Criticality
+SMALL = Overload(least_limit=8, most_limit=8, hard_limit=12, queue_most=4, queue_ms=10_000, parked_most=3)
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.shed_calls: Counter[tuple[str, str]] = Counter()
+        self.waits: list[str] = []
+        self.last: tuple[int, int, str] = (0, 0, "")
+
+    def shed(self, criticality: str, reason: str) -> None:
+        self.shed_calls[criticality, reason] += 1
+
+    def queued(self, criticality: str, seconds: float) -> None:
+        self.waits.append(criticality)
+
+    def limits(self, limit: int, waiting: int, breaker: str) -> None:
+        self.last = (limit, waiting, breaker)
+
+
+class Front:
+    """An admission with a clock of its own."""
+
+    def __init__(self, given: Overload = SMALL, **changes: Any) -> None:
+        self.now = 0.0
+        self.watcher = Watcher()
+        self.admission = Admission(
+            msgspec.structs.replace(given, **changes), self.watcher, lambda: self.now, lambda: 0.5
+        )
+        self.names = 0
+
+    def enter(self, criticality: Criticality, actor: str = "", project: str = "", **more: bool) -> Ticket | None:
+        self.names += 1
+        return self.admission.enter(criticality, actor or f"a{self.names}", project or f"p{self.names}", **more)
+
+    def fill(self, criticality: Criticality, count: int) -> list[Ticket]:
+        tickets = [self.enter(criticality) for _ in range(count)]
+        assert None not in tickets
+        return [ticket for ticket in tickets if ticket is not None]
+
+    def wait(self, criticality: Criticality) -> asyncio.Task[Ticket]:
+        self.names += 1
+        return asyncio.ensure_future(self.admission.wait(criticality, f"a{self.names}", f"p{self.names}"))
+
+
+def code(failure: pytest.ExceptionInfo[ToolFailure]) -> str:
+    assert failure.value.kind == "shedding"
+    assert failure.value.retry_after_ms
+    return failure.value.code
+
+
+def test_each_class_has_room_for_its_share_and_critical_calls_for_more() -> None:
+    front = Front()
+    front.fill(SHEDDABLE, 4)
+    assert front.enter(SHEDDABLE) is None
+    front.fill(NORMAL, 2)
+    assert front.enter(NORMAL) is None
+    front.fill(READ, 1)
+    assert front.enter(READ) is None
+    front.fill(CRITICAL, 5)
+    assert front.admission.in_flight == 12
+    assert front.enter(CRITICAL) is None, "the hard limit"
+
+
+async def test_who_waits_is_let_in_by_criticality_and_then_by_arrival() -> None:
+    front = Front()
+    held = front.fill(CRITICAL, 12)
+    order = [SHEDDABLE, NORMAL, CRITICAL, NORMAL]
+    waiting = []
+    for each in order:
+        assert front.enter(each) is None
+        waiting.append(front.wait(each))
+        await asyncio.sleep(0)
+    assert front.admission.waiting == 4
+    seen: list[int] = []
+    for task in waiting:
+        task.add_done_callback(lambda done: seen.append(waiting.index(done)))
+    for ticket in held:
+        front.admission.leave(ticket)
+        await asyncio.sleep(0)
+    tickets = await asyncio.gather(*waiting)
+    assert seen == [2, 1, 3, 0]
+    assert front.watcher.waits == ["critical", "normal", "normal", "sheddable"]
+    for ticket in tickets:
+        front.admission.leave(ticket)
+    assert (front.admission.in_flight, front.admission.waiting) == (0, 0)
+
+
+async def test_a_full_queue_turns_away_the_least_critical() -> None:
+    front = Front()
+    front.fill(CRITICAL, 12)
+    waiting = [front.wait(each) for each in (SHEDDABLE, NORMAL, NORMAL, SHEDDABLE)]
+    await asyncio.sleep(0)
+    with pytest.raises(ToolFailure) as refused:
+        await front.wait(SHEDDABLE)
+    assert code(refused) == "over_capacity"
+    urgent = front.wait(CRITICAL)
+    with pytest.raises(ToolFailure) as displaced:
+        await waiting[3]
+    assert code(displaced) == "over_capacity"
+    assert not any(task.done() for task in (*waiting[:3], urgent))
+    assert front.watcher.shed_calls == {("sheddable", "over_capacity"): 2}
+    for task in (*waiting, urgent):
+        task.cancel()
+    await asyncio.gather(*waiting, urgent, return_exceptions=True)
+    assert front.admission.waiting == 0
+
+
+async def test_nobody_waits_for_longer_than_the_settings_say() -> None:
+    front = Front(queue_ms=20)
+    front.fill(CRITICAL, 12)
+    with pytest.raises(ToolFailure) as refused:
+        await front.wait(NORMAL)
+    assert code(refused) == "queue_timeout"
+    assert front.admission.waiting == 0
+
+
+async def test_a_call_that_is_given_up_takes_no_place() -> None:
+    front = Front()
+    held = front.fill(CRITICAL, 12)
+    given_up, other = front.wait(NORMAL), front.wait(NORMAL)
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    for ticket in held:
+        front.admission.leave(ticket)
+    front.admission.leave(await other)
+    assert (front.admission.in_flight, front.admission.waiting) == (0, 0)
+
+
+async def test_a_call_that_is_given_up_as_it_is_let_in_gives_its_place_back() -> None:
+    front = Front()
+    held = front.fill(CRITICAL, 12)
+    unlucky, lucky = front.wait(NORMAL), front.wait(NORMAL)
+    await asyncio.sleep(0)
+    for ticket in held[:7]:
+        front.admission.leave(ticket)
+    unlucky.cancel()
+    await asyncio.gather(unlucky, return_exceptions=True)
+    assert unlucky.cancelled()
+    ticket = await lucky
+    assert front.admission.in_flight == len(held[7:]) + 1
+    for left in (*held[7:], ticket):
+        front.admission.leave(left)
+    assert front.admission.in_flight == 0
+
+
+def test_one_agent_has_no_more_than_its_share_while_others_call() -> None:
+    front = Front(least_limit=20, most_limit=20, hard_limit=40)
+    for _ in range(5):
+        assert front.enter(NORMAL, "greedy") is not None
+    assert front.enter(NORMAL, "greedy") is not None, "nobody is kept from anything yet"
+    front.fill(NORMAL, 5)
+    with pytest.raises(ToolFailure) as refused:
+        front.enter(NORMAL, "greedy")
+    assert code(refused) == "actor_quota"
+    assert front.enter(NORMAL, "modest") is not None
+    assert front.enter(CRITICAL, "greedy") is not None, "what it finishes is never turned away"
+
+
+def test_one_project_has_no_more_than_its_share_while_others_call() -> None:
+    front = Front(least_limit=20, most_limit=20, hard_limit=40, project_share=0.5)
+    for _ in range(9):
+        assert front.enter(NORMAL, project="large") is not None
+    front.fill(NORMAL, 1)
+    assert front.enter(NORMAL, project="large") is not None
+    with pytest.raises(ToolFailure) as refused:
+        front.enter(NORMAL, project="large")
+    assert code(refused) == "actor_quota"
+    assert front.enter(NORMAL, project="small") is not None
+
+
+def test_an_agent_that_is_alone_may_have_it_all() -> None:
+    front = Front()
+    for _ in range(6):
+        assert front.enter(NORMAL, "only", "one") is not None
+
+
+def test_calls_that_wait_for_events_take_no_room() -> None:
+    front = Front()
+    parked = [front.enter(NORMAL, parks=True) for _ in range(3)]
+    assert front.admission.in_flight == 0
+    with pytest.raises(ToolFailure) as refused:
+        front.enter(NORMAL, parks=True)
+    assert code(refused) == "over_capacity"
+    assert parked[0] is not None
+    front.admission.leave(parked[0])
+    assert front.enter(NORMAL, parks=True) is not None
+
+
+def test_a_store_that_fails_is_left_alone() -> None:
+    front = Front()
+    for _ in range(5):
+        front.admission.store_call(0.5, ok=False)
+    with pytest.raises(ToolFailure) as refused:
+        front.enter(CRITICAL)
+    assert code(refused) == "store_unavailable"
+    front.now = 1.0
+    assert front.enter(CRITICAL) is not None
+    for _ in range(3):
+        front.admission.store_call(0.001, ok=True)
+    front.admission.report()
+    assert front.watcher.last[2] == "closed"
+
+
+def test_who_is_turned_away_again_and_again_is_told_to_wait_longer() -> None:
+    front = Front(queue_most=0)
+    front.fill(CRITICAL, 12)
+    told = []
+    for _ in range(3000):
+        with pytest.raises(ToolFailure) as refused:
+            asyncio.run(front.admission.wait(NORMAL, "", ""))
+        told.append(refused.value.retry_after_ms or 0)
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == (250, 5000)
+
+
+def test_other_settings_hold_for_the_next_call() -> None:
+    front = Front()
+    front.admission.configure(msgspec.structs.replace(SMALL, least_limit=2, most_limit=2, hard_limit=2))
+    front.fill(CRITICAL, 2)
+    assert front.enter(CRITICAL) is None
+
+
+CALLS = st.lists(st.tuples(st.sampled_from(Criticality), st.integers(0, 3), st.integers(0, 3)), max_size=120)
+
+
+@settings(max_examples=60, deadline=None)
+@given(calls=CALLS)
+def test_places_are_never_lost_nor_given_twice(calls: list[tuple[Criticality, int, int]]) -> None:
+    """Calls come, wait, are given up and end in any order; at the end everything is free."""
+
+    async def story() -> None:
+        front = Front(queue_ms=10_000)
+        inside: list[Ticket] = []
+        waiting: list[asyncio.Task[Ticket]] = []
+        for criticality, actor, what in calls:
+            if what == 0 and inside:
+                front.admission.leave(inside.pop())
+            elif what == 1 and waiting:
+                waiting.pop(0).cancel()
+            else:
+                try:
+                    ticket = front.enter(criticality, f"a{actor}", f"p{actor}")
+                except ToolFailure:
+                    ticket = None
+                else:
+                    if ticket is None:
+                        waiting.append(asyncio.ensure_future(front.admission.wait(criticality, f"a{actor}", "p")))
+                if ticket is not None:
+                    inside.append(ticket)
+            await asyncio.sleep(0)
+            for task in [task for task in waiting if task.done()]:
+                waiting.remove(task)
+                if not task.cancelled() and task.exception() is None:
+                    inside.append(task.result())
+            assert front.admission.in_flight <= SMALL.hard_limit
+            assert front.admission.waiting <= SMALL.queue_most
+        for task in waiting:
+            task.cancel()
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+        inside += [result for result in ended if isinstance(result, Ticket)]
+        for ticket in inside:
+            front.admission.leave(ticket)
+        await wait_until(lambda: front.admission.in_flight == 0)
+        assert front.admission.waiting == 0
+        assert len(front.admission._actors) == len(front.admission._projects) == 0
+
+    asyncio.run(story())

@@ -1,0 +1,94 @@
+"""The circuit breaker, by the clock that it is given."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.overload import Breaker
+
+OPEN_MS = 500
+
+
+def made() -> Breaker:
+    return Breaker(OPEN_MS, 0.0, lambda: 0.5)
+
+
+def opened(now: float = 0.5) -> Breaker:
+    breaker = made()
+    for _ in range(5):
+        assert breaker.refuses(now) is None
+        breaker.ended(False, now)
+    assert breaker.state == "open"
+    return breaker
+
+
+def test_a_few_failures_among_many_answers_leave_it_closed() -> None:
+    breaker = made()
+    for n in range(1000):
+        breaker.ended(n % 3 != 0, n / 100)
+    assert breaker.state == "closed"
+
+
+def test_failures_of_different_seconds_do_not_add_up() -> None:
+    breaker = made()
+    for n in range(100):
+        breaker.ended(False, n * 1.1)
+    assert breaker.state == "closed"
+
+
+def test_it_opens_when_half_of_the_calls_of_a_second_fail() -> None:
+    breaker = opened()
+    wait = breaker.refuses(0.6)
+    assert wait is not None
+    assert 0.3 < wait <= 0.5
+
+
+def test_it_lets_a_few_calls_try_and_closes_when_they_succeed() -> None:
+    breaker = opened()
+    assert [breaker.refuses(1.1) is None for _ in range(5)] == [True, True, True, False, False]
+    for _ in range(3):
+        assert str(breaker.state) == "half-open"
+        breaker.ended(True, 1.2)
+    assert str(breaker.state) == "closed"
+    assert breaker.refuses(1.2) is None
+
+
+def test_a_probe_that_fails_opens_it_for_longer() -> None:
+    breaker = opened()
+    lasted = []
+    now = 0.5
+    for _ in range(6):
+        wait = breaker.refuses(now)
+        assert wait is not None
+        lasted.append(round(wait, 3))
+        now += wait
+        assert breaker.refuses(now) is None
+        breaker.ended(False, now)
+    assert lasted == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+
+
+def test_probes_that_never_asked_the_store_do_not_keep_it_half_open() -> None:
+    breaker = opened()
+    for n in range(20):
+        now = 1.1 + n * OPEN_MS / 990
+        assert breaker.refuses(now) is None, "a place is free again after a while"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 2), st.booleans(), st.integers(0, 8)), max_size=60))
+def test_whatever_happened_it_closes_soon_after_the_store_answers_again(
+    history: list[tuple[float, bool, int]],
+) -> None:
+    breaker, now = made(), 0.0
+    for pause, ok, calls in history:
+        now += pause
+        for _ in range(calls):
+            if breaker.refuses(now) is None:
+                breaker.ended(ok, now)
+    end = now + 10
+    while breaker.state != "closed":
+        now += 0.05
+        if breaker.refuses(now) is None:
+            breaker.ended(True, now)
+        assert now < end

@@ -1,0 +1,85 @@
+"""The adaptive limit: bounds, how fast it falls and comes back, and what leaves it alone. Time is simulated."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.overload import AdaptiveLimit
+
+LEAST, MOST, TARGET_MS = 8, 512, 50.0
+STEP = 0.005
+
+
+def run(limit: AdaptiveLimit, begin: float, seconds: float, answer_ms: float, wanted: int = 10_000) -> list[int]:
+    """The limit from one answer to the next, while ``wanted`` callers each take what ``answer_ms`` says."""
+    seen = []
+    for n in range(round(seconds / STEP)):
+        limit.sample(answer_ms / 1000, min(wanted, limit.value), begin + n * STEP)
+        seen.append(limit.value)
+    return seen
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.05, 5000), st.floats(0.1, 3), st.integers(1, 2000)), max_size=12))
+def test_it_never_leaves_its_bounds(phases: list[tuple[float, float, int]]) -> None:
+    limit, now = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), 0.0
+    for answer_ms, seconds, wanted in phases:
+        assert all(LEAST <= value <= MOST for value in run(limit, now, seconds, answer_ms, wanted))
+        now += seconds
+
+
+@settings(max_examples=100, deadline=None)
+@given(before_ms=st.floats(0.1, 20), delay_ms=st.floats(100, 2000), slow_seconds=st.floats(1, 60))
+def test_it_falls_within_a_second_and_is_back_within_ten(
+    before_ms: float, delay_ms: float, slow_seconds: float
+) -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    run(limit, 0.0, 30, before_ms)
+    healthy = limit.value
+    assert healthy == MOST
+    run(limit, 30.0, 1.0, before_ms + delay_ms)
+    assert limit.value < healthy / 4
+    run(limit, 31.0, slow_seconds, before_ms + delay_ms)
+    run(limit, 31.0 + slow_seconds, 10.0, before_ms)
+    assert limit.value >= 0.9 * healthy
+
+
+@given(st.floats(0.05, TARGET_MS - 1))
+@settings(max_examples=50, deadline=None)
+def test_a_store_that_is_only_busy_is_left_alone(answer_ms: float) -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    seen = run(limit, 0.0, 20, answer_ms)
+    assert seen == sorted(seen)
+    assert seen[-1] == MOST
+
+
+def test_a_limit_that_nobody_needs_does_not_grow() -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    began = limit.value
+    run(limit, 0.0, 20, 1.0, wanted=began // 4)
+    assert limit.value == began
+
+
+def test_one_slow_answer_among_many_changes_nothing() -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    run(limit, 0.0, 10, 1.0)
+    before = limit.value
+    limit.sample(0.4, limit.value, 10.0)
+    run(limit, 10.005, 1, 1.0)
+    assert limit.value == before
+
+
+def test_a_store_that_is_always_far_away_counts_as_usual_in_the_end() -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    run(limit, 0.0, 300, 80.0)
+    assert limit.usual_ms > 40
+    assert limit.value == MOST
+
+
+def test_other_bounds_hold_at_once() -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    limit.configure(2, 20, TARGET_MS)
+    assert limit.value == 20
+    limit.configure(100, 200, TARGET_MS)
+    assert limit.value == 100
