@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.settings import SettingsError, load_settings
+from tests.support.fleets import fleet_command
 
 KEY = "k-1:" + "ab" * 32
 
@@ -65,3 +66,13 @@ def test_keys_are_taken_and_never_shown(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({}, {}, path)
     assert "ab" * 10 not in str(caught.value)
+
+
+def test_no_command_shows_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(f"signing: {{keys: ['{KEY}']}}")
+    for command in (("config", "check", str(path)), ("config", "show", "--config", str(path))):
+        done = fleet_command(*command)
+        assert done.returncode == 0, done.stderr
+        assert "signing.keys" in done.stdout
+        assert "ab" * 10 not in done.stdout

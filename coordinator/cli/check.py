@@ -10,8 +10,9 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.exits import Exit
-from coordinator.settings import LoadedSettings, Settings, config_version, load_settings, redacted
+from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
 from coordinator.settings.fields import fields_of
+from coordinator.settings.redact import shown_value
 from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
 from coordinator.toolsets.items.rules.schema import NoteSpec, Schema, SchemaConfig
 from coordinator.toolsets.items.rules.specs import TAG
@@ -68,8 +69,8 @@ def _plain(loaded: LoadedSettings) -> Iterator[str]:
         value: object = loaded.settings
         for name in field.path:
             value = getattr(value, name)
-        text = msgspec.json.encode(value).decode()
-        yield f"{field.name} = {redacted(text)}  (line {source.rpartition(':')[2]})"
+        text = msgspec.json.encode(shown_value(value, field.type)).decode()
+        yield f"{field.name} = {text}  (line {source.rpartition(':')[2]})"
 
 
 def _schemas(settings: Settings, config: SchemaConfig) -> Iterator[str]:
