@@ -20,7 +20,7 @@ def of_entry(entry: TokenEntry, default_permissions: frozenset[str]) -> Grant:
     """What an entry of the token file grants."""
     permissions = default_permissions if entry.permissions is None else frozenset(entry.permissions)
     return Grant(
-        caller=Caller(entry.id, entry.kind, frozenset(entry.roles), permissions),
+        caller=Caller(entry.id, entry.kind, frozenset(entry.roles), permissions, listed=True),
         digest=bytes.fromhex(entry.sha256),
         projects=_projects(entry.projects),
         until=inf if entry.expires is None else entry.expires.timestamp(),

@@ -4,6 +4,7 @@
     items.read    those of its tools that change nothing
     *             all tools of all toolsets
     *.read        all tools that change nothing
+    workflow      the same as flows (seed 003); ``workflow.admin`` too, and what it adds is up to that toolset
 
 A broader permission implies the narrower ones. Words of other vocabularies (``openid``,
 ``profile``) may stand beside them and mean nothing here. Projects are no permissions: a
@@ -17,20 +18,27 @@ from functools import lru_cache
 
 EVERYTHING = "*"
 READ = ".read"
+_FLOWS, _WORKFLOW, _ADMIN = "flows", "workflow", "workflow.admin"
 
 
 @lru_cache(maxsize=1024)
 def sufficient(toolset: str, read_only: bool) -> frozenset[str]:
     """The permissions any of which is enough to use a tool of ``toolset``."""
-    enough = {toolset, EVERYTHING}
-    return frozenset(enough | {toolset + READ, EVERYTHING + READ} if read_only else enough)
+    enough = {toolset, EVERYTHING, *((_WORKFLOW, _ADMIN) if toolset == _FLOWS else ())}
+    if read_only:
+        enough |= {toolset + READ, EVERYTHING + READ, *((_WORKFLOW + READ,) if toolset == _FLOWS else ())}
+    return frozenset(enough)
 
 
 def least(toolset: str, read_only: bool) -> str:
     """The narrowest permission to use a tool of ``toolset``, which is what a caller is asked to get."""
-    return toolset + READ if read_only else toolset
+    name = _WORKFLOW if toolset == _FLOWS else toolset
+    return name + READ if read_only else name
 
 
 def vocabulary(toolsets: Iterable[str]) -> tuple[str, ...]:
     """Every permission that names one of ``toolsets``."""
-    return tuple(permission for toolset in toolsets for permission in (toolset, toolset + READ))
+    named = [permission for toolset in toolsets for permission in (toolset, toolset + READ)]
+    if _FLOWS in named:
+        named += [_WORKFLOW, _WORKFLOW + READ, _ADMIN]
+    return tuple(named)

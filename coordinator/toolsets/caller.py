@@ -14,3 +14,5 @@ class Caller(msgspec.Struct, frozen=True):
     """Actor kind, for calls that name no actor (seed 004, Actor Attribution)."""
     roles: frozenset[str] = frozenset()
     permissions: frozenset[str] = frozenset()
+    listed: bool = False
+    """Known by the token file, which can be asked later what he may do then."""

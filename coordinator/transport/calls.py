@@ -17,10 +17,10 @@ import msgspec
 import structlog
 
 from coordinator.errors import Kind, ToolFailure
+from coordinator.identity.signing import sign
 from coordinator.overload import Admission, Ticket
 from coordinator.toolsets.tool import Call, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
-from coordinator.transport.signing import sign
 
 _log = structlog.get_logger(__name__)
 
