@@ -113,7 +113,7 @@ class StaticFinder:
             _refuse_known(self._rings, kid, algorithm)
             name, began = ("", kid or ""), time.monotonic()
             if name not in self._unknown:
-                await _ask(self._rings, lambda: bool(self._look(kid, algorithm)))
+                await _ask(self._rings, lambda: bool(self._look(kid, algorithm)), began)
                 found = self._look(kid, algorithm)
             if not found:
                 _refuse_known(self._rings, kid, algorithm)
@@ -192,7 +192,7 @@ class DidFinder:
             _refuse_known([ring], name, algorithm)
             cached, began = (issuer, name or ""), time.monotonic()
             if cached not in self._unknown:
-                await _ask([ring], lambda: bool(self._named(ring, name, algorithm)))
+                await _ask([ring], lambda: bool(self._named(ring, name, algorithm)), began)
                 self._settle(issuer, ring)
                 found = self._named(ring, name, algorithm)
             found = found or self._only(ring, algorithm)
@@ -283,10 +283,10 @@ def described(ring: Keyring) -> dict[str, Any]:
     return found
 
 
-async def _ask(rings: Sequence[Keyring], enough: Callable[[], bool]) -> None:
-    """Asks the sources, twice if what came first was only what other processes had."""
+async def _ask(rings: Sequence[Keyring], enough: Callable[[], bool], began: float) -> None:
+    """Asks the sources; once more where what came first was only what other processes had."""
     for _ in range(2):
-        asking = [ring for ring in rings if ring.may_ask]
+        asking = [ring for ring in rings if ring.may_ask and not ring.asked_since(began)]
         if not asking:
             return
         await asyncio.gather(*(ring.ask() for ring in asking))

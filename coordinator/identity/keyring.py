@@ -15,6 +15,7 @@ Without the store (``copies`` is None, or it does not answer) the process goes b
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 
@@ -38,6 +39,7 @@ RENEW_AT = 0.8
 """Part of the time to live after which keys are renewed."""
 SHORT_REST = 1 / 30
 """Part of the cooldown that a source is left alone after it was asked in time, not for a missing key."""
+_SHORTEST = 0.001
 _LOOKS = (0.02, 0.04, 0.08, 0.16, 0.25)
 _LOOK_SECONDS = 8.0
 
@@ -77,12 +79,13 @@ class Keyring:
         self._copies = copies if source.shared else None
         if cooldown is None:
             cooldown = min(COOLDOWN_SECONDS if source.shared else FILE_COOLDOWN_SECONDS, ttl / 2)
-        self._cooldown = cooldown
+        self._cooldown = max(cooldown, _SHORTEST)
         self._period = RENEW_AT * ttl if source.shared else min(RENEW_AT * ttl, FILE_LOOK_SECONDS)
         self._version = 0
         self._fetched: float | None = None
         self._next_ask = 0.0
         self._began = 0.0
+        self._asked = 0.0
         self._renewing: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._waiting = 0
@@ -112,6 +115,10 @@ class Keyring:
     def sound(self) -> bool:
         """Whether what is not in them can be said not to exist."""
         return not self.trouble and self.answers and self._renewing is None
+
+    def asked_since(self, moment: float) -> bool:
+        """Whether the source answered, or failed, after a moment of the monotonic clock."""
+        return self._asked >= moment
 
     def loaded_since(self, moment: float) -> bool:
         """Whether the source gave these keys after a moment of the monotonic clock."""
@@ -185,14 +192,12 @@ class Keyring:
             await asyncio.sleep(self._due())
 
     def _due(self) -> float:
-        """Seconds until the keys should be renewed."""
+        """Seconds until the keys should be renewed, or asked for again; not in all processes at once."""
         now = time.monotonic()
-        if self.trouble or self._fetched is None:
-            wait = max(self._next_ask - now, 0.0)
-        else:
-            wait = max(self._fetched + self._period, self._next_ask) - now
-        # Not all processes at once, and never in a circle.
-        return max(wait, 0.0) + random.uniform(0.01, 0.01 + 0.05 * self._period)
+        wait, spread = self._next_ask - now, self._cooldown
+        if self._fetched is not None and not self.trouble:
+            wait, spread = max(wait, self._fetched + self._period - now), self._period
+        return max(wait, 0.0) + random.uniform(0.01, 0.01 + 0.05 * spread)
 
     async def _renew(self, demanded: bool) -> None:
         turn = await self._turn(self._cooldown)
@@ -206,16 +211,18 @@ class Keyring:
             self._heed(turn)
             if turn.verdict == "busy":
                 await self._watch()
+                self._asked = time.monotonic()
             return
         self._next_ask = time.monotonic() + self._cooldown
         await self._load(rest=self._cooldown if demanded else self._cooldown * SHORT_REST)
+        self._asked = time.monotonic()
 
     async def _turn(self, cooldown: float) -> Turn | None:
         """What the fleet says; None if there is no saying, so that this process goes by itself."""
         if self._copies is None:
             return None
         try:
-            return await self._copies.turn(self.source, self._version, int(cooldown * 1000))
+            return await self._copies.turn(self.source, self._version, math.ceil(cooldown * 1000))
         except (ToolFailure, ServerError):
             return None
 
@@ -273,7 +280,7 @@ class Keyring:
         """Gives the fleet what was loaded; the version it then has."""
         if self._copies is not None:
             try:
-                return await self._copies.keep(self.source, loaded, max(int(rest * 1000), 1))
+                return await self._copies.keep(self.source, loaded, math.ceil(rest * 1000))
             except (ToolFailure, ServerError):
                 pass  # the others will ask for themselves
         return self._version

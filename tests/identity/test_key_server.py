@@ -1,0 +1,302 @@
+"""Key servers that hang, fail, lie, rotate, go away and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import time
+from typing import Any
+
+import pytest
+
+from coordinator.identity import keyring
+from coordinator.identity.finders import StaticFinder
+from coordinator.identity.jwks import JwksVerifier
+from coordinator.identity.keyring import Keyring
+from tests.identity.conftest import MakeVerifier
+from tests.identity.servers import KeyServer
+from tests.identity.signing import Json, Signer, jwks
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+OLD, NEW = Signer("old"), Signer("new", number=1)
+AT_ONCE = 0.25
+"""Seconds that a busy machine may take for what waits for nobody."""
+
+TROUBLE: dict[str, tuple[Json, str]] = {
+    "hang": ({"mode": "hang"}, "does not answer within 5 seconds"),
+    "stall": ({"mode": "stall"}, "does not answer within 5 seconds"),
+    "trickle": ({"mode": "trickle"}, "does not answer within 5 seconds"),
+    "endless": ({"mode": "endless"}, "more than 1048576 bytes"),
+    "2 MiB": ({"body": "{" + " " * 2_097_152 + "}"}, "more than 1048576 bytes"),
+    "drop": ({"mode": "drop"}, "broke off"),
+    "500": ({"status": 500}, "status 500 instead of 200"),
+    "404": ({"status": 404}, "status 404 instead of 200"),
+    "204": ({"status": 204, "body": ""}, "status 204 instead of 200"),
+    "redirect": ({"status": 302, "headers": {"location": "/elsewhere"}}, "redirects are not followed"),
+    "html": ({"type": "text/html"}, "content type other than"),
+    "not JSON": ({"body": "<html>"}, "not JSON"),
+    "a list": ({"body": "[]"}, "not a JSON object"),
+    "no keys": ({"body": "{}"}, "gave no key set"),
+    "empty set": ({"body": '{"keys": []}'}, "without a usable key"),
+    "useless set": ({"body": '{"keys": [{"kty": "oct", "k": "AA", "kid": "old"}]}'}, "without a usable key"),
+    "compressed": ({"headers": {"content-encoding": "gzip"}}, "compressed"),
+}
+TAKES_LONG = {"hang", "stall", "trickle"}
+troubles = pytest.mark.parametrize("trouble", TROUBLE)
+
+
+def misbehave(server: KeyServer, trouble: str) -> None:
+    change, _ = TROUBLE[trouble]
+    server.misbehave(change.get("mode", "answer"), **{k: v for k, v in change.items() if k != "mode"})
+
+
+def ring(verifier: JwksVerifier) -> Keyring:
+    finder = verifier._finder
+    assert isinstance(finder, StaticFinder)
+    (only,) = finder._rings
+    return only
+
+
+def grow_old(verifier: JwksVerifier, seconds: float) -> None:
+    """As if so much time had passed since the keys were fetched."""
+    aging = ring(verifier)
+    assert aging._fetched is not None
+    aging._fetched -= seconds
+    aging._next_ask = 0.0
+
+
+async def timed(verifier: JwksVerifier, token: str) -> tuple[str, str | None, float]:
+    began = time.perf_counter()
+    outcome = await verifier.verify(token)
+    return outcome.status, outcome.failure, time.perf_counter() - began
+
+
+@pytest.fixture
+async def warm(key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifier:
+    """A verifier that has fetched the old key, and may fetch again at any time."""
+    key_server.serve(jwks(OLD))
+    verifier = make_verifier(key_server.url(), cooldown=0)
+    assert (await verifier.verify(OLD.token())).status == "verified"
+    return verifier
+
+
+@troubles
+async def test_without_any_keys_tokens_are_unavailable(
+    one_key_server: KeyServer, make_verifier: MakeVerifier, trouble: str
+) -> None:
+    one_key_server.serve(jwks(OLD))
+    one_key_server.serve(jwks(OLD), "/elsewhere")
+    misbehave(one_key_server, trouble)
+    verifier = make_verifier(one_key_server.url())
+    status, failure, seconds = await timed(verifier, OLD.token())
+    assert (status, failure) == ("unavailable", "network")
+    assert seconds < keyring.WAIT_SECONDS + AT_ONCE
+    if trouble not in TAKES_LONG:
+        reason = (await verifier.verify(OLD.token())).reason
+        assert reason.startswith("the key server ")
+        assert TROUBLE[trouble][1] in reason
+        assert str(one_key_server.port) not in reason
+    assert one_key_server.count("/elsewhere") == 0
+
+
+@troubles
+async def test_known_keys_go_on_answering_at_once(warm: JwksVerifier, key_server: KeyServer, trouble: str) -> None:
+    misbehave(key_server, trouble)
+    grow_old(warm, 1_000)
+    before = key_server.count()
+    status, _, seconds = await timed(warm, OLD.token("another"))
+    assert status == "verified"
+    assert seconds < AT_ONCE
+    outcome = await warm.verify(OLD.token())
+    assert outcome.metadata["verifiedFromCache"] == "true"
+    assert 1_000 <= int(outcome.metadata["cacheAgeSeconds"]) < 1_060
+    # The server is asked for a key that nobody knows, and whatever it says changes nothing.
+    status, failure, seconds = await timed(warm, NEW.token())
+    assert (status, failure) == ("unavailable", "network")
+    assert seconds < keyring.WAIT_SECONDS + AT_ONCE
+    assert key_server.count() > before
+    assert (await warm.verify(OLD.token("third"))).status == "verified"
+    assert warm.report()["state"] == "stale"
+
+
+@pytest.mark.parametrize("trouble", ["hang", "500", "empty set", "redirect"])
+async def test_without_stale_keys_old_ones_are_unavailable(
+    key_server: KeyServer, make_verifier: MakeVerifier, trouble: str
+) -> None:
+    key_server.serve(jwks(OLD))
+    verifier = make_verifier(key_server.url(), cooldown=0, stale_on_error=False)
+    token = OLD.token()
+    assert (await verifier.verify(token)).status == "verified"
+    misbehave(key_server, trouble)
+    assert (await verifier.verify(token)).status == "verified"  # fresh still
+    grow_old(verifier, 1_000)
+    status, failure, seconds = await timed(verifier, token)
+    assert (status, failure) == ("unavailable", "network")
+    assert seconds < keyring.WAIT_SECONDS + AT_ONCE
+    key_server.serve(jwks(OLD))
+    if trouble == "hang":
+        await ring(verifier).aclose()
+    outcome = await verifier.verify(token)
+    assert (outcome.status, outcome.metadata) == ("verified", {})
+
+
+async def test_a_hanging_request_ends_after_five_seconds(
+    one_key_server: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    one_key_server.serve(jwks(OLD))
+    one_key_server.misbehave("trickle")
+    verifier = make_verifier(one_key_server.url())
+    began = time.perf_counter()
+    await verifier.verify(OLD.token())
+    await wait_until(lambda: ring(verifier).trouble, 8.0)
+    assert 4.5 < time.perf_counter() - began < 7.5
+    assert ring(verifier).trouble == "the key server does not answer within 5 seconds"
+
+
+async def test_nobody_waits_longer_than_a_second_however_many_there_are(
+    one_key_server: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    one_key_server.serve(jwks(OLD))
+    one_key_server.misbehave("hang")
+    verifier = make_verifier(one_key_server.url())
+    before = one_key_server.count()
+    began = time.perf_counter()
+    outcomes = await asyncio.gather(*(verifier.verify(OLD.token(f"agent-{n}")) for n in range(500)))
+    assert {outcome.status for outcome in outcomes} == {"unavailable"}
+    assert time.perf_counter() - began < keyring.WAIT_SECONDS + 1.0
+    # The second has passed since somebody began to ask: from here on nobody waits at all.
+    assert (await timed(verifier, OLD.token("late")))[2] < AT_ONCE
+    assert one_key_server.count() == before + 1
+
+
+async def test_known_keys_answer_while_thousands_of_unknown_ones_arrive(
+    warm: JwksVerifier, key_server: KeyServer
+) -> None:
+    key_server.misbehave("hang")
+    before = key_server.count()
+    flood = asyncio.gather(*(warm.verify(OLD.token(head={"kid": f"made-up-{n}"})) for n in range(2_000)))
+    await wait_until(lambda: key_server.count() > before)
+    for n in range(20):
+        status, _, seconds = await timed(warm, OLD.token(f"agent-{n}"))
+        assert status == "verified"
+        assert seconds < AT_ONCE
+    assert {(o.status, o.failure) for o in await flood} == {("unavailable", "network")}
+    assert key_server.count() == before + 1
+
+
+async def test_a_new_key_is_found_when_it_first_appears(warm: JwksVerifier, key_server: KeyServer) -> None:
+    key_server.serve(jwks(NEW))
+    status, _, seconds = await timed(warm, NEW.token())
+    assert status == "verified"
+    assert seconds < 1.0
+    # What is not in the set any more verifies nothing any more, also what was verified before.
+    assert (await warm.verify(OLD.token())).status == "rejected"
+
+
+async def test_a_key_that_stays_goes_on_verifying_what_it_has_verified(
+    warm: JwksVerifier, key_server: KeyServer
+) -> None:
+    token = OLD.token()
+    assert (await warm.verify(token)).status == "verified"
+    key_server.serve(jwks(NEW, OLD))
+    assert (await warm.verify(NEW.token())).status == "verified"
+    assert (await warm.verify(token)).status == "verified"
+
+
+async def test_a_key_that_changes_under_its_name_verifies_nothing_old(
+    warm: JwksVerifier, key_server: KeyServer
+) -> None:
+    token = OLD.token()
+    assert (await warm.verify(token)).status == "verified"
+    key_server.serve(jwks(Signer("old", number=5), NEW))
+    assert (await warm.verify(NEW.token())).status == "verified"
+    assert (await warm.verify(token)).failure == "crypto"
+
+
+async def test_an_unknown_key_is_looked_for_once(warm: JwksVerifier, key_server: KeyServer) -> None:
+    before = key_server.count()
+    for _ in range(5):
+        assert (await warm.verify(NEW.token())).failure == "crypto"
+    assert key_server.count() == before + 1
+    assert (await warm.verify(Signer("third", number=2).token())).failure == "crypto"
+    assert key_server.count() == before + 2
+
+
+async def test_between_requests_a_source_is_left_alone(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+    key_server.serve(jwks(OLD))
+    verifier = make_verifier(key_server.url(), cooldown=300)
+    assert (await verifier.verify(OLD.token())).status == "verified"
+    ring(verifier)._next_ask = 0.0  # as if a little had passed
+    for n in range(50):
+        assert (await verifier.verify(Signer(f"made-up-{n}").token())).failure == "crypto"
+    assert key_server.count() == 2
+    key_server.misbehave("answer", status=500)
+    ring(verifier)._next_ask = 0.0  # as if the cooldown had passed
+    for n in range(50):
+        assert (await verifier.verify(Signer(f"other-{n}").token())).failure == "network"
+    assert key_server.count() == 3
+
+
+async def test_a_server_that_is_killed_and_comes_back(warm: JwksVerifier, key_server: KeyServer) -> None:
+    key_server.kill()
+    grow_old(warm, 400)
+    outcome = await warm.verify(OLD.token())
+    assert outcome.metadata["verifiedFromCache"] == "true"
+    outcome = await warm.verify(NEW.token())
+    assert (outcome.failure, outcome.reason) == (
+        "network",
+        "the key server cannot be connected to (connection refused)",
+    )
+    key_server.serve(jwks(OLD, NEW))
+    key_server.start()
+    assert (await warm.verify(NEW.token())).status == "verified"
+    outcome = await warm.verify(OLD.token())
+    assert (outcome.status, outcome.metadata) == ("verified", {})
+    assert warm.report() == {
+        "state": "ok",
+        "sources": [{"source": "jwks_uri", "keys": 2, "fresh": True, "ageSeconds": 0}],
+    }
+
+
+async def test_keys_are_renewed_before_they_are_old(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+    key_server.serve(jwks(OLD))
+    verifier = make_verifier(key_server.url(), cooldown=0, cache_ttl_seconds=1)
+    await verifier.start()
+    await wait_until(lambda: ring(verifier).loaded)
+    key_server.serve(jwks(NEW))
+    await wait_until(lambda: ring(verifier).keys.knows("new"), 3.0)
+    assert ring(verifier).fresh
+
+
+async def test_a_server_that_was_down_at_the_start_is_found_when_it_comes(
+    key_server: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    key_server.serve(jwks(OLD))
+    key_server.kill()
+    verifier = make_verifier(key_server.url(), cooldown=0.05)
+    await verifier.start()
+    assert (await verifier.verify(OLD.token())).status == "unavailable"
+    assert verifier.report()["state"] == "unavailable"
+    key_server.start()
+    await wait_until(lambda: ring(verifier).loaded)
+    assert (await verifier.verify(OLD.token())).status == "verified"
+
+
+async def test_a_bomb_is_not_unpacked(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+    packed = gzip.compress(b" " * 50_000_000).decode("latin-1")
+    one_key_server.serve(packed, headers={"content-encoding": "gzip"})
+    outcome = await make_verifier(one_key_server.url()).verify(OLD.token())
+    assert "compressed" in outcome.reason
+
+
+async def test_closing_leaves_nothing_behind(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+    one_key_server.serve(jwks(OLD))
+    one_key_server.misbehave("hang")
+    before: set[asyncio.Task[Any]] = asyncio.all_tasks()
+    verifier = make_verifier(one_key_server.url())
+    await verifier.start()
+    await verifier.verify(OLD.token())
+    await verifier.aclose()
+    assert asyncio.all_tasks() == before
