@@ -159,6 +159,8 @@ outbox = Family("ob", "list", single=True, reason="emptied by the relay", doc="j
 flows = Family("fx", "zset", reason="empties with its flows", doc="flows of one status by id")
 owned = Family("fo", "zset", reason="empties with its flows", doc="flows of one creator by id")
 ended = Family("fe", "zset", single=True, reason="empties with its flows", doc="finished flows by when they finished")
+knowledge = Family("kn", "hash", single=True, reason="at most 1000 short texts", doc="what demo tools keep")
+counted = Family("kc", "string", single=True, reason="one counter", doc="the demo tools' counter")
 step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",
                        doc="projects with steps by when they were last active, in s")  # fmt: skip
 sweeping = Family("sw", "string", single=True, scope="fleet", ttl="a sweep's interval", doc="who sweeps this round")

@@ -15,8 +15,9 @@ from coordinator.toolsets.flows.rules import planner, templates
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import REPORT, FlowStore
 
-Permits = Callable[[Caller, str], Awaitable[str]]
-"""Takes a workflow's creator and a tool's name: what he lacks now to call it, as a sentence; empty: nothing."""
+Permits = Callable[[str, Caller, str], Awaitable[str]]
+"""Takes a project, a workflow's creator and a tool's name: what he lacks now to call it, as a sentence; empty:
+nothing."""
 
 TRIM_BATCH = 100
 
@@ -48,7 +49,7 @@ class FlowPlanner:
         mine = spec.flow[step.key]
         if mine.tool is None:
             return Work(None)
-        if spec.creator is not None and (lacking := await self._permits(spec.creator, mine.tool)):
+        if spec.creator is not None and (lacking := await self._permits(step.project, spec.creator, mine.tool)):
             return Failure(lacking, "permission_denied", retryable=False)
         try:
             results = await self._results(step, spec) if _asks_for_results(mine.args) else None

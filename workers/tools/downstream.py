@@ -1,0 +1,81 @@
+"""Tools of downstream MCP servers: ``<connection>.<tool>``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import mcp_types as types
+import msgspec
+
+from coordinator.settings.connections import Connection
+from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
+from coordinator.steps.model import Failure, Outcome, StepRun, Success
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.rules.values import value_of
+from workers.tools.source import SourceFailed, StepTool
+
+IDEMPOTENCY_KEY = "fleet-coordinator/idempotency-key"
+"""Key in the ``_meta`` of each call: the same for all attempts of a step."""
+_LONGEST_MESSAGE = 4_000
+
+
+class ServerTools:
+    """The tools of one server. Whether it has one, it says itself when it is called."""
+
+    def __init__(self, name: str, connection: Connection) -> None:
+        self.name = name
+        self._server = DownstreamServer(name, connection)
+        self._prefix = f"{name}."
+
+    def find(self, name: str) -> StepTool | None:
+        tool = name.removeprefix(self._prefix)
+        return StepTool(name, partial(self._call, tool), group=self.name) if tool and tool != name else None
+
+    async def listed(self) -> Sequence[StepTool]:
+        try:
+            found = await self._server.tools(fresh=True)
+        except (ConnectionFailed, CallRefused) as failed:
+            raise SourceFailed(str(failed)) from None
+        return [
+            StepTool(
+                self._prefix + tool.name,
+                partial(self._call, tool.name),
+                tool.description or tool.title,
+                self.name,
+                tool.read_only,
+            )
+            for tool in found
+        ]
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        await self._server.close()
+
+    async def _call(self, tool: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
+        del caller  # a server of somebody else's, where our identities mean nothing
+        try:
+            result = await self._server.call(tool, arguments, {IDEMPOTENCY_KEY: step.idempotency_key})
+        except ConnectionFailed as failed:
+            return Failure(str(failed), "connection_error")
+        except CallRefused as refused:
+            return Failure(str(refused)[:_LONGEST_MESSAGE], "call_refused", retryable=False)
+        texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
+        if result.is_error:
+            return _failure(result.structured_content, texts)
+        content = None
+        if len(texts) != len(result.content):
+            content = [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
+        return Success(value_of(result.structured_content, texts, content))
+
+
+def _failure(structured: Any, texts: Sequence[str]) -> Failure:
+    """The failure that a result with ``isError`` means; servers like ours say more than a text."""
+    error = structured.get("error") if isinstance(structured, dict) else None
+    if isinstance(error, dict) and isinstance(error.get("code"), str) and isinstance(error.get("message"), str):
+        return Failure(error["message"][:_LONGEST_MESSAGE], error["code"][:100], error.get("kind") != "permanent")
+    message = "\n".join(texts) or (msgspec.json.encode(structured).decode() if structured else "the tool failed")
+    return Failure(message[:_LONGEST_MESSAGE], "tool_error")

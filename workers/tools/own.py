@@ -1,0 +1,118 @@
+"""The coordinator's own tools, called in this process through the same contracts and policy as by agents."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.identity.actors import Actors
+from coordinator.identity.signing import sign
+from coordinator.steps.model import Failure, Outcome, StepRun, Success
+from coordinator.steps.names import owners
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.rules.values import value_of
+from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
+from workers.tools.source import StepTool
+
+_log = structlog.get_logger(__name__)
+
+_REQUESTS = uuid.UUID("6f1d53a8-0a39-4b8e-9d5e-0f5f0c5f6a11")
+"""What request ids of steps are made from, so that all attempts of a step have the same."""
+
+
+class OwnTools:
+    """The tools of all toolsets.
+
+    Args:
+        toolsets: over the worker's own services.
+        actors: what resolves actors for them; begins and ends with this.
+    """
+
+    name = "coordinator"
+
+    def __init__(self, toolsets: Mapping[str, Toolset], actors: Actors) -> None:
+        self._toolsets = toolsets
+        self._actors = actors
+        names = {name: [tool.name for tool in toolset.tools] for name, toolset in toolsets.items()}
+        tools = {(name, tool.name): tool for name, toolset in toolsets.items() for tool in toolset.tools}
+        self._tools: dict[str, StepTool] = {}
+        for name, toolsets_with_it in owners(names).items():
+            if len(toolsets_with_it) == 1:
+                toolset = toolsets_with_it[0]
+                tool = tools.get((toolset, name)) or tools[toolset, name.removeprefix(f"{toolset}.")]
+                self._tools[name] = self._made(name, toolset, tool)
+
+    def find(self, name: str) -> StepTool | None:
+        return self._tools.get(name)
+
+    async def listed(self) -> Sequence[StepTool]:
+        """One entry for each tool, by the shortest name that is clear."""
+        return [
+            self._tools.get(tool.name) or self._tools[f"{name}.{tool.name}"]
+            for name, toolset in self._toolsets.items()
+            for tool in toolset.tools
+        ]
+
+    async def open(self) -> None:
+        await self._actors.start()
+        for toolset in self._toolsets.values():
+            toolset.start()
+
+    async def close(self) -> None:
+        for toolset in self._toolsets.values():
+            if toolset.drain is not None:
+                await toolset.drain()
+        await self._actors.aclose()
+
+    def _made(self, name: str, toolset: str, tool: Tool) -> StepTool:
+        return StepTool(name, partial(self._call, tool), tool.description, toolset, tool.read_only)
+
+    async def _call(self, tool: Tool, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
+        try:
+            decoded = _decoded(tool, _keyed(tool, arguments, step))
+            if caller is not None:
+                sign(decoded, caller)
+            result = await tool.handler(Call(step.project, step.job_id, caller), decoded)
+        except ToolFailure as failure:
+            return Failure(failure.message, failure.code, retryable=failure.kind != "permanent")
+        except Exception:
+            _log.exception("tool failed", tool=tool.name, step=step.job_id)
+            return Failure("a defect of the coordinator stopped this call", "INTERNAL_ERROR")
+        if not isinstance(result, Reply):
+            return Success(value_of(msgspec.to_builtins(result), ()))
+        structured = msgspec.to_builtins(result.structured)
+        if result.is_error:
+            return Failure("\n".join(result.text) or msgspec.json.encode(structured).decode(), "tool_error")
+        return Success(value_of(structured, result.text))
+
+
+def _decoded(tool: Tool, arguments: dict[str, Any]) -> Any:
+    """The arguments as the tool's struct: strictly, else text is also taken for numbers, as from agents.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR.
+    """
+    try:
+        return msgspec.convert(arguments, tool.arguments)
+    except msgspec.ValidationError:
+        pass
+    try:
+        return msgspec.convert(arguments, tool.arguments, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid("args", str(error)) from None
+
+
+def _keyed(tool: Tool, arguments: dict[str, Any], step: StepRun) -> dict[str, Any]:
+    """The arguments with the step's request id, where the tool takes one and none is given."""
+    if "requestId" in arguments or all(
+        field.encode_name != "requestId" for field in msgspec.structs.fields(tool.arguments)
+    ):
+        return arguments
+    key = f"{step.project} {step.room} {step.idempotency_key}"
+    return {**arguments, "requestId": str(uuid.uuid5(_REQUESTS, key))}

@@ -1,0 +1,107 @@
+"""Python callables that the configuration or installed packages name.
+
+They get the step's args as keyword arguments. A coroutine function runs on the worker's event
+loop, for calls that wait for the network; it may take ``idempotency_key``. Any other function
+runs in a child process, where it can compute, block and be killed without harm to other steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import msgspec
+import structlog
+
+from coordinator.steps.model import Failure, Outcome, StepRun, Success
+from coordinator.steps.room import CallFailed, Isolated
+from coordinator.toolsets.caller import Caller
+from workers.tools.source import StepTool
+
+_log = structlog.get_logger(__name__)
+
+_KEY = "idempotency_key"
+
+
+class PythonTools:
+    """All callables by name.
+
+    Args:
+        targets: name -> ``module:function``.
+        isolated: runs those that are no coroutine functions.
+    """
+
+    name = "python"
+
+    def __init__(self, targets: Mapping[str, str], isolated: Isolated) -> None:
+        self._targets = targets
+        self._isolated = isolated
+        self._tools: dict[str, StepTool] = {}
+
+    def find(self, name: str) -> StepTool | None:
+        return self._tools.get(name)
+
+    async def listed(self) -> Sequence[StepTool]:
+        return list(self._tools.values())
+
+    async def open(self) -> None:
+        """Imports the modules; one that cannot be imported fails the steps that need it, and nothing else."""
+        for name, target in self._targets.items():
+            try:
+                found = await asyncio.to_thread(_resolved, target)
+            except Exception as error:
+                reason = f"{target} cannot be used: {type(error).__name__}: {error}"
+                _log.error("a step tool is not there", tool=name, reason=reason)
+                self._tools[name] = StepTool(name, partial(_broken, reason), f"({reason})")
+                continue
+            about = inspect.getdoc(found) or ""
+            if inspect.iscoroutinefunction(found):
+                self._tools[name] = StepTool(name, partial(_await, found), about)
+            else:
+                self._tools[name] = StepTool(name, partial(self._isolate, target), about)
+
+    async def close(self) -> None:
+        pass
+
+    async def _isolate(self, target: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
+        del caller
+        try:
+            return Success(await self._isolated.call(target, arguments, step.idempotency_key))
+        except CallFailed as failed:
+            return Failure(str(failed), failed.type)
+
+
+async def _await(
+    function: Callable[..., Any], step: StepRun, arguments: dict[str, Any], caller: Caller | None
+) -> Outcome:
+    del caller
+    if _KEY in inspect.signature(function).parameters:
+        arguments = {_KEY: step.idempotency_key, **arguments}
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as error:
+        return Failure(f"args: {error}", "VALIDATION_ERROR", retryable=False)
+    try:
+        return Success(msgspec.to_builtins(await function(**arguments)))
+    except Exception as error:
+        _log.info("a step tool raised", function=function.__qualname__, exc_info=True)
+        return Failure(f"{error}" or type(error).__name__, type(error).__name__)
+
+
+async def _broken(reason: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
+    del step, arguments, caller
+    return Failure(reason, "unknown_tool", retryable=False)
+
+
+def _resolved(target: str) -> Callable[..., Any]:
+    module, _, path = target.partition(":")
+    found: Any = import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    if not callable(found):
+        raise TypeError("it is not callable")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,75 @@
+"""What creators of workflows may do now: asked before each step, not only when the workflow was created."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from time import monotonic, time
+
+import msgspec
+import structlog
+
+from coordinator.identity.bearers import of_entry
+from coordinator.identity.grants import Grant
+from coordinator.identity.token_file import Stamp, TokenFileError, read_tokens, stamp_of
+from coordinator.settings import Settings
+from coordinator.toolsets.caller import Caller
+
+_log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How often the token file is looked at, while there are steps to check."""
+
+
+class Rights:
+    """Looks callers up in the token file.
+
+    Who came with a JWT keeps what it said when he created the workflow: nobody can ask its issuer.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._path = Path(settings.auth.tokens) if settings.auth.tokens else None
+        self._default = frozenset(settings.auth.default_permissions)
+        self._grants: dict[str, list[Grant]] = {}
+        self._stamp: Stamp | None = None
+        self._looked = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def now(self, project: str, creator: Caller) -> Caller | None:
+        """The caller with his present permissions and roles in a project; None: he is gone."""
+        if not creator.listed:
+            return creator
+        await self._look()
+        good = [
+            grant
+            for grant in self._grants.get(creator.id, ())
+            if grant.until > time() and (grant.projects is None or project in grant.projects)
+        ]
+        if not good:
+            return None
+        return msgspec.structs.replace(
+            creator,
+            roles=frozenset().union(*(grant.caller.roles for grant in good)),
+            permissions=frozenset().union(*(grant.caller.permissions for grant in good)),
+        )
+
+    async def _look(self) -> None:
+        """Reads the file again if it changed; a file that is wrong changes nothing."""
+        path = self._path
+        if path is None or monotonic() - self._looked < LOOK_SECONDS:
+            return
+        async with self._reading:
+            if monotonic() - self._looked < LOOK_SECONDS:
+                return
+            stamp = await asyncio.to_thread(stamp_of, path)
+            if stamp != self._stamp:
+                try:
+                    found, self._stamp = await asyncio.to_thread(read_tokens, path)
+                except TokenFileError as error:
+                    _log.warning("the token file cannot be used; what was known stays in force", reason=str(error))
+                    self._stamp = stamp
+                else:
+                    self._grants = {}
+                    for entry in found.tokens:
+                        self._grants.setdefault(entry.id, []).append(of_entry(entry, self._default))
+            self._looked = monotonic()
