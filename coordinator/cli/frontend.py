@@ -27,6 +27,7 @@ from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import Exposition, Recorder
+from coordinator.metrics.hot import publish
 from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
@@ -43,6 +44,10 @@ GRACE_SECONDS = 0.5
 """How long a draining front-end, unready already, goes on accepting connections that were under way."""
 KEEP_ALIVE_SECONDS = 75
 _PROBE_SECONDS = 0.25
+_HOT_SECONDS = 2.0
+_HOT_ITEMS = 20
+_HOT_LOSERS = 30
+"""Claims in vain within a minute that are worth a line in the log."""
 _MARGIN_SECONDS = 1.5
 """How much sooner than the supervisor's patience ends a draining front-end gives up on requests."""
 
@@ -104,7 +109,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         guardian.on_news(in_force.take)
         sock = listening(settings.host, settings.port)
         server = _Server(app, settings)
-        probe = asyncio.create_task(_watch(server, app, recorder, admission), name="loop-probe")
+        probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
             async with _operators_port(app, settings):
                 await _run(server, sock, app, guardian, settings.drain_seconds)
@@ -240,9 +245,10 @@ async def _check_ready(app: FrontEnd) -> None:
         raise CommandFailed(f"the front-end is not ready: {msgspec.json.encode(found).decode()}")
 
 
-async def _watch(server: _Server, app: FrontEnd, recorder: Recorder, admission: Admission) -> None:
+async def _watch(server: _Server, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:
     """Samples how late the loop is and what this process holds."""
     loop = asyncio.get_running_loop()
+    told, shown = loop.time(), False
     while True:
         due = loop.time() + _PROBE_SECONDS
         await asyncio.sleep(_PROBE_SECONDS)
@@ -250,4 +256,12 @@ async def _watch(server: _Server, app: FrontEnd, recorder: Recorder, admission: 
         recorder.connections(len(server.server_state.connections))
         recorder.inflight(app.in_flight)
         admission.report()
+        if due >= told + _HOT_SECONDS:
+            told = due
+            found = recorder.hot.top(_HOT_ITEMS)
+            if found or shown:
+                publish(metrics_dir, recorder.slot, found)
+            if found and found[0].losers >= _HOT_LOSERS:
+                _log.info("items are contended", items=[msgspec.to_builtins(hot) for hot in found[:3]])
+            shown = bool(found)
         recorder.process()

@@ -169,9 +169,9 @@ CLAIM_CONFLICTS = Metric(
     "coordinator_claim_conflicts_total",
     "counter",
     "conflicts",
-    "Collisions over items. busy: held by another agent, lost_race: taken between choosing and claiming, "
-    "expired: the claim had run out, stale_fence: a write with the token of an older claim.",
-    (Label("kind", ("busy", "lost_race", "expired", "stale_fence")),),
+    "Collisions over items. busy: a claim of what another agent holds, not_holder: a change of it, stale_fence: a "
+    "claim or change with the token of an older claim.",
+    (Label("kind", ("busy", "not_holder", "stale_fence")),),
 )
 IDEMPOTENCY = Metric(
     "coordinator_idempotency_total",

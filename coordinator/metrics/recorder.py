@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from coordinator.metrics import catalogue
 from coordinator.metrics.cells import Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
+from coordinator.metrics.hot import HotItems
 
 _ANSWERS = frozenset({"ok", "conflict", "refused"})
 """Outcomes of a script that ran."""
@@ -75,6 +76,7 @@ class Recorder:
         self._key_age = Family(catalogue.KEY_AGE, cells.number)
         self._identity_state = Family(catalogue.IDENTITY_STATE, cells.number)
         self._identity_policy = Family(catalogue.IDENTITY_POLICY, cells.number)
+        self.hot = HotItems(time.monotonic)
         self._cpu_seen = 0.0
         self._config: Cell | None = None
 
@@ -159,9 +161,11 @@ class Recorder:
         """A claim attempt ended."""
         self._claims(outcome).inc()
 
-    def claim_conflict(self, kind: str) -> None:
-        """Two agents collided over an item."""
+    def claim_conflict(self, kind: str, project: str, item: str) -> None:
+        """Two agents collided over an item: ``busy``, ``not_holder`` or ``stale_fence``."""
         self._conflicts(kind).inc()
+        if kind == "busy":
+            self.hot.lost(project, item)
 
     def idempotency(self, result: str) -> None:
         """A request with a requestId was looked up."""

@@ -138,6 +138,10 @@ def _check(args: ClaimItem) -> Selector | None:
     return selector
 
 
+_COLLISIONS = {"already_claimed": "busy", "stale_fence": "stale_fence"}
+"""Outcome of a claim -> how it is counted."""
+
+
 def waits(args: ClaimItem) -> bool:
     """Whether a call may take longer than a request normally does."""
     return args.wait_ms > 0
@@ -196,6 +200,8 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
         for result in claimed:
             won += result.outcome == "success"
             metrics.claim(result.outcome)
+            if result.outcome in _COLLISIONS:
+                metrics.claim_conflict(_COLLISIONS[result.outcome], call.project, result.item_id or "")
         for freeing in released:
             freed += freeing.outcome == "success"
         return ClaimItemResult(

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.metrics import recorder
 from coordinator.toolsets.actor import Trusted, checked
 from coordinator.toolsets.items.contract.work import (
     TRIGGERS,
@@ -44,9 +45,13 @@ _NEXT = (
     "claim_item with a selector."
 )
 
+_COLLISIONS = {"not_claim_holder": "not_holder", "stale_fence": "stale_fence"}
+"""Code of a refused transition -> how it is counted."""
+
 
 def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
     """advance_item and get_next_item."""
+    metrics = recorder()
 
     async def trusted_by_element(transitions: list[Transition]) -> list[Trusted | ToolFailure | None]:
         found: list[Trusted | ToolFailure | None] = []
@@ -92,6 +97,9 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
                 results.append(rules.refused_actor(transition, triggers[n], who))
             else:
                 results.append(rules.rendered(transition, triggers[n], who, answered[n], schemas))
+        for result in results:
+            if result.error_code in _COLLISIONS:
+                metrics.claim_conflict(_COLLISIONS[result.error_code], call.project, result.item_id)
         succeeded = sum(result.applied for result in results)
         return AdvanceItemResult(
             results=results,
