@@ -22,8 +22,7 @@ when the worker dies in between.
 import os
 import sys
 
-RQ_PREFIX = "fc:{RQ}"
-"""Where RQ's keys begin, in the environment variable RQ_KEY_PREFIX."""
+from coordinator.steps.handoff import RQ_PREFIX
 
 if "rq" in sys.modules and os.environ.get("RQ_KEY_PREFIX") != RQ_PREFIX:
     raise ImportError(f"import workers before rq, or set RQ_KEY_PREFIX={RQ_PREFIX} in the environment")

@@ -1,4 +1,4 @@
-"""The queue that steps wait in, and the jobs in it."""
+"""RQ's queues that steps wait in, and the jobs in them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from rq import Queue
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+from coordinator.steps.handoff import QUEUE
 from workers.steps import STEPS
-
-STEP_QUEUE = "fleet-steps"
 
 
 class StepNotAllowed(Exception):
@@ -35,6 +34,6 @@ class StepJob(Job):
         return step
 
 
-def step_queue(connection: Redis) -> Queue:
-    """The queue, for enqueuing and for working on."""
-    return Queue(STEP_QUEUE, connection=connection, job_class=StepJob, serializer=JSONSerializer)
+def step_queue(connection: Redis, name: str = QUEUE) -> Queue:
+    """One of the queues, for enqueuing and for working on."""
+    return Queue(name, connection=connection, job_class=StepJob, serializer=JSONSerializer)

@@ -6,7 +6,6 @@ import hashlib
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Literal, Protocol
 
 import msgspec
@@ -91,25 +90,8 @@ def settings_digest(settings: Settings) -> str:
 
 def _work(settings: Settings, recorder: Recorder, guardian: Guardian) -> None:
     # Imported here: front-ends do without RQ.
-    from redis import Redis
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-
-    from coordinator.store.address import parse
-    from workers.worker import StepWorker
+    from workers.process import WorkerProcess
+    from workers.rooms import make_rooms
 
     recorder.start_worker()
-    connection = Redis(
-        **parse(settings.redis_url).client_options(),
-        socket_connect_timeout=settings.redis_timeout_ms / 1000,
-        # The worker's loop waits and tries again, and can be stopped while it does.
-        retry=Retry(NoBackoff(), 0),
-    )
-    worker = StepWorker(connection, recorder.slot)
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        worker.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    worker.run(guardian.ready)
+    WorkerProcess(settings, recorder.slot, make_rooms).run(guardian.ready, lambda: guardian.orphaned)

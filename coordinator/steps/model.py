@@ -57,7 +57,12 @@ class StepRun(Struct, array_like=True, frozen=True):
     @property
     def job_id(self) -> str:
         """Id of the RQ job that points to this attempt."""
-        return f"{_of(self.project)}{self.run}-{self.step}-{self.attempt}"
+        return job_id(self.project, self.run, self.step, self.attempt)
+
+
+def job_id(project: str, run: str, step: str, attempt: int) -> str:
+    """Id of the RQ job that points to an attempt; ``job_id`` in step.lua says the same."""
+    return f"{_of(project)}{run}-{step}-{attempt}"
 
 
 def _of(project: str) -> str:

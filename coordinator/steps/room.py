@@ -82,11 +82,25 @@ class Planner(Protocol):
 class StepRoom(Protocol):
     """One room: ``flows``, and later the gateway."""
 
-    name: str
-    planner: Planner
-    executor: Executor
-    report: Script[Any]
-    """Its script that records outcomes: takes what ``StepStore.report`` sends, and includes ``take``."""
+    @property
+    def name(self) -> str:
+        """As runs have it that are this room's."""
+        ...
+
+    @property
+    def planner(self) -> Planner:
+        """What its steps mean."""
+        ...
+
+    @property
+    def executor(self) -> Executor:
+        """What carries out their work."""
+        ...
+
+    @property
+    def report(self) -> Script[Any]:
+        """Its script that records outcomes: takes what ``StepStore.report`` sends, and includes ``take``."""
+        ...
 
     async def tidy(self, project: str) -> bool:
         """Forgets a bounded number of the project's runs whose retention is over; one worker calls it now and then.

@@ -65,9 +65,12 @@ _TAKE = Script(PACKAGE, "take_steps")
 _BEGIN = Script(PACKAGE, "begin_steps")
 _SWEEP = Script(PACKAGE, "sweep_steps", Swept)
 _RECLAIM = Script(PACKAGE, "reclaim_steps", None)
+RETURN = Script(PACKAGE, "return_steps")
+"""Reports steps of a room that the worker does not know: they are offered again."""
 _PUSH = Script(PACKAGE, "push_jobs", None)
 _POP = Script(PACKAGE, "pop_jobs", list[Popped])
 _NOTE = Script(PACKAGE, "note_project", scope="fleet")
+_FORGET = Script(PACKAGE, "forget_project", scope="fleet")
 _PROJECTS = Script(PACKAGE, "noted_projects", list[str], scope="fleet")
 RENEW = Script(PACKAGE, "renew_leases")
 
@@ -137,9 +140,9 @@ class StepStore:
         """Projects that have steps or finished runs; only those noted within so many seconds, if any are said."""
         return await self._store.run(_PROJECTS, keys.FLEET, seconds)
 
-    async def forget(self, project: str) -> None:
-        """Has nobody look after the project until it is noted again."""
-        await self._store.command("ZREM", keys.step_projects.key(keys.FLEET), project)
+    async def forget(self, project: str, seconds: int) -> None:
+        """Has nobody look after the project until it is noted again; one that was within so many seconds stays."""
+        await self._store.run(_FORGET, keys.FLEET, project, seconds)
 
     async def sweeps(self, process: str, milliseconds: int) -> bool:
         """Whether it is this process that sweeps, for so long."""

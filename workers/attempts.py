@@ -1,0 +1,187 @@
+"""One attempt of a step: prepared, executed within its time, and turned into a report.
+
+An attempt is *interrupted* when it takes too long, when its run was cancelled, when its lease
+was lost and when the worker drains: its task is cancelled, and what is reported follows from
+the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any, Literal
+
+import msgspec
+import structlog
+
+from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Success, Work
+from coordinator.steps.results import failure_json, result_json
+from coordinator.steps.room import StepRoom
+from coordinator.steps.store import Report
+
+_log = structlog.get_logger(__name__)
+_decode = msgspec.json.Decoder().decode
+
+Interruption = Literal["timeout", "stopped", "lost", "drain"]
+
+GRACE_SECONDS = 5.0
+"""How long an interrupted attempt may take to end before its slot is given up."""
+RETURN_MS = 1_000
+"""When a step that this worker cannot carry out is offered again."""
+JITTER = 0.2
+"""Retries come this share earlier or later than their policy says."""
+
+_ONCE = Retry()
+
+
+class Attempt:
+    """An attempt that a slot has in hand. One is made for each; it runs in the slot's task.
+
+    Args:
+        room: None if this worker does not know it.
+        on_stuck: called if it does not end within ``GRACE_SECONDS`` of an interruption.
+    """
+
+    __slots__ = (
+        "_expiry",
+        "_grace",
+        "_on_stuck",
+        "_room",
+        "_task",
+        "abandoned",
+        "began",
+        "deadline",
+        "interrupted",
+        "outcome",
+        "step",
+    )
+
+    def __init__(
+        self, step: StepRun, room: StepRoom | None, task: asyncio.Task[Any], on_stuck: Callable[[Attempt], None]
+    ) -> None:
+        self.step = step
+        self.began = monotonic()
+        self.deadline = 0.0
+        """When it should have ended, by ``monotonic``; 0: not known yet."""
+        self.interrupted: Interruption | None = None
+        self.abandoned = False
+        """Whether somebody else has reported for it, because it did not end."""
+        self.outcome = "lost"
+        """For metrics: ok, failed, retry, returned; lost: nothing was reported."""
+        self._room = room
+        self._task = task
+        self._on_stuck = on_stuck
+        self._expiry: asyncio.TimerHandle | None = None
+        self._grace: asyncio.TimerHandle | None = None
+
+    def interrupt(self, why: Interruption) -> None:
+        """Ends it before its time; only the first reason counts."""
+        if self.interrupted is None:
+            self.interrupted = why
+            self._task.cancel()
+            self._grace = self._task.get_loop().call_later(GRACE_SECONDS, self._stuck)
+
+    async def run(self, spec: Any, load: Callable[[StepRun], Awaitable[Any]]) -> Report | None:
+        """Executes the attempt; returns what to report, None if there is nobody to report to.
+
+        Args:
+            spec: of the step's run; None: not at hand.
+            load: gets it, None if the run is gone.
+        """
+        room, retry = self._room, _ONCE
+        if room is None:
+            return self.returned()
+        outcome = _known(self.step)
+        try:
+            if spec is None:
+                spec = await load(self.step)
+            if spec is None:
+                return None
+            if outcome is None:
+                prepared = await room.planner.prepare(self.step, spec)
+                if isinstance(prepared, Work):
+                    retry = prepared.retry
+                    outcome = await self._execute(room, prepared)
+                else:
+                    outcome = prepared
+        except asyncio.CancelledError:
+            if self.interrupted is None:
+                raise
+        except Exception as error:
+            _log.warning("step failed unexpectedly", step=self.step.job_id, exc_info=True)
+            outcome = Failure(f"the step failed unexpectedly: {type(error).__name__}", "unexpected")
+        finally:
+            for timer in (self._expiry, self._grace):
+                if timer is not None:
+                    timer.cancel()
+        if self.interrupted is not None:
+            # Also where it went on to its end although it was told to stop.
+            self._task.uncancel()
+            return self.cut_short(spec, retry)
+        return None if outcome is None else self._conclude(room, spec, outcome, retry)
+
+    def cut_short(self, spec: Any, retry: Retry = _ONCE) -> Report | None:
+        """What to report of an interrupted attempt."""
+        if self.interrupted == "lost" or self._room is None or spec is None:
+            return None
+        if self.interrupted == "drain":
+            return self.returned(0)
+        if self.interrupted == "stopped":
+            outcome = Failure("the step was stopped", "stopped", retryable=False)
+        else:
+            outcome = Failure(f"the step took longer than {round((self.deadline - self.began) * 1000)} ms", "timeout")
+        return self._conclude(self._room, spec, outcome, retry)
+
+    async def _execute(self, room: StepRoom, work: Work) -> Outcome:
+        if work.tool is None:
+            return Success()
+        seconds = work.timeout_ms / 1000
+        self.deadline = self.began + seconds
+        self._expiry = self._task.get_loop().call_later(seconds, self.interrupt, "timeout")
+        return await room.executor.execute(self.step, work)
+
+    def _conclude(self, room: StepRoom, spec: Any, outcome: Outcome, retry: Retry) -> Report:
+        step, text = self.step, ""
+        if isinstance(outcome, Success):
+            try:
+                text = step.arguments if step.verdict == "recorded" else result_json(outcome.value)[0]
+            except (TypeError, ValueError, RecursionError):
+                outcome = Failure("the tool returned what cannot be written as JSON", "invalid_result")
+        if isinstance(outcome, Failure):
+            text = failure_json(outcome.message, outcome.type)
+            if outcome.retryable and not step.verdict and step.failures + 1 < retry.max_attempts:
+                self.outcome = "retry"
+                return step.step, step.attempt, "Y", text, _delay(retry, step.failures)
+        try:
+            plan = room.planner.plan(step, spec, outcome)
+        except Exception:
+            _log.exception("what follows a step could not be planned", step=step.job_id)
+            plan = Plan(error=f"what follows step {step.key!r} could not be planned")
+        self.outcome = "ok" if isinstance(outcome, Success) else "failed"
+        return step.step, step.attempt, "D" if self.outcome == "ok" else "F", text, plan
+
+    def returned(self, delay_ms: int = RETURN_MS) -> Report:
+        """What to report of a step that is offered again, so much later."""
+        self.outcome = "returned"
+        return self.step.step, self.step.attempt, "B", "", delay_ms
+
+    def _stuck(self) -> None:
+        self.abandoned = True
+        self._on_stuck(self)
+
+
+def _known(step: StepRun) -> Outcome | None:
+    """The outcome of a step that is not to be executed any more."""
+    if step.verdict == "poisoned":
+        return Failure(f"its worker was lost {step.crashes} times", "poisoned", retryable=False)
+    if step.verdict == "expired":
+        return Failure("nobody released it in time", "expired", retryable=False)
+    return Success(_decode(step.arguments)) if step.verdict == "recorded" else None
+
+
+def _delay(retry: Retry, failures: int) -> int:
+    """Milliseconds before the next attempt, after so many earlier failures."""
+    delay = retry.delay_ms if retry.backoff == "fixed" else retry.delay_ms << min(failures, 40)
+    return round(min(delay, retry.max_delay_ms) * random.uniform(1 - JITTER, 1 + JITTER))

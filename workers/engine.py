@@ -1,0 +1,356 @@
+"""The engine of a worker: slots that execute steps at once, and the traffic with the store.
+
+Every slot is a task that executes one attempt at a time. What it reports is collected for a
+turn of the event loop and sent together, by room and project; the reply of that very call
+brings the next steps. So a busy worker makes one round trip for several steps, and asks for
+work by itself only when its slots run empty: when a bell rings, and once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
+from typing import Any
+
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
+from coordinator.steps.model import StepRun
+from coordinator.steps.room import StepRoom
+from coordinator.steps.store import RECORDED, REFUSED, RETURN, Report, StepStore, Taken
+from workers.attempts import GRACE_SECONDS, Attempt, Interruption
+
+_log = structlog.get_logger(__name__)
+
+FLUSH_AT = 8
+"""Reports that are sent without waiting for the end of the event loop's turn."""
+TAKE_MOST = 16
+"""Steps that one call takes."""
+_PAUSE_FIRST, _PAUSE_MOST = 0.05, 1.0
+_SPECS_MOST, _SPEC_BYTES_MOST = 4096, 64 * 1024 * 1024
+
+
+class Specs:
+    """Specs of runs in the form that their rooms work with; the least recently used ones go."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, step: StepRun) -> Any:
+        """The spec, or None."""
+        found = self._kept.get((step.project, step.run))
+        if found is None:
+            return None
+        self._kept.move_to_end((step.project, step.run))
+        return found[0]
+
+    def put(self, step: StepRun, loaded: Any, size: int) -> None:
+        """Keeps a spec that took so many bytes."""
+        key = (step.project, step.run)
+        self.drop(key)
+        self._kept[key] = loaded, size
+        self._bytes += size
+        while len(self._kept) > _SPECS_MOST or (self._bytes > _SPEC_BYTES_MOST and len(self._kept) > 1):
+            self.drop(next(iter(self._kept)))
+
+    def drop(self, key: tuple[str, str]) -> None:
+        """Forgets a spec."""
+        _, size = self._kept.pop(key, (None, 0))
+        self._bytes -= size
+
+
+class Engine:
+    """Executes steps in ``slots`` tasks.
+
+    Args:
+        steps: speaks for this worker.
+        on_told: called when a script left something for the relay: (project).
+        on_stranger: called with a job that is no step: (id, queue); it holds a slot until ``freed``.
+    """
+
+    def __init__(
+        self,
+        steps: StepStore,
+        rooms: Mapping[str, StepRoom],
+        slots: int,
+        on_told: Callable[[str], None],
+        on_stranger: Callable[[str, str], None],
+    ) -> None:
+        self._steps = steps
+        self._rooms = rooms
+        self._slots = slots
+        self._on_told = on_told
+        self._on_stranger = on_stranger
+        self.held: dict[str, Attempt] = {}
+        """Attempts in hand, by their job ids. Read by the thread that renews leases."""
+        self.paused = False
+        """Whether nothing is taken for now."""
+        self._reply_lost = False
+        self._draining = False
+        self._busy = 0
+        """Steps in hand or on their way into a slot, and strangers."""
+        self._asked = 0
+        """Steps that calls under way may bring."""
+        self._waiting: deque[asyncio.Future[StepRun]] = deque()
+        self._ready: deque[StepRun] = deque()
+        self._reports: dict[tuple[str, str], list[tuple[Report, Attempt]]] = {}
+        self._sending: list[tuple[tuple[str, str], list[tuple[Report, Attempt]]]] = []
+        self._flushing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sends: set[asyncio.Task[None]] = set()
+        self._free = asyncio.Event()
+        self._specs = Specs()
+
+    def start(self) -> None:
+        """Begins with empty slots."""
+        for _ in range(self._slots):
+            self._add_slot()
+
+    @property
+    def busy(self) -> int:
+        """Slots that are taken, or will be in a moment."""
+        return self._busy
+
+    # --- work comes in ----------------------------------------------------------------------------
+
+    def want(self) -> int:
+        """How many steps the worker has room for now."""
+        if self.paused or self._draining:
+            return 0
+        return max(0, min(self._slots - self._busy - self._asked, TAKE_MOST))
+
+    async def room(self) -> None:
+        """Waits until there is room for a step, however long."""
+        while self.want() == 0:
+            self._free.clear()
+            await self._free.wait()
+
+    async def take(self, source: Callable[[int], Awaitable[Taken]]) -> int:
+        """Fills empty slots from a source, which is told how many steps to bring; returns how many came.
+
+        Raises:
+            ToolFailure: the store does not answer.
+        """
+        want = self.want()
+        if not want:
+            return 0
+        self._asked += want
+        try:
+            taken = await source(want)
+        except ToolFailure:
+            self._reply_lost = True
+            raise
+        finally:
+            self._asked -= want
+        self.deliver(taken)
+        return len(taken.steps) + len(taken.strangers)
+
+    def deliver(self, taken: Taken) -> None:
+        """Gives steps to slots."""
+        for step in taken.steps:
+            if step.spec:
+                self._keep_spec(step, taken.specs[step.spec - 1])
+            self._busy += 1
+            recorder().step_waited((taken.now - step.ready_at) / 1000)
+            while self._waiting:
+                slot = self._waiting.popleft()
+                if not slot.done():
+                    slot.set_result(step)
+                    break
+            else:
+                self._ready.append(step)
+        for job, queue in taken.strangers:
+            self._busy += 1
+            self._on_stranger(job, queue)
+
+    def freed(self) -> None:
+        """A stranger's job is over."""
+        self._busy -= 1
+        self._free.set()
+
+    def pause(self, paused: bool) -> None:
+        """Takes nothing, or takes steps again."""
+        self.paused = paused
+        self._free.set()
+
+    def held_in(self, project: str) -> list[str]:
+        """Steps of a project that are in hand, or whose outcome is being reported."""
+        reports = [reports for (_, where), reports in (*self._reports.items(), *self._sending) if where == project]
+        reported = [report[0] for group in reports for report, _ in group]
+        held = [attempt.step for attempt in self.held.values()] + [*self._ready]
+        return [*reported, *(step.step for step in held if step.project == project)]
+
+    def lost_reply(self) -> bool:
+        """Whether, since the last time this was asked, a reply was lost that may have brought steps."""
+        lost, self._reply_lost = self._reply_lost, False
+        return lost
+
+    # --- attempts ---------------------------------------------------------------------------------
+
+    def interrupt(self, job: str, why: Interruption) -> bool:
+        """Ends an attempt before its time; False: it is not in hand."""
+        attempt = self.held.get(job)
+        if attempt is not None:
+            attempt.interrupt(why)
+        return attempt is not None
+
+    def _add_slot(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._slot(), name="step-slot")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _slot(self) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            return
+        loop = task.get_loop()
+        while True:
+            if self._ready:
+                step = self._ready.popleft()
+            else:
+                waiter: asyncio.Future[StepRun] = loop.create_future()
+                self._waiting.append(waiter)
+                step = await waiter
+            attempt = Attempt(step, self._rooms.get(step.room), task, self._abandon)
+            job = step.job_id
+            self.held[job] = attempt
+            try:
+                if self._draining:
+                    report: Report | None = attempt.returned(0)
+                else:
+                    report = await attempt.run(self._specs.get(step), self._load)
+            finally:
+                if not attempt.abandoned:
+                    self.held.pop(job, None)
+            if attempt.abandoned:
+                return
+            self._ended(attempt, report)
+
+    async def _load(self, step: StepRun) -> Any:
+        """The spec of a step's run, from the store."""
+        while True:
+            try:
+                raw = await self._steps.spec(step.project, step.run)
+            except ToolFailure:
+                await asyncio.sleep(_PAUSE_MOST)
+            else:
+                return None if raw is None else self._keep_spec(step, raw)
+
+    def _keep_spec(self, step: StepRun, raw: bytes) -> Any:
+        room = self._rooms.get(step.room)
+        if room is None or raw is None:
+            return None
+        loaded = room.planner.load(raw)
+        self._specs.put(step, loaded, len(raw))
+        return loaded
+
+    def _abandon(self, attempt: Attempt) -> None:
+        """An attempt does not end: another slot takes the place of the one it keeps."""
+        _log.error("an attempt did not end when it was told to", step=attempt.step.job_id, why=attempt.interrupted)
+        self.held.pop(attempt.step.job_id, None)
+        self._add_slot()
+        self._ended(attempt, attempt.cut_short(self._specs.get(attempt.step)))
+
+    def _ended(self, attempt: Attempt, report: Report | None) -> None:
+        step = attempt.step
+        self._busy -= 1
+        self._free.set()
+        recorder().step(attempt.outcome, monotonic() - attempt.began)
+        if report is None:
+            return
+        plan = report[4]
+        if report[2] in "DF" and (plan.complete or plan.error):
+            self._specs.drop((step.project, step.run))
+        key = (step.room, step.project)
+        reports = self._reports.setdefault(key, [])
+        reports.append((report, attempt))
+        if len(reports) >= FLUSH_AT:
+            self._send(key, self._reports.pop(key))
+        elif not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    # --- reports go out ---------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        self._flushing = False
+        waiting, self._reports = self._reports, {}
+        for key, reports in waiting.items():
+            self._send(key, reports)
+
+    def _send(self, key: tuple[str, str], reports: list[tuple[Report, Attempt]]) -> None:
+        task = asyncio.get_running_loop().create_task(self._report(*key, reports), name="step-report")
+        self._sends.add(task)
+        task.add_done_callback(self._sends.discard)
+
+    async def _report(self, room: str, project: str, reports: list[tuple[Report, Attempt]]) -> None:
+        """Reports until the store has answered: what was recorded the first time is refused the second."""
+        pause, again = _PAUSE_FIRST, False
+        # A room that this worker does not know has its steps back.
+        script = self._rooms[room].report if room in self._rooms else RETURN
+        sending = ((room, project), reports)
+        self._sending.append(sending)
+        while True:
+            want = self.want()
+            self._asked += want
+            try:
+                taken = await self._steps.report(script, project, want, [report for report, _ in reports])
+            except ToolFailure as failure:
+                self._reply_lost, again = True, True
+                _log.warning("outcomes cannot be reported, trying again", reason=failure.message, steps=len(reports))
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, _PAUSE_MOST)
+                continue
+            finally:
+                self._asked -= want
+            break
+        self._sending.remove(sending)
+        for (report, attempt), result in zip(reports, taken.results, strict=True):
+            if result == RECORDED and report[2] in "DF" and (report[4].complete or report[4].error):
+                recorder().run_ended(room, "completed" if report[4].complete else "failed")
+            elif result == REFUSED and not again:
+                recorder().step_refused()
+                _log.info("a report came too late and was refused", step=attempt.step.job_id)
+        self.deliver(taken)
+        if taken.told:
+            self._on_told(project)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    async def finish(self) -> None:
+        """Waits until all that is in hand is done and reported, and ends the slots."""
+        await self._emptied(None)
+        await self._end()
+
+    async def drain(self, seconds: float) -> None:
+        """Takes no more, lets attempts end for so long, gives the rest back, and waits until all is reported."""
+        self._draining = True
+        await self._emptied(seconds)
+        for attempt in list(self.held.values()):
+            attempt.interrupt("drain")
+        await self._emptied(GRACE_SECONDS)
+        await self._end()
+
+    async def _end(self) -> None:
+        for task in (*self._tasks, *self._sends):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._sends, return_exceptions=True)
+
+    async def _emptied(self, seconds: float | None) -> None:
+        """Waits until nothing is in hand and nothing to be reported, at most for so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._busy or self._reports or self._sends:
+                    if self._sends:
+                        await asyncio.wait(self._sends)
+                    elif self._busy:
+                        self._free.clear()
+                        await self._free.wait()
+                    else:
+                        await asyncio.sleep(0)

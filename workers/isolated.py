@@ -1,0 +1,137 @@
+"""Python callables in child processes: for those that compute, and those that nobody trusts.
+
+A child serves one call at a time and stays for the next, up to ``CALLS`` of them. It is killed
+when its call is cancelled, which is how timeouts and cancellations reach code that never
+waits; and it ends with its worker, also when that is killed. What it writes to stdout goes to
+the worker's stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from coordinator.steps.room import CallFailed
+
+CALLS = 100
+"""Calls that a child serves before another takes its place: what leaks does not add up."""
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+_HEAD = struct.Struct("!I")
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class _Child:
+    """One child process."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def start(self) -> None:
+        ours, theirs = socket.socketpair()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "workers.isolated_child", str(theirs.fileno()), str(os.getpid())),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=sys.stderr.fileno(),
+                pass_fds=[theirs.fileno()],
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=MAX_REPLY_BYTES)
+
+    async def call(self, target: str, arguments: Mapping[str, Any], key: str) -> Any:
+        """Raises CallFailed, and ConnectionError if the process ended."""
+        if self._reader is None or self._writer is None:
+            raise ConnectionError("the child was not started")
+        self.calls += 1
+        said = _encode({"target": target, "arguments": arguments, "key": key})
+        self._writer.write(_HEAD.pack(len(said)) + said)
+        await self._writer.drain()
+        (size,) = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
+        if size > MAX_REPLY_BYTES:
+            raise CallFailed(f"the callable returned more than {MAX_REPLY_BYTES} bytes", "too_large")
+        reply = _decode(await self._reader.readexactly(size))
+        if "error" in reply:
+            raise CallFailed(reply["error"], reply["type"])
+        return reply["value"]
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def ended(self) -> str:
+        """How it ended, in words; for one that hung up."""
+        code = -signal.SIGKILL if self._process is None else await self._process.wait()
+        return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+
+
+class IsolatedCalls:
+    """Children of one worker, started as they are needed.
+
+    Args:
+        most: children at once; further calls wait. 0: as many as there are processors.
+    """
+
+    def __init__(self, most: int = 0) -> None:
+        self._places = asyncio.Semaphore(most or os.cpu_count() or 1)
+        self._idle: list[_Child] = []
+        self._all: set[_Child] = set()
+
+    async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
+        """Calls ``module:function`` in a child; see ``coordinator.steps.room.Isolated``."""
+        async with self._places:
+            child = self._idle.pop() if self._idle else await self._start()
+            healthy = False
+            try:
+                value = await child.call(target, arguments, idempotency_key)
+                healthy = True
+                return value
+            except CallFailed as error:
+                healthy = error.type != "too_large"
+                raise
+            except (ConnectionError, asyncio.IncompleteReadError):
+                raise CallFailed(f"the process of the callable {await child.ended()}", "crashed") from None
+            finally:
+                if healthy and child.calls < CALLS:
+                    self._idle.append(child)
+                else:
+                    self._end(child)
+
+    async def close(self) -> None:
+        """Ends all children."""
+        children = list(self._all)
+        for child in children:
+            self._end(child)
+        self._idle.clear()
+        for child in children:
+            await child.ended()
+
+    async def _start(self) -> _Child:
+        child = _Child()
+        await child.start()
+        self._all.add(child)
+        return child
+
+    def _end(self, child: _Child) -> None:
+        child.kill()
+        self._all.discard(child)

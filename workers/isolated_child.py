@@ -1,0 +1,74 @@
+"""The child's side of ``isolated``: ``python -m workers.isolated_child DESCRIPTOR PARENT``."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib
+import inspect
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import msgspec
+
+_HEAD = struct.Struct("!I")
+_PR_SET_PDEATHSIG = 1
+_encode = msgspec.json.Encoder().encode
+
+
+@cache
+def _find(target: str) -> Callable[..., Any]:
+    module, _, path = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found  # type: ignore[no-any-return]
+
+
+def _serve(call: dict[str, Any]) -> bytes:
+    os.environ["FLEET_IDEMPOTENCY_KEY"] = call["key"]
+    try:
+        value = _find(call["target"])(**call["arguments"])
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
+        return _encode({"value": value})
+    except Exception as error:
+        # A tool's own sentence about what went wrong is for its caller; where it happened is not.
+        return _encode({"error": str(error)[:2000] or type(error).__name__, "type": type(error).__name__})
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    parts = b""
+    while len(parts) < size:
+        part = connection.recv(size - len(parts))
+        if not part:
+            raise SystemExit(0)
+        parts += part
+    return parts
+
+
+def main() -> None:
+    """Serves calls until the worker hangs up."""
+    # What a terminal sends to the whole group is the worker's business.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(sys.argv[2]):
+        raise SystemExit("the worker has ended already")
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    # Callables find modules where the worker was started.
+    sys.path.insert(0, os.getcwd())
+    while True:
+        (size,) = _HEAD.unpack(_read(connection, _HEAD.size))
+        answer = _serve(msgspec.json.decode(_read(connection, size)))
+        connection.sendall(_HEAD.pack(len(answer)) + answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Signs of life: a thread that renews the worker's leases, and what RQ knows of the worker.
+
+It has connections of its own and never waits for the event loop, so that a step which keeps
+the loop busy does not lose the others their leases. Each round is one pipeline.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Protocol
+
+import redis
+import redis.exceptions
+import structlog
+
+from coordinator.metrics import recorder
+from coordinator.steps.store import RENEW
+from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
+from coordinator.store import keys
+from workers.attempts import GRACE_SECONDS, Attempt
+
+_log = structlog.get_logger(__name__)
+
+
+class Presence(Protocol):
+    """What the keeper does for RQ beside the leases; ``StepWorker`` is one."""
+
+    def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
+        """Adds commands to a round's pipeline for the queue's Redis; what it returns gets their replies."""
+        ...
+
+
+class Keeper:
+    """Renews leases until it is told to stop.
+
+    Args:
+        store: a client of its own on the store's Redis.
+        queue: one on the queue's; the same, if that is where the queues are.
+        held: the attempts in hand; called in the thread.
+        on_lost: called in the thread with an attempt that is no longer this worker's.
+    """
+
+    def __init__(
+        self,
+        store: redis.Redis,
+        queue: redis.Redis,
+        presence: Presence,
+        held: Callable[[], list[Attempt]],
+        on_lost: Callable[[Attempt], None],
+        lease_ms: int = LEASE_MS,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._presence = presence
+        self._held = held
+        self._on_lost = on_lost
+        self._lease_ms = lease_ms
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="step-leases", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends, after the round under way."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        failed = False
+        while not self._stopping.wait(RENEW_SECONDS):
+            try:
+                self._round()
+            except (redis.exceptions.RedisError, OSError) as error:
+                if not failed:
+                    _log.warning("no answer from Redis, trying again", error=str(error))
+                failed = True
+            except Exception:
+                _log.exception("leases could not be renewed")
+            else:
+                failed = False
+            recorder().process()
+
+    def _round(self) -> None:
+        attempts = self._held()
+        recorder().steps_in_hand(len(attempts))
+        by_project: dict[str, list[Attempt]] = {}
+        late = monotonic() - 2 * GRACE_SECONDS
+        for attempt in attempts:
+            if not attempt.deadline or attempt.deadline > late:
+                by_project.setdefault(attempt.step.project, []).append(attempt)
+        pipeline: Any = self._store.pipeline(transaction=False)
+        for project, group in by_project.items():
+            words = [word for attempt in group for word in (attempt.step.step, attempt.step.attempt)]
+            pipeline.evalsha(RENEW.sha1, 1, keys.project_prefix(project), self._lease_ms, *words)
+        count = len(by_project)
+        if self._queue is self._store:
+            heard = self._presence.beat(pipeline, attempts)
+            replies = pipeline.execute(raise_on_error=False)
+            heard(_checked(replies[count:]))
+        else:
+            replies = pipeline.execute(raise_on_error=False) if count else []
+            beat: Any = self._queue.pipeline(transaction=False)
+            heard = self._presence.beat(beat, attempts)
+            heard(_checked(beat.execute(raise_on_error=False)))
+        self._learn(by_project, replies[:count])
+
+    def _learn(self, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
+        """Tells which attempts are no longer ours."""
+        for group, reply in zip(by_project.values(), replies, strict=True):
+            if isinstance(reply, redis.exceptions.NoScriptError):
+                # The server is a new one. There is time for the next round.
+                self._store.script_load(RENEW.text)
+                continue
+            (lost,) = _checked([reply])
+            gone = {step.decode() if isinstance(step, bytes) else str(step) for step in lost}
+            for attempt in group:
+                if attempt.step.step in gone:
+                    self._on_lost(attempt)
+
+
+def _checked(replies: list[Any]) -> list[Any]:
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies

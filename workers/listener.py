@@ -1,0 +1,78 @@
+"""Brings work to an engine that has room for it.
+
+What makes a step ready rings a bell of its queue: a list that idle workers wait at, each in
+one blocking call for all of its queues. A bell wakes one worker, and says no more than that
+there may be work, so nothing is lost with it. A worker that is full when it is woken rings
+again for the others. An idle worker looks once a second in any case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import redis.exceptions
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.steps.store import Popped, StepStore, Taken
+from coordinator.steps.times import IDLE_SECONDS
+from coordinator.store import Store
+from workers.engine import Engine
+
+_log = structlog.get_logger(__name__)
+_PAUSE = 0.5
+
+
+class Listener:
+    """Looks for work and waits for bells.
+
+    Args:
+        queue: the Redis that holds the queues.
+        queues: their names, in the order in which they are served.
+    """
+
+    def __init__(self, engine: Engine, steps: StepStore, queue: Store, queues: Sequence[str]) -> None:
+        self._engine = engine
+        self._steps = steps
+        self._queue = queue
+        self._source = steps.take if steps.handoff.direct else self._pop
+        self._bells = [f"{steps.handoff.prefix}bell:{name}" for name in queues]
+
+    async def run(self) -> None:
+        """Goes on until it is cancelled."""
+        while True:
+            await self._engine.room()
+            try:
+                if not await self._engine.take(self._source):
+                    await self._wait()
+            except (ToolFailure, redis.exceptions.RedisError, OSError) as error:
+                _log.warning("no work can be taken, trying again", reason=str(error))
+                await asyncio.sleep(_PAUSE)
+
+    async def _wait(self) -> None:
+        """Waits for a bell, at most until it is time to look anyway."""
+        client: Any = self._queue.client
+        rung = await client.blpop(self._bells, timeout=IDLE_SECONDS)
+        if rung is not None and self._engine.want() == 0 and not self._engine.paused:
+            await self._queue.command("RPUSH", rung[0], 1)
+
+    async def _pop(self, want: int) -> Taken:
+        """Takes pointers from queues outside the store, and begins what they lead to."""
+        brought = Taken(0, [], [], [], False)
+        by_project: dict[str, list[Popped]] = {}
+        for pointer in await self._steps.pop(want):
+            by_project.setdefault(pointer.project, []).append(pointer)
+        brought.strangers = [(pointer.job, pointer.queue) for pointer in by_project.pop("", ())]
+        for project, pointers in by_project.items():
+            begun = await self._steps.begin(project, [pointer.job for pointer in pointers])
+            brought.now = begun.now
+            for step in begun.steps:
+                spec = step.spec and step.spec + len(brought.specs)
+                brought.steps.append(msgspec.structs.replace(step, spec=spec))
+            brought.specs += begun.specs
+            for pointer in pointers:
+                await self._steps.through(pointer)
+        return brought

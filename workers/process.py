@@ -1,0 +1,237 @@
+"""A worker process from its start to its end: what it is made of, joined."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any
+
+import redis
+import redis.exceptions
+import structlog
+import uvloop
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from coordinator.settings import Settings
+from coordinator.steps.handoff import Handoff, queue_names
+from coordinator.steps.room import Isolated, StepRoom
+from coordinator.steps.store import StepStore
+from coordinator.store import Store, StoreError, StoreTooOld
+from coordinator.store.address import parse
+from workers.attempts import Attempt
+from workers.engine import Engine
+from workers.isolated import IsolatedCalls
+from workers.keeper import Keeper
+from workers.listener import Listener
+from workers.relay import Relay
+from workers.sweeper import Sweeper
+from workers.worker import StepWorker
+
+_log = structlog.get_logger(__name__)
+
+MakeRooms = Callable[[Settings, Store, Isolated], Mapping[str, StepRoom]]
+"""Makes the rooms whose steps a worker executes, by name."""
+
+_PAUSE = 0.5
+_TIDY_SECONDS = 60.0
+_REDIS_SECONDS = 1.0
+"""How long the threads' commands may take; the keeper has to be able to try again within a lease."""
+
+
+@asynccontextmanager
+async def opened(rooms: Mapping[str, StepRoom]) -> AsyncIterator[Mapping[str, StepRoom]]:
+    """Rooms with their executors open, until the end of the block."""
+    done: list[StepRoom] = []
+    try:
+        for room in rooms.values():
+            await room.executor.open()
+            done.append(room)
+        yield rooms
+    finally:
+        for room in done:
+            await room.executor.close()
+
+
+class WorkerProcess:
+    """One worker.
+
+    Args:
+        settings: ``redis_url`` names the store.
+        slot: the process's stable name within its fleet.
+        make_rooms: what it executes.
+    """
+
+    def __init__(self, settings: Settings, slot: str, make_rooms: MakeRooms) -> None:
+        self._settings = settings
+        self._slot = slot
+        self._make_rooms = make_rooms
+        self._stop = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, "plain-jobs")
+
+    def run(self, on_ready: Callable[[], None], orphaned: Callable[[], bool] = lambda: False) -> None:
+        """Works until SIGTERM or SIGINT, then drains.
+
+        Args:
+            on_ready: called once, when it takes steps.
+            orphaned: whether nobody waits for it any more, so that it should end fast.
+
+        Raises:
+            StoreError: the store cannot be used, and never will.
+        """
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._run(on_ready, orphaned))
+
+    async def _run(self, on_ready: Callable[[], None], orphaned: Callable[[], bool]) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        settings = self._settings
+        store = await self._open(settings.redis_url)
+        if store is None:
+            return
+        queue = await self._open(settings.steps.queue_url) if settings.steps.queue_url else store
+        isolated = IsolatedCalls(settings.steps.children)
+        try:
+            if queue is not None:
+                async with opened(self._make_rooms(settings, store, isolated)) as rooms:
+                    await self._work(store, queue, rooms, on_ready, orphaned)
+        finally:
+            await isolated.close()
+            if queue is not None and queue is not store:
+                await queue.close()
+            await store.close()
+
+    async def _open(self, url: str) -> Store | None:
+        """A store, however long it takes to answer; None if the worker was told to stop before."""
+        while not self._stop.is_set():
+            try:
+                store = Store(url, self._settings.redis_timeout_ms)
+                await store.open()
+            except StoreTooOld:
+                raise
+            except StoreError as error:
+                _log.warning("no answer from Redis, trying again", error=str(error))
+                await self._pause(_PAUSE)
+            else:
+                return store
+        return None
+
+    async def _work(
+        self,
+        store: Store,
+        queue: Store,
+        rooms: Mapping[str, StepRoom],
+        on_ready: Callable[[], None],
+        orphaned: Callable[[], bool],
+    ) -> None:
+        settings, loop = self._settings, asyncio.get_running_loop()
+        own = self._client(settings.redis_url)
+        own_queue = self._client(settings.steps.queue_url) if queue is not store else own
+        names = queue_names(settings.steps.pools)
+        handoff = Handoff.of(settings)
+        steps = StepStore(store, queue, handoff)
+        relay = Relay(steps, store)
+
+        def told(project: str) -> None:
+            relay.tell(project)
+
+        def stranger(job: str, name: str) -> None:
+            tasks.append(loop.create_task(self._plain(worker, job, name, engine)))
+
+        engine = Engine(steps, rooms, settings.steps.slots, told, stranger)
+
+        def stop_job(job: str) -> None:
+            loop.call_soon_threadsafe(engine.interrupt, job, "stopped")
+
+        def pause(paused: bool) -> None:
+            loop.call_soon_threadsafe(engine.pause, paused)
+
+        def lost(attempt: Attempt) -> None:
+            loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
+
+        registered = await self._register(own_queue, names, stop_job, pause)
+        if registered is None:
+            return
+        worker = registered
+        handoff.worker(worker.name, names)
+        keeper = Keeper(own, own_queue, worker, lambda: list(engine.held.values()), lost)
+        sweeper = Sweeper(worker.name, steps, rooms.values(), engine.held_in, engine.lost_reply, told)
+        keeper.start()
+        engine.start()
+        listener = Listener(engine, steps, queue, names)
+        runs = [listener.run(), sweeper.run(), self._tidy(worker)]
+        if not handoff.direct:
+            runs.append(relay.run())
+        tasks: list[asyncio.Task[None]] = [loop.create_task(run) for run in runs]
+        on_ready()
+        _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)
+        await self._stop.wait()
+        tasks[0].cancel()
+        await engine.drain(2.0 if orphaned() else settings.drain_seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        keeper.stop()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        try:
+            await asyncio.to_thread(worker.end)
+        except redis.exceptions.RedisError as error:
+            _log.warning("left without signing off: Redis does not answer", error=str(error))
+        _log.info("worker stopped", worker=worker.name)
+
+    async def _register(
+        self,
+        connection: redis.Redis,
+        names: list[str],
+        on_stop: Callable[[str], None],
+        on_pause: Callable[[bool], None],
+    ) -> StepWorker | None:
+        """A registered worker; None if it was told to stop before RQ's Redis answered."""
+        while not self._stop.is_set():
+            try:
+                worker = await asyncio.to_thread(StepWorker, connection, self._slot, names, on_stop, on_pause)
+                await asyncio.to_thread(worker.begin)
+            except redis.exceptions.RedisError as error:
+                _log.warning("no answer from Redis, trying again", error=str(error))
+                await self._pause(_PAUSE)
+            else:
+                return worker
+        return None
+
+    async def _plain(self, worker: StepWorker, job: str, queue: str, engine: Engine) -> None:
+        """Runs a job that is no step."""
+        began = monotonic()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, worker.work_on, job, queue)
+        except Exception:
+            _log.exception("a job could not be run", job=job)
+        finally:
+            engine.freed()
+            _log.debug("job done", job=job, seconds=round(monotonic() - began, 6))
+
+    async def _tidy(self, worker: StepWorker) -> None:
+        while True:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._thread, worker.trim)
+            except redis.exceptions.RedisError:
+                pass  # the next time will do
+            await asyncio.sleep(_TIDY_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        except TimeoutError:
+            pass
+
+    def _client(self, url: str) -> redis.Redis:
+        client: Any = redis.Redis(
+            **parse(url).client_options(),
+            socket_connect_timeout=_REDIS_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+        return client  # type: ignore[no-any-return]

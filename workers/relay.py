@@ -1,0 +1,71 @@
+"""Moves jobs from projects' outboxes to the queues, where these are in another Redis than the store.
+
+Whoever makes a step ready rings for the relay of some worker; the sweep finds what was missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import redis.exceptions
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.steps.store import RELAYED, StepStore
+from coordinator.steps.times import IDLE_SECONDS
+from coordinator.store import Store, keys
+from coordinator.store.errors import StoreError
+
+_log = structlog.get_logger(__name__)
+_PAUSE = 0.5
+
+
+class Relay:
+    """Relays for any project.
+
+    Args:
+        store: where the outboxes are.
+    """
+
+    def __init__(self, steps: StepStore, store: Store) -> None:
+        self._steps = steps
+        self._store = store
+        self._waiting: set[str] = set()
+        self._news = asyncio.Event()
+
+    def tell(self, project: str) -> None:
+        """There is something in the project's outbox."""
+        self._waiting.add(project)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Goes on until it is cancelled."""
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._listen(), name="outbox-bell")
+            both.create_task(self._move(), name="outbox-relay")
+
+    async def _listen(self) -> None:
+        client: Any = self._store.client
+        while True:
+            try:
+                rung = await client.blpop([keys.outbox_bell.key(keys.FLEET)], timeout=IDLE_SECONDS)
+            except (redis.exceptions.RedisError, OSError):
+                await asyncio.sleep(_PAUSE)
+            else:
+                if rung is not None:
+                    self.tell(rung[1].decode())
+
+    async def _move(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting:
+                project = self._waiting.pop()
+                try:
+                    while await self._steps.relay(project) == RELAYED:
+                        pass
+                except (ToolFailure, StoreError) as error:
+                    _log.warning("jobs wait in the outbox, trying again", project=project, reason=str(error))
+                    self.tell(project)
+                    await asyncio.sleep(_PAUSE)

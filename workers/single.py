@@ -1,0 +1,110 @@
+"""One step in a worker that is not ours: what ``workers.steps.run`` does in a stock RQ worker.
+
+It is the engine's work for a single pointer, with the same lease, fence and report; what
+follows goes to the queue. Settings come from where all commands have them (environment,
+file, defaults); the store is the job's own Redis unless they name one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rq import get_current_job
+
+from coordinator.settings import Settings, load_settings
+from coordinator.steps.handoff import Handoff
+from coordinator.steps.store import Report, StepStore, Taken
+from coordinator.store import Store
+from coordinator.store.address import parse
+from workers.attempts import Attempt
+from workers.engine import Engine
+from workers.isolated import IsolatedCalls
+from workers.keeper import Keeper
+from workers.process import opened
+from workers.rooms import make_rooms
+
+
+class _Nobody:
+    """No presence: the stock worker has its own."""
+
+    def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
+        """Adds nothing."""
+        return lambda replies: None
+
+
+class _OneStep(Engine):
+    """Executes what it is given, and takes nothing."""
+
+    outcome = "stale"
+
+    def want(self) -> int:
+        return 0
+
+    def _ended(self, attempt: Attempt, report: Report | None) -> None:
+        self.outcome = attempt.outcome
+        super()._ended(attempt, report)
+
+
+async def run_one(project: str, job: str) -> str:
+    """Takes the step that a job points to, executes it and reports; returns what became of it.
+
+    Raises:
+        StoreError, ToolFailure: the store does not answer. The step's lease runs out, and it gets another attempt.
+    """
+    settings = load_settings({}, os.environ, None).settings
+    url = settings.redis_url or _url_of_job()
+    store = Store(url, settings.redis_timeout_ms)
+    await store.open()
+    try:
+        handoff = Handoff.of(settings)
+        handoff.worker(f"rq.{socket.gethostname()}.{os.getpid()}", [])
+        steps = StepStore(store, store, handoff)
+        taken = await steps.begin(project, [job])
+        if not taken.steps:
+            return "stale"
+        return await _execute(settings, store, steps, taken, url)
+    finally:
+        await store.close()
+
+
+async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Taken, url: str) -> str:
+    told: set[str] = set()
+    client = redis.Redis(**parse(url).client_options(), retry=Retry(NoBackoff(), 0))
+    isolated = IsolatedCalls(1)
+    try:
+        async with opened(make_rooms(settings, store, isolated)) as rooms:
+            engine = _OneStep(steps, rooms, 1, told.add, lambda job, queue: None)
+            keeper = Keeper(client, client, _Nobody(), lambda: list(engine.held.values()), lambda attempt: None)
+            keeper.start()
+            engine.start()
+            engine.deliver(taken)
+            await engine.finish()
+            keeper.stop()
+    finally:
+        await isolated.close()
+        client.close()
+    for project in told:
+        await steps.ring(project)
+    return engine.outcome
+
+
+def _url_of_job() -> str:
+    """The URL of the Redis that the job came from."""
+    job = get_current_job()
+    if job is None:
+        raise RuntimeError("not called by an RQ worker")
+    options = job.connection.connection_pool.connection_kwargs
+    password = quote(options.get("password") or "", safe="")
+    user = quote(options.get("username") or "", safe="")
+    login = f"{user}:{password}@" if user or password else ""
+    if "path" in options:
+        return f"unix://{login}{options['path']}?db={options.get('db') or 0}"
+    scheme = "rediss" if "ssl_ca_certs" in options else "redis"
+    return f"{scheme}://{login}{options.get('host')}:{options.get('port')}/{options.get('db') or 0}"

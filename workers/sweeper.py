@@ -1,0 +1,115 @@
+"""What time brings: expired leases, timers, vanished jobs, runs whose retention is over.
+
+Every worker tries, each half second, to be the one that sweeps this round; so any of them can
+die and the next round is another's. A sweep of a project is one bounded script. Projects where
+nothing happens are looked at more and more seldom, and in the end not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from time import monotonic
+
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
+from coordinator.steps.room import StepRoom
+from coordinator.steps.store import StepStore
+from coordinator.steps.times import SWEEP_SECONDS
+from coordinator.store.errors import StoreError
+
+_log = structlog.get_logger(__name__)
+
+ACTIVE_SECONDS = 90
+"""A project is swept each round so long after something happened in it."""
+SLOW_SECONDS = 30.0
+"""How often all projects are looked at."""
+ROUNDS = 10
+"""Runs of the script for one project in one round, at most."""
+
+
+class Sweeper:
+    """Sweeps, in turn with the other workers.
+
+    Args:
+        name: of this worker.
+        held: steps that this worker has in hand, by project.
+        lost_reply: says, once, whether a reply was lost that may have brought steps.
+        on_told: called when there is something for the relay.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        steps: StepStore,
+        rooms: Collection[StepRoom],
+        held: Callable[[str], list[str]],
+        lost_reply: Callable[[], bool],
+        on_told: Callable[[str], None],
+    ) -> None:
+        self._name = name
+        self._steps = steps
+        self._rooms = rooms
+        self._held = held
+        self._lost_reply = lost_reply
+        self._on_told = on_told
+        self._slow_at = 0.0
+        self._noted: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Goes on until it is cancelled."""
+        while True:
+            try:
+                if self._lost_reply():
+                    for project in await self._steps.projects(ACTIVE_SECONDS):
+                        await self._steps.reclaim(project, self._held(project))
+                if await self._steps.sweeps(self._name, round(SWEEP_SECONDS * 900)):
+                    await self.round()
+            except (ToolFailure, StoreError) as error:
+                _log.warning("nothing can be swept, trying again", reason=str(error))
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def round(self) -> None:
+        """One round: active projects, and now and then all."""
+        slow = monotonic() >= self._slow_at
+        if slow:
+            self._slow_at = monotonic() + SLOW_SECONDS
+        queued = 0
+        for project in await self._steps.projects(0 if slow else ACTIVE_SECONDS):
+            queued += await self._sweep(project, slow)
+        recorder().steps_queued(queued)
+
+    async def _sweep(self, project: str, slow: bool) -> int:
+        swept = await self._steps.sweep(project)
+        for _ in range(ROUNDS):
+            recorder().steps_swept(swept.lost, 0)
+            if swept.lost:
+                _log.warning("steps lost their worker and get another attempt", project=project, steps=swept.lost)
+            if swept.suspects:
+                await self._restore(project, swept.suspects)
+            if not swept.more:
+                break
+            swept = await self._steps.sweep(project)
+        if swept.told:
+            self._on_told(project)
+        if not swept.idle:
+            await self._note(project)
+        elif slow and all([await room.tidy(project) for room in self._rooms]):
+            # A flow that begins at this very moment was noted by its front-end, which does it again soon.
+            await self._steps.forget(project, ACTIVE_SECONDS)
+        return swept.queued
+
+    async def _restore(self, project: str, suspects: list[tuple[str, str]]) -> None:
+        missing = await self._steps.missing(suspects)
+        if missing:
+            _log.warning("jobs had vanished from their queue", project=project, jobs=len(missing))
+            await self._steps.push(project, missing, force=True)
+            recorder().steps_swept(0, len(missing))
+
+    async def _note(self, project: str) -> None:
+        now = monotonic()
+        if now >= self._noted.get(project, 0.0):
+            self._noted[project] = now + ACTIVE_SECONDS / 3
+            await self._steps.note(project)
