@@ -71,6 +71,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         not 0 if there is one.
         """,
     ),
+    "top": (
+        "coordinator.cli.top:top",
+        """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.
+
+        Reads the metrics of the fleet of the data directory, or of --url, every few seconds until interrupted;
+        --once prints one interval. FLEET_TOKEN is shown to a fleet that asks who calls.
+        """,
+    ),
     "demo": (
         "coordinator.cli.demo:demo",
         """Let many MCP clients drain a real tree of work, and prove that nothing went wrong.
@@ -164,6 +172,33 @@ def _app() -> App:
         ),
     )
     app.command(definitions)
+    flows = App(name="flows", help="Look at workflows and their steps; cancel them, or run them again.")
+    flows.command("coordinator.cli.flows.commands:show_list", name="list", help="List workflows, newest first.")
+    flows.command(
+        "coordinator.cli.flows.commands:show",
+        name="show",
+        help="Draw a workflow's graph with the state of each step, or print it as a Mermaid flowchart.",
+    )
+    flows.command(
+        "coordinator.cli.flows.commands:cancel", name="cancel", help="Cancel a running workflow and stop its steps."
+    )
+    flows.command(
+        "coordinator.cli.flows.commands:retry",
+        name="retry",
+        help="Run the failed and cancelled steps of a workflow again; what is done stays done.",
+    )
+    flows.command(
+        "coordinator.cli.flows.tools:tools",
+        name="tools",
+        help=_paragraphs(
+            """List the tools that steps can call: the coordinator's own, Python callables, those of connections.
+
+            Asks every connection. The exit code is not 0 if one of them does not answer; the others are listed
+            all the same.
+            """
+        ),
+    )
+    app.command(flows)
     return app
 
 

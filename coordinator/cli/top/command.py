@@ -1,0 +1,103 @@
+"""The command ``fleet top``: where it reads, how often, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import httpx2
+from cyclopts import Parameter
+
+from coordinator.cli.doors import TOKEN_VARIABLE
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.fleetfile import Fleet, read_fleet
+from coordinator.cli.top.readings import Between, Reading, read
+from coordinator.metrics.hot import Hot, published
+from coordinator.settings import LoadedSettings
+from coordinator.settings.fields import fields_of
+from coordinator.settings.model import Settings
+
+_HOT_ITEMS = 5
+_PATIENCE_SECONDS = 5.0
+_MOST_SECONDS = 60.0
+
+
+@with_settings(without=[field.name for field in fields_of(Settings) if field.name != "data_dir"])
+def top(
+    loaded: LoadedSettings,
+    *,
+    url: Annotated[
+        str | None, Parameter(help="Base URL of the metrics; those of the fleet of the data directory if not given.")
+    ] = None,
+    interval: Annotated[float, Parameter(help="Seconds between two readings. [0.2 to 60]")] = 2.0,
+    once: Annotated[bool, Parameter(negative="", help="Print one interval and end.")] = False,
+) -> int:
+    """Shows rates and latencies until interrupted.
+
+    Raises:
+        CommandFailed: there is nothing to read.
+    """
+    # Imported here: only a person at a terminal pays for rich.
+    from rich.console import Console
+    from rich.live import Live
+
+    from coordinator.cli.top.screen import screen
+
+    if not 0.2 <= interval <= _MOST_SECONDS:
+        raise CommandFailed(f"--interval must be from 0.2 to {_MOST_SECONDS:.0f}, not {interval}", Exit.USAGE)
+    if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+        raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
+    data_dir = Path(loaded.settings.data_dir)
+    fleet = read_fleet(data_dir)
+    where = url
+    if where is None and fleet is not None:
+        where = fleet.admin_url or fleet.base_url
+    if where is None:
+        raise CommandFailed(f"no fleet runs on {data_dir}: start `fleet up` there, or say where with --url")
+    console = Console()
+    with httpx2.Client(timeout=_PATIENCE_SECONDS, trust_env=False, headers=_credentials()) as client:
+        before = _scrape(client, where)
+        try:
+            with Live(console=console, auto_refresh=False, transient=once) as live:
+                while True:
+                    time.sleep(interval)
+                    after = _scrape(client, where)
+                    fleet = read_fleet(data_dir) if url is None else None
+                    shown = screen(Between(before, after), fleet, _hot(fleet), where)
+                    if once:
+                        break
+                    live.update(shown, refresh=True)
+                    before = after
+        except KeyboardInterrupt:
+            return Exit.OK
+    console.print(shown)
+    return Exit.OK
+
+
+def _hot(fleet: Fleet | None) -> list[Hot]:
+    return published(Path(fleet.metrics_dir), _HOT_ITEMS) if fleet is not None else []
+
+
+def _credentials() -> dict[str, str]:
+    token = os.environ.get(TOKEN_VARIABLE)
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def _scrape(client: httpx2.Client, where: str) -> Reading:
+    """One reading of the metrics.
+
+    Raises:
+        CommandFailed: they cannot be read.
+    """
+    try:
+        response = client.get(where.rstrip("/") + "/metrics")
+        if response.status_code in (401, 403):
+            raise CommandFailed(f"{where} wants to know who asks: put a token into {TOKEN_VARIABLE}")
+        response.raise_for_status()
+        return read(response.text, time.monotonic())
+    except (httpx2.HTTPError, ValueError) as error:
+        raise CommandFailed(f"the metrics at {where} cannot be read: {type(error).__name__}: {error}") from None

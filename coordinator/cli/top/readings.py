@@ -1,0 +1,84 @@
+"""Readings of the fleet's metrics, and what happened between two of them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.parser import text_string_to_metric_families
+
+Labels = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All samples of one scrape, by name and labels."""
+
+    at: float
+    """Seconds, monotonic."""
+    samples: Mapping[str, Mapping[Labels, float]]
+
+
+def read(text: str, at: float) -> Reading:
+    """What an exposition says.
+
+    Raises:
+        ValueError: it is none.
+    """
+    samples: dict[str, dict[Labels, float]] = defaultdict(dict)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            samples[sample.name][frozenset(sample.labels.items())] = sample.value
+    return Reading(at, samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What happened from one reading to the next. Counters that ran backwards began anew."""
+
+    before: Reading
+    after: Reading
+    seconds: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", max(self.after.at - self.before.at, 1e-9))
+
+    def gauge(self, name: str, **labels: str) -> float:
+        """The sum of a gauge over all series with these labels, now."""
+        return sum(value for found, value in self._series(self.after, name) if found >= frozenset(labels.items()))
+
+    def rate(self, name: str, **labels: str) -> float:
+        """Events of a counter with these labels per second."""
+        return sum(self._growth(name, labels).values()) / self.seconds
+
+    def rates(self, name: str, by: str, **labels: str) -> dict[str, float]:
+        """The same, by the values of one label."""
+        found: dict[str, float] = defaultdict(float)
+        for series, grown in self._growth(name, labels).items():
+            found[dict(series).get(by, "")] += grown / self.seconds
+        return dict(found)
+
+    def quantile(self, name: str, share: float, **labels: str) -> float:
+        """An upper bound of a histogram's quantile between the readings, in its unit; NaN where nothing happened."""
+        buckets: dict[float, float] = defaultdict(float)
+        for series, grown in self._growth(f"{name}_bucket", labels).items():
+            buckets[float(dict(series)["le"])] += grown
+        total = buckets.get(math.inf, 0.0)
+        if not total:
+            return math.nan
+        return min((bound for bound, count in buckets.items() if count >= share * total), default=math.inf)
+
+    def _growth(self, name: str, labels: Mapping[str, str]) -> dict[Labels, float]:
+        wanted, before = frozenset(labels.items()), self.before.samples.get(name, {})
+        found = {}
+        for series, value in self._series(self.after, name):
+            if series >= wanted:
+                earlier = before.get(series, 0.0)
+                found[series] = value - earlier if value >= earlier else value
+        return found
+
+    @staticmethod
+    def _series(reading: Reading, name: str) -> list[tuple[Labels, float]]:
+        return list(reading.samples.get(name, {}).items())

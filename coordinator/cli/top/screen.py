@@ -1,0 +1,130 @@
+"""The screen of ``fleet top``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.cli.fleetfile import Fleet
+from coordinator.cli.top.readings import Between
+from coordinator.metrics.hot import Hot
+
+_TOOLS = 12
+
+
+def screen(between: Between, fleet: Fleet | None, hot: Sequence[Hot], where: str) -> RenderableType:
+    """Everything, from what callers see down to what causes it."""
+    parts: list[RenderableType] = [_headline(between, fleet, where), _tools(between), _pressure(between)]
+    if between.gauge("coordinator_processes", role="worker"):
+        parts.append(_workers(between))
+    if hot:
+        parts.append(_hot(hot))
+    return Group(*parts)
+
+
+def _headline(between: Between, fleet: Fleet | None, where: str) -> Text:
+    processes = [
+        f"{between.gauge('coordinator_processes', role=role):.0f} {name}"
+        for role, name in (("frontend", "front-ends"), ("worker", "workers"))
+    ]
+    down = [one.slot for one in fleet.processes if not one.ready] if fleet is not None else []
+    text = Text(f"{where}   {', '.join(processes)}   ")
+    text.append(f"{between.rate('coordinator_requests_total'):,.0f} calls/s", style="bold")
+    text.append(f"   {between.gauge('coordinator_connections'):,.0f} connections")
+    if down:
+        text.append(f"   down: {', '.join(down)}", style="bold red")
+    return text
+
+
+def _tools(between: Between) -> Table:
+    rates = between.rates("coordinator_requests_total", "tool")
+    busiest = sorted((tool for tool, rate in rates.items() if rate), key=lambda tool: -rates[tool])
+    rows = []
+    for tool in busiest[:_TOOLS]:
+        outcomes = between.rates("coordinator_requests_total", "outcome", tool=tool)
+        name = "coordinator_request_duration_seconds"
+        rows.append(
+            (
+                tool,
+                f"{rates[tool]:,.1f}",
+                *(_some(outcomes.get(outcome, 0.0)) for outcome in ("conflict", "shed", "invalid")),
+                _some(outcomes.get("error", 0.0) + outcomes.get("internal", 0.0)),
+                _time(between.quantile(name, 0.5, tool=tool)),
+                _time(between.quantile(name, 0.99, tool=tool)),
+            )
+        )
+    return _table(("tool", "calls/s", "conflict", "shed", "invalid", "error", "p50 <=", "p99 <="), rows)
+
+
+def _pressure(between: Between) -> Table:
+    shed = between.rates("coordinator_shed_total", "class")
+    claims = between.rates("coordinator_claims_total", "outcome")
+    open_breakers = between.gauge("coordinator_store_breaker", state="open")
+    at_work, limit, waiting = (
+        between.gauge(f"coordinator_{name}") for name in ("inflight", "concurrency_limit", "admission_waiting")
+    )
+    script = "coordinator_store_script_duration_seconds"
+    errors = between.rates("coordinator_store_errors_total", "kind")
+    rows = [
+        ("admission", f"{at_work:.0f} at work of {limit:.0f}, {waiting:.0f} waiting"),
+        ("shed/s", _listed(shed)),
+        ("claims/s", _listed(claims)),
+        (
+            "store",
+            f"{sum(between.rates(f'{script}_count', 'script').values()):,.0f} scripts/s, p50 <= "
+            f"{_time(between.quantile(script, 0.5))}, p99 <= {_time(between.quantile(script, 0.99))}"
+            + (f", breaker open in {open_breakers:.0f}" if open_breakers else "")
+            + (f", errors {_listed(errors)}" if any(errors.values()) else ""),
+        ),
+        ("event loop", f"late by p99 <= {_time(between.quantile('coordinator_event_loop_lag_seconds', 0.99))}"),
+    ]
+    return _table(("", ""), rows)
+
+
+def _workers(between: Between) -> Table:
+    steps = between.rates("coordinator_steps_total", "outcome")
+    rows = [
+        ("steps/s", _listed(steps)),
+        (
+            "steps",
+            f"{between.gauge('coordinator_steps_in_hand'):.0f} in hand, "
+            f"{between.gauge('coordinator_steps_queued'):.0f} waiting",
+        ),
+        ("waited", f"p99 <= {_time(between.quantile('coordinator_step_wait_seconds', 0.99))}"),
+    ]
+    return _table(("", ""), rows)
+
+
+def _hot(hot: Iterable[Hot]) -> Table:
+    rows = [(one.project, one.item, f"{one.losers:.0f}") for one in hot]
+    return _table(("project", "contended item", "claims in vain, last minute"), rows)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=any(columns), header_style="dim")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 or not any(columns) else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _some(rate: float) -> str:
+    return f"{rate:,.1f}" if rate else "-"
+
+
+def _listed(rates: dict[str, float]) -> str:
+    told = [f"{rate:,.1f} {name}" for name, rate in sorted(rates.items(), key=lambda entry: -entry[1]) if rate]
+    return ", ".join(told) or "none"
+
+
+def _time(seconds: float) -> str:
+    if math.isnan(seconds):
+        return "-"
+    if math.isinf(seconds):
+        return "above"
+    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"

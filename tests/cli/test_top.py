@@ -1,0 +1,102 @@
+"""``fleet top``: rates between readings, and the command on a running fleet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.exits import Exit
+from coordinator.cli.top.readings import Between, read
+from tests.support.fleets import Http, RunningFleet, fleet_command
+
+BEFORE = """
+# TYPE calls counter
+calls_total{tool="a",outcome="ok"} 10
+calls_total{tool="a",outcome="shed"} 1
+calls_total{tool="b",outcome="ok"} 100
+# TYPE seconds histogram
+seconds_bucket{le="0.1"} 5
+seconds_bucket{le="1.0"} 5
+seconds_bucket{le="+Inf"} 5
+seconds_count 5
+seconds_sum 0.2
+# TYPE limit gauge
+limit{slot="fe-0"} 8
+limit{slot="fe-1"} 9
+"""
+AFTER = """
+# TYPE calls counter
+calls_total{tool="a",outcome="ok"} 30
+calls_total{tool="a",outcome="shed"} 1
+calls_total{tool="b",outcome="ok"} 4
+# TYPE seconds histogram
+seconds_bucket{le="0.1"} 95
+seconds_bucket{le="1.0"} 104
+seconds_bucket{le="+Inf"} 105
+seconds_count 105
+seconds_sum 9
+# TYPE limit gauge
+limit{slot="fe-0"} 4
+limit{slot="fe-1"} 5
+"""
+
+
+@pytest.fixture
+def between() -> Between:
+    return Between(read(BEFORE, 100.0), read(AFTER, 102.0))
+
+
+def test_rates_are_growth_by_time_and_restarts_begin_at_zero(between: Between) -> None:
+    assert between.rate("calls_total", tool="a") == 10.0
+    assert between.rate("calls_total", tool="b") == 2.0
+    assert between.rates("calls_total", "outcome", tool="a") == {"ok": 10.0, "shed": 0.0}
+    assert between.rate("unknown_total") == 0.0
+
+
+def test_quantiles_are_of_what_happened_in_between(between: Between) -> None:
+    assert between.quantile("seconds", 0.5) == 0.1
+    assert between.quantile("seconds", 0.95) == 1.0
+    assert between.quantile("seconds", 1.0) == math.inf
+    assert math.isnan(Between(between.after, between.after).quantile("seconds", 0.5))
+
+
+def test_gauges_are_as_they_are_now(between: Between) -> None:
+    assert between.gauge("limit") == 9
+    assert between.gauge("limit", slot="fe-1") == 5
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    running = RunningFleet(tmp_path_factory.mktemp("top") / "data", "--port", "0", "--frontends", "2", "--workers", "1")
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.clean_up()
+
+
+def test_it_shows_a_running_fleet(fleet: RunningFleet) -> None:
+    with Http(fleet.port) as client:
+        client.call("get_next_item")
+    done = fleet_command("top", "--once", "--interval", "0.5", "--data-dir", str(fleet.data_dir), COLUMNS="200")
+    assert done.returncode == Exit.OK, done.stderr
+    assert "2 front-ends, 1 workers" in done.stdout
+    for word in ("calls/s", "admission", "shed/s", "claims/s", "scripts/s", "event loop"):
+        assert word in done.stdout
+    by_url = fleet_command("top", "--once", "--interval", "0.2", "--url", fleet.state.base_url, COLUMNS="200")
+    assert by_url.returncode == Exit.OK
+    assert "2 front-ends" in by_url.stdout
+
+
+def test_without_a_fleet_it_says_what_to_do(tmp_path: Path) -> None:
+    done = fleet_command("top", "--once", "--data-dir", str(tmp_path))
+    assert done.returncode == Exit.FAILED
+    assert "no fleet runs on" in done.stderr
+    refused = fleet_command("top", "--once", "--url", "http://127.0.0.1:9")
+    assert refused.returncode == Exit.FAILED
+    assert "cannot be read" in refused.stderr
+    for wrong in (["--interval", "0"], ["--url", "nowhere"]):
+        assert fleet_command("top", "--once", *wrong).returncode == Exit.USAGE
