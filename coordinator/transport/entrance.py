@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from coordinator.identity.door import Door
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
-from coordinator.identity.permissions import vocabulary
+from coordinator.identity.permissions import least, vocabulary
 from coordinator.transport.fastpath import Order, Plan
 from coordinator.transport.replies import Header, Refused, Scope
 from coordinator.transport.surfaces import Access, Surfaces, Target
@@ -171,7 +171,7 @@ class Entrance:
 
 def _scope(target: Target) -> str:
     """What a client should ask for that wants to work with an endpoint."""
-    return " ".join(toolset.name for toolset in target.surface.toolsets)
+    return " ".join(least(toolset.name, False) for toolset in target.surface.toolsets)
 
 
 def _quotable(text: str) -> str:

@@ -1,0 +1,138 @@
+"""Tokens, token files, doors and fake verifiers as tests make them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.identity import token_edit
+from coordinator.identity.door import Door
+from coordinator.identity.token_file import Kind, TokenEntry, digest_of, new_token
+from coordinator.identity.verifier import Outcome
+from coordinator.settings import Settings
+from coordinator.settings.auth import Auth
+from coordinator.settings.identity import VerifierSettings
+
+KEYS = VerifierSettings(
+    type="jwks", jwks_path="/nowhere", algorithms=("EdDSA",), issuer="https://issuer.example", audience="fleet"
+)
+
+
+class Tokens:
+    """A token file, and the tokens that only its maker knows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(
+        self,
+        id: str = "agent-1",
+        *,
+        kind: Kind = "subagent",
+        permissions: tuple[str, ...] | None = None,
+        projects: tuple[str, ...] | None = None,
+        roles: tuple[str, ...] = (),
+        seconds: float | None = None,
+    ) -> str:
+        """A new token in the file; it ends after ``seconds``."""
+        token = new_token()
+        expires = None if seconds is None else dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
+        entry = TokenEntry(
+            id=id,
+            sha256=digest_of(token.encode()).hex(),
+            kind=kind,
+            permissions=permissions,
+            projects=projects,
+            roles=roles,
+            expires=expires,
+        )
+        token_edit.add(self.path, entry)
+        return token
+
+    def revoke(self, id: str) -> None:
+        assert token_edit.remove(self.path, lambda entry: entry.id == id)
+
+    def write(self, text: str) -> None:
+        """Puts anything into the file, in one step."""
+        fresh = self.path.with_name("fresh")
+        fresh.write_text(text)
+        fresh.chmod(0o600)
+        fresh.replace(self.path)
+
+
+class FakeVerifier:
+    """Says of each token what it was told; counts how often it was asked."""
+
+    name = "jwks"
+
+    def __init__(self, settings: VerifierSettings) -> None:
+        self.settings = settings
+        self.outcomes: dict[str, Outcome] = {}
+        self.asked: list[str] = []
+        self.started = self.closed = 0
+
+    def knows(self, token: str, *, expires: float | None = None, stale: int | None = None, **claims: Any) -> str:
+        """From now on ``token`` is a verified one with these claims."""
+        claims = {"sub": "agent-9", "aud": "fleet", **claims}
+        self.outcomes[token] = Outcome(
+            status="verified",
+            verifier="jwks",
+            subject=claims["sub"] or "",
+            claims={name: value for name, value in claims.items() if value is not None},
+            expires=expires,
+            stale_seconds=stale,
+        )
+        return token
+
+    async def start(self) -> None:
+        self.started += 1
+
+    async def verify(self, token: str | None) -> Outcome:
+        assert token is not None
+        self.asked.append(token)
+        rejected = Outcome(status="rejected", verifier="jwks", reason="the signature is wrong", failure="crypto")
+        return self.outcomes.get(token, rejected)
+
+    def report(self) -> dict[str, Any]:
+        return {"state": "full"}
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+class Doors:
+    """Makes doors and notes their verifiers and what they tell."""
+
+    def __init__(self) -> None:
+        self.verifiers: list[FakeVerifier] = []
+        self.reads: list[str] = []
+        self.made: list[Door] = []
+
+    def open(self, settings: Settings | None = None, **auth: Any) -> Door:
+        """A door that is not started."""
+        settings = settings or Settings(auth=Auth(**auth))
+
+        def make(wanted: VerifierSettings) -> FakeVerifier:
+            self.verifiers.append(FakeVerifier(wanted))
+            return self.verifiers[-1]
+
+        door = Door(settings, make, self.reads.append)
+        self.made.append(door)
+        return door
+
+    @property
+    def verifier(self) -> FakeVerifier:
+        """The latest."""
+        return self.verifiers[-1]
+
+    async def close(self) -> None:
+        for door in self.made:
+            await door.aclose()
+
+
+def with_auth(settings: Settings, **auth: Any) -> Settings:
+    """The settings with another section ``auth``."""
+    return msgspec.structs.replace(settings, auth=Auth(**auth))

@@ -1,0 +1,120 @@
+"""Which settings of the front door go together, and who may listen where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli.reload import Rereader
+from coordinator.settings import Settings, SettingsError, load_settings
+from coordinator.settings.auth import Auth, door_mode, door_resource, door_verifier, is_loopback
+from coordinator.settings.identity import ActorAuthentication
+from tests.door.support import KEYS
+
+REQUIRED = "auth: {mode: required, tokens: tokens.yaml}\n"
+
+
+def load(folder: Path, text: str, **flags: Any) -> Settings:
+    path = folder / "fleet.yaml"
+    path.write_text(text)
+    return load_settings(flags, {}, path).settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode"),
+    [
+        (Settings(), "none"),
+        (Settings(auth=Auth(tokens="t")), "optional"),
+        (Settings(auth=Auth(verifier=KEYS)), "optional"),
+        (Settings(actor_authentication=ActorAuthentication(verifier=KEYS)), "optional"),
+        (Settings(auth=Auth(tokens="t", mode="none")), "none"),
+        (Settings(auth=Auth(tokens="t", mode="required")), "required"),
+    ],
+)
+def test_the_mode_follows_from_what_is_configured(settings: Settings, mode: str) -> None:
+    assert door_mode(settings) == mode
+
+
+def test_the_verifier_of_actors_is_that_of_bearers_unless_there_is_one() -> None:
+    actors = ActorAuthentication(verifier=KEYS)
+    assert door_verifier(Settings(actor_authentication=actors)) == KEYS
+    other = load_settings({}, {}).settings.auth
+    assert other.verifier is None
+    assert door_verifier(Settings()) is None
+
+
+@pytest.mark.parametrize("mode", ["optional", "required"])
+def test_a_door_needs_to_know_somebody(tmp_path: Path, mode: str) -> None:
+    with pytest.raises(SettingsError, match=r":2: auth\.mode is .*so somebody must know valid tokens"):
+        load(tmp_path, f"auth:\n  mode: {mode}\n")
+
+
+def test_a_verifier_of_bearers_must_verify(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"auth\.verifier\.type must be jwks"):
+        load(tmp_path, "auth: {tokens: t, verifier: {jwks_path: keys.json}}\n")
+    with pytest.raises(SettingsError, match=r"auth\.verifier\.algorithms is needed"):
+        load(tmp_path, "auth: {verifier: {type: jwks, jwks_path: keys.json}}\n")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "0", "127.1", "2130706433"])
+def test_strangers_may_not_reach_an_open_fleet(tmp_path: Path, host: str) -> None:
+    for text in ("{}\n", "auth: {mode: optional, tokens: t}\n"):
+        with pytest.raises(SettingsError, match=r"can be reached from other machines.*--insecure-no-auth"):
+            load(tmp_path, text, host=host)
+        assert load(tmp_path, text, host=host, insecure_no_auth=True).host == host
+    assert load(tmp_path, REQUIRED, host=host).host == host
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost", "LOCALHOST"])
+def test_this_machine_may_reach_it(tmp_path: Path, host: str) -> None:
+    assert is_loopback(host)
+    assert load(tmp_path, "{}\n", host=host).host == host
+
+
+def test_the_line_of_the_address_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"fleet\.yaml:2: host 0\.0\.0\.0 can be reached"):
+        load(tmp_path, "port: 1\nhost: 0.0.0.0\n")
+
+
+def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
+    text = "auth: {tokens: t.yaml, verifier: {type: jwks, jwks_path: k.json, algorithms: [EdDSA]}}\n"
+    auth = load(tmp_path, text).auth
+    assert auth.tokens == str(tmp_path / "t.yaml")
+    assert auth.verifier is not None
+    assert auth.verifier.jwks_path == str(tmp_path / "k.json")
+    assert load_settings({}, {"FLEET_AUTH_TOKENS": "t.yaml"}).settings.auth.tokens == str(Path.cwd() / "t.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "url"),
+    [
+        ({}, "http://127.0.0.1:8420"),
+        ({"host": "0.0.0.0", "port": 1}, "http://127.0.0.1:1"),
+        ({"host": "::"}, "http://[::1]:8420"),
+        ({"auth": Auth(resource="https://fleet.example.org/")}, "https://fleet.example.org"),
+    ],
+)
+def test_the_url_that_clients_know(changes: dict[str, Any], url: str) -> None:
+    assert door_resource(Settings(**changes)) == url
+
+
+def test_the_ports_differ(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r":1: admin_port \(8420\) must differ from port"):
+        load(tmp_path, "admin_port: 8420\n")
+
+
+def test_a_reload_cannot_open_what_a_restart_would_close(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text("host: 0.0.0.0\n" + REQUIRED)
+    reader = Rereader(load_settings({}, {}, path))
+    # Fine for the next start, but the running processes listen on every address.
+    path.write_text("host: 127.0.0.1\n")
+    news = reader.read()
+    assert news.settings is None
+    assert "before a restart this cannot be: host 0.0.0.0 can be reached" in news.problem
+    path.write_text("host: 127.0.0.1\n" + REQUIRED)
+    news = reader.read()
+    assert news.settings is not None
+    assert news.restart == ("host",)
