@@ -16,8 +16,8 @@ from coordinator.settings.problems import Faults
 
 Path = tuple[str | int, ...]
 
-RESERVED = ("gateway", "workflow")
-"""First parts of names that tools of the coordinator have."""
+RESERVED = ("items", "sessions", "navigator", "flows", "gateway", "workflow")
+"""Toolsets, and other first parts of names that tools of the coordinator have."""
 
 ConnectionName = Annotated[
     str,

@@ -46,11 +46,14 @@ class PythonTools:
         return self._tools.get(name)
 
     async def listed(self) -> Sequence[StepTool]:
+        await self.open()
         return list(self._tools.values())
 
     async def open(self) -> None:
         """Imports the modules; one that cannot be imported fails the steps that need it, and nothing else."""
         for name, target in self._targets.items():
+            if name in self._tools:
+                continue
             try:
                 found = await asyncio.to_thread(_resolved, target)
             except Exception as error:

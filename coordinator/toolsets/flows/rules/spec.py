@@ -76,3 +76,18 @@ class Spec(Struct, frozen=True, omit_defaults=True):
 
 pack = msgspec.msgpack.Encoder().encode
 unpack = msgspec.msgpack.Decoder(Spec).decode
+
+
+def as_given(step: Step) -> dict[str, Any]:
+    """A step as callers write it, without what says nothing."""
+    shown: dict[str, Any] = {"name": step.name, "tool": step.tool}
+    for name in step.__struct_fields__:
+        value = getattr(step, name)
+        if name not in ("name", "tool", "fork") and value != _PLAIN[name]:
+            shown[name] = msgspec.to_builtins(value)
+    if step.branch:
+        shown["branch"] = [{"if": arm.condition, "then": arm.then} for arm in step.branch]
+    return shown
+
+
+_PLAIN: dict[str, Any] = {name: getattr(Step(name=""), name) for name in Step.__struct_fields__}

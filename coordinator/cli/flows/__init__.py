@@ -1,0 +1,1 @@
+"""``fleet flows``: workflows as operators see them, drawn in the terminal."""

@@ -1,0 +1,209 @@
+"""The commands of ``fleet flows``."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import open_store, running_url
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.store.requests import NONE
+from coordinator.toolsets.flows.rules.spec import as_given, unpack
+from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStore
+
+R = TypeVar("R")
+
+_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
+_OTHERS = [name for name in Settings.__struct_fields__ if name not in _NEEDED]
+Project = Annotated[str, Parameter(help="The project that the workflow belongs to.")]
+Id = Annotated[int, Parameter(help="The workflow's id, as `fleet flows list` shows it.")]
+
+
+@with_settings(without=_OTHERS)
+def show_list(
+    loaded: LoadedSettings,
+    *,
+    project: Annotated[str, Parameter(help="Whose workflows.")] = "default",
+    status: Annotated[
+        Literal["running", "completed", "failed", "cancelled"] | None, Parameter(help="Only those with this status.")
+    ] = None,
+    name: Annotated[str, Parameter(help="Only those whose name contains this, whatever the case.")] = "",
+    limit: Annotated[int, Parameter(help="At most so many, newest first.")] = 20,
+    format: Annotated[
+        Literal["auto", "table", "plain", "json"],
+        Parameter(help="Shape of the output; 'auto' is a table on a terminal, else plain lines."),
+    ] = "auto",
+) -> int:
+    """Prints the workflows.
+
+    Raises:
+        CommandFailed: the store cannot be used, or the project's name is malformed.
+    """
+    if not 1 <= limit <= 10_000:
+        raise CommandFailed("--limit must be from 1 to 10000", Exit.USAGE)
+    rows = _with_flows(loaded, lambda flows: flows.list(project, limit=limit, status=status, name=name))
+    if format == "json":
+        _print_json(rows)
+    elif format == "table" or (format == "auto" and sys.stdout.isatty()):
+        _print_table(rows)
+    else:
+        for row in rows:
+            print(f"{row.id}  {row.status:9}  {_plain(row.creator)}  {_plain(row.name)}")
+    return Exit.OK
+
+
+@with_settings(without=_OTHERS)
+def show(
+    loaded: LoadedSettings,
+    id: Id,
+    *,
+    project: Project = "default",
+    format: Annotated[
+        Literal["tree", "mermaid", "json"],
+        Parameter(help="'tree' draws the graph, 'mermaid' prints it as a Mermaid flowchart."),
+    ] = "tree",
+) -> int:
+    """Prints one workflow.
+
+    Raises:
+        CommandFailed: there is none, or the store cannot be used.
+    """
+    record = _with_flows(loaded, lambda flows: flows.get(project, id))
+    if record is None:
+        raise _unknown(id, project)
+    flow = unpack(record.spec).flow
+    if format == "json":
+        _print_json(_described(record))
+        return Exit.OK
+    # Imported here: only a drawing pays for rich.
+    from rich.console import Console
+
+    from coordinator.cli.flows.picture import mermaid, tree
+
+    if format == "mermaid":
+        print(mermaid(record, flow))
+    else:
+        Console(soft_wrap=True, highlight=False).print(tree(record, flow))
+    return Exit.OK
+
+
+@with_settings(without=_OTHERS)
+def cancel(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> int:
+    """Cancels a workflow.
+
+    Raises:
+        CommandFailed: there is none, or it had ended.
+    """
+    outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NONE, id, _operator()))
+    if outcome is None:
+        raise _unknown(id, project)
+    cancelled, status = outcome
+    if not cancelled:
+        raise CommandFailed(f"workflow {id} has ended before: it is {status}")
+    print(f"workflow {id} is cancelled")
+    return Exit.OK
+
+
+@with_settings(without=_OTHERS)
+def retry(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> int:
+    """Runs the failed and cancelled steps of a workflow again.
+
+    Raises:
+        CommandFailed: there is no such workflow, or nothing in it failed or was cancelled.
+    """
+    outcome = _with_flows(loaded, lambda flows: flows.retry(project, NONE, id, _operator()))
+    if outcome is None:
+        raise _unknown(id, project)
+    steps, status = outcome
+    if not steps:
+        raise CommandFailed(f"workflow {id} is {status}: it has no failed or cancelled steps to run again")
+    print(f"workflow {id} was {status} and runs again: {steps} {'step' if steps == 1 else 'steps'}")
+    return Exit.OK
+
+
+def _with_flows(loaded: LoadedSettings, act: Callable[[FlowStore], Awaitable[R]]) -> R:
+    """What comes of calls of the store.
+
+    Raises:
+        CommandFailed: the store cannot be used, or an argument is malformed.
+    """
+    settings = loaded.settings
+    url = running_url(settings, os.environ)
+
+    async def run() -> R:
+        store = await open_store(url, settings.redis_timeout_ms)
+        try:
+            return await act(FlowStore(store, settings))
+        except ToolFailure as failure:
+            code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
+            raise CommandFailed(failure.message, code) from None
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def _operator() -> str:
+    """Who is at the terminal, for the record."""
+    try:
+        return f"operator {getpass.getuser()}"
+    except (OSError, KeyError):
+        return "operator"
+
+
+def _unknown(id: int, project: str) -> CommandFailed:
+    return CommandFailed(
+        f"there is no workflow {id} in the project {project!r}; `fleet flows list` shows those there are"
+    )
+
+
+def _described(record: FlowRecord) -> dict[str, Any]:
+    """A workflow with its flow and input as they are stored, its steps with their names."""
+    spec = unpack(record.spec)
+    steps = [{"name": spec.flow[step.key].name, **msgspec.to_builtins(step)} for step in record.steps]
+    flow = {key: as_given(step) for key, step in spec.flow.items()}
+    return {**msgspec.to_builtins(record.row), "flow": flow, "input": spec.given, "steps": steps}
+
+
+def _print_json(value: Any) -> None:
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _print_table(rows: list[FlowRow]) -> None:
+    # Imported here: only a person at a terminal pays for rich.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from coordinator.cli.flows.picture import status, time_of
+
+    table = Table(
+        "Id",
+        "Name",
+        "Status",
+        "Created by",
+        "Created (UTC)",
+        "Ended (UTC)",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+    )
+    for row in rows:
+        ended = time_of(row.completed_at or row.cancelled_at)
+        table.add_row(str(row.id), Text(row.name), status(row), Text(row.creator), time_of(row.created_at), ended)
+    Console().print(table)
+
+
+def _plain(text: str) -> str:
+    """Text of callers for a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,0 +1,74 @@
+"""``fleet flows tools``: what steps of workflows can call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.exits import Exit
+from coordinator.cli.flags import with_settings
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.store import Store
+
+if TYPE_CHECKING:
+    from workers.tools.registry import Listing
+
+_LONGEST = 90
+
+
+@with_settings(without=Settings.__struct_fields__)
+def tools(
+    loaded: LoadedSettings,
+    *,
+    format: Annotated[Literal["text", "json"], Parameter(help="How to print the list.")] = "text",
+) -> int:
+    """Prints the tools of every source; asks the servers of all connections."""
+    listings = asyncio.run(_listed(loaded.settings))
+    if format == "json":
+        report = [
+            {
+                "source": one.source,
+                **({"problem": one.problem} if one.problem else {}),
+                "tools": [_described(tool) for tool in one.tools],
+            }
+            for one in listings
+        ]
+        print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    else:
+        for listing in listings:
+            _print(listing)
+    return Exit.FAILED if any(one.problem for one in listings) else Exit.OK
+
+
+async def _listed(settings: Settings) -> Sequence[Listing]:
+    # Imported here: most commands do without RQ and the MCP client.
+    from workers.rooms import step_tools
+
+    class _Nowhere:
+        """Nothing is called here."""
+
+        async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
+            raise RuntimeError("a list calls nothing")
+
+    # Listing needs no store: this one is never opened.
+    registry = step_tools(settings, Store("redis://localhost"), _Nowhere())
+    try:
+        return await registry.list()
+    finally:
+        await registry.close()
+
+
+def _described(tool: Any) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "group": tool.group, "readOnly": tool.read_only}
+
+
+def _print(listing: Listing) -> None:
+    print(f"{listing.source}:" if not listing.problem else f"{listing.source}: {listing.problem}")
+    width = max((len(tool.name) for tool in listing.tools), default=0)
+    for tool in listing.tools:
+        about = " ".join(tool.description.split()).partition(". ")[0].rstrip(".")
+        print(f"  {tool.name:{width}}  {about[:_LONGEST]}".rstrip())
