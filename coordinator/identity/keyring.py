@@ -33,7 +33,7 @@ COOLDOWN_SECONDS = 30.0
 FILE_COOLDOWN_SECONDS = 1.0
 FILE_LOOK_SECONDS = 5.0
 WAIT_SECONDS = 1.0
-MOST_WAITING = 200
+MOST_WAITING = 1_000
 """Calls that wait for one source at a time; more are told at once that it is not to be had."""
 RENEW_AT = 0.8
 """Part of the time to live after which keys are renewed."""

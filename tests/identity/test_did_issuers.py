@@ -1,0 +1,266 @@
+"""Tokens of issuers that publish their keys in did:web documents, on a real server with TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.identity import finders
+from coordinator.identity.finders import DidFinder
+from coordinator.identity.jwks import JwksVerifier
+from coordinator.identity.verifier import Outcome
+from coordinator.store import Store
+from tests.identity.certificates import localhost_certificate
+from tests.identity.conftest import MakeVerifier
+from tests.identity.servers import KeyServer
+from tests.identity.signing import Json, Signer
+
+pytestmark = pytest.mark.anyio
+
+ONE, TWO, STRANGER = Signer("one"), Signer("two", "ES256"), Signer("one", number=1)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return localhost_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def site(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeyServer]:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with KeyServer(certificate) as server:
+        yield server
+
+
+def did_of(site: KeyServer, *path: str) -> str:
+    return ":".join((f"did:web:localhost%3A{site.port}", *path))
+
+
+def publish(site: KeyServer, did: str, *signers: Signer, asserting: bool = True, **more: Any) -> None:
+    methods = [
+        {"id": f"{did}#{one.kid}", "controller": did, "type": "JsonWebKey", "publicKeyJwk": {**one.jwk, "kid": "own"}}
+        for one in signers
+    ]
+    refs = [method["id"] for method in methods] if asserting else []
+    path = "/".join(did.split(":")[3:]) or ".well-known"
+    document = {"id": did, "verificationMethod": methods, "assertionMethod": refs, **more}
+    site.serve(document, f"/{path}/did.json", type="application/did+json")
+
+
+def trusting(make_verifier: MakeVerifier, *dids: str, store: Store | None = None, **more: Any) -> JwksVerifier:
+    settings = {"did_allowlist": dids, "issuer": "", "did_allow_loopback": True, "cooldown": 0, **more}
+    return make_verifier(store=store, **settings)
+
+
+def said(outcome: Outcome) -> tuple[str, str | None]:
+    return outcome.status, outcome.failure
+
+
+def token(signer: Signer, did: str | None, kid: str | None = None, **claims: Any) -> str:
+    head: Json = {} if kid is None else {"kid": kid}
+    return signer.token(head=head, iss=did, **claims)
+
+
+async def test_keys_of_trusted_issuers_verify(site: KeyServer, make_verifier: MakeVerifier) -> None:
+    root, worker = did_of(site), did_of(site, "agents", "worker")
+    publish(site, root, ONE)
+    publish(site, worker, TWO)
+    verifier = trusting(make_verifier, root, worker)
+    assert said(await verifier.verify(token(ONE, root))) == ("verified", None)
+    for kid in ("two", "#two", f"{worker}#two"):
+        assert said(await verifier.verify(token(TWO, worker, kid))) == ("verified", None)
+    assert said(await verifier.verify(token(STRANGER, root))) == ("rejected", "crypto")
+    assert verifier.report() == {"state": "ok", "issuers": 2, "sought": 0}
+
+
+async def test_strangers_are_not_even_asked(site: KeyServer, make_verifier: MakeVerifier) -> None:
+    known, stranger = did_of(site, "known"), did_of(site, "stranger")
+    publish(site, stranger, ONE)
+    verifier = trusting(make_verifier, known)
+    for issuer in (stranger, known + ":x", known.upper(), "https://issuer.example", "did:key:z6Mk"):
+        assert said(await verifier.verify(token(ONE, issuer))) == ("rejected", "policy")
+    assert said(await verifier.verify(token(ONE, None))) == ("rejected", "claims")
+    assert site.count("/stranger/did.json") == 0
+
+
+async def test_a_pattern_trusts_what_matches(site: KeyServer, make_verifier: MakeVerifier) -> None:
+    first, second, deeper = did_of(site, "agents", "a"), did_of(site, "agents", "b"), did_of(site, "agents", "b", "c")
+    for did in (first, second, deeper):
+        publish(site, did, ONE)
+    verifier = trusting(make_verifier, did_pattern=did_of(site, "agents", "*"))
+    assert said(await verifier.verify(token(ONE, first))) == ("verified", None)
+    assert said(await verifier.verify(token(ONE, second))) == ("verified", None)
+    assert said(await verifier.verify(token(ONE, deeper))) == ("rejected", "policy")
+
+
+async def test_one_issuer_s_key_speaks_for_no_other(site: KeyServer, make_verifier: MakeVerifier) -> None:
+    mine, other = did_of(site, "mine"), did_of(site, "other")
+    publish(site, mine, ONE)
+    publish(site, other, STRANGER)
+    verifier = trusting(make_verifier, mine, other)
+    assert said(await verifier.verify(token(ONE, mine))) == ("verified", None)
+    assert said(await verifier.verify(token(ONE, other))) == ("rejected", "crypto")
+    assert said(await verifier.verify(token(ONE, other, f"{mine}#one"))) == ("rejected", "crypto")
+
+
+@pytest.mark.parametrize("change", [{"id": "did:web:evil.example"}, {"id": None}])
+async def test_the_document_must_be_the_issuer_s(site: KeyServer, make_verifier: MakeVerifier, change: Json) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE, **change)
+    assert said(await trusting(make_verifier, did).verify(token(ONE, did))) == ("rejected", "policy")
+
+
+async def test_only_keys_that_sign_assertions_count_unless_told_otherwise(
+    site: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE, asserting=False)
+    assert said(await trusting(make_verifier, did).verify(token(ONE, did))) == ("unavailable", "network")
+    loose = trusting(make_verifier, did, did_strict_relationship=False)
+    assert said(await loose.verify(token(ONE, did))) == ("verified", None)
+
+
+@pytest.mark.parametrize("kid", ["renamed", None])
+@pytest.mark.parametrize("loose", [True, False])
+async def test_the_only_key_serves_any_name_by_the_loose_rule(
+    site: KeyServer, make_verifier: MakeVerifier, kid: str | None, loose: bool
+) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    verifier = trusting(make_verifier, did, did_loose_kid_match=loose)
+    unnamed = Signer(kid).token(iss=did)
+    assert said(await verifier.verify(unnamed)) == (("verified", None) if loose else ("rejected", "crypto"))
+    publish(site, did, ONE, Signer("three", number=3))
+    other = trusting(make_verifier, did, did_loose_kid_match=loose)
+    assert said(await other.verify(unnamed)) == ("rejected", "crypto")
+
+
+async def test_a_rotated_key_is_found_before_the_loose_rule_applies(
+    site: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    verifier = trusting(make_verifier, did)
+    assert said(await verifier.verify(token(ONE, did))) == ("verified", None)
+    new = Signer("new", number=3)
+    publish(site, did, new)
+    assert said(await verifier.verify(token(new, did))) == ("verified", None)
+    assert said(await verifier.verify(token(ONE, did))) == ("rejected", "crypto")
+
+
+async def test_issuers_that_are_down_keep_their_keys(site: KeyServer, make_verifier: MakeVerifier) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    verifier = trusting(make_verifier, did)
+    assert said(await verifier.verify(token(ONE, did))) == ("verified", None)
+    site.kill()
+    finder = verifier._finder
+    assert isinstance(finder, DidFinder)
+    known = finder._known[did]
+    assert known._fetched is not None
+    known._fetched -= 900
+    outcome = await verifier.verify(token(ONE, did, sub="another"))
+    assert outcome.metadata["verifiedFromCache"] == "true"
+    assert int(outcome.metadata["cacheAgeSeconds"]) >= 900
+
+
+@pytest.mark.parametrize("mode", ["hang", "drop", "redirect", "404", "html"])
+async def test_documents_that_are_not_to_be_had(site: KeyServer, make_verifier: MakeVerifier, mode: str) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    changes: dict[str, Json] = {
+        "redirect": {"status": 301, "headers": {"location": "/.well-known/did.json"}},
+        "404": {"status": 404},
+        "html": {"type": "text/html"},
+    }
+    change = changes.get(mode, {})
+    site.misbehave(mode if not change else "answer", "/a/did.json", **change)
+    began = time.perf_counter()
+    assert said(await trusting(make_verifier, did).verify(token(ONE, did))) == ("unavailable", "network")
+    assert time.perf_counter() - began < 1.5
+
+
+async def test_this_machine_is_asked_only_where_that_is_allowed(site: KeyServer, make_verifier: MakeVerifier) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    verifier = trusting(make_verifier, did, did_allow_loopback=False)
+    assert said(await verifier.verify(token(ONE, did))) == ("rejected", "policy")
+    assert site.count("/a/did.json") == 0
+
+
+async def test_a_name_that_resolves_to_a_private_address_is_not_asked(
+    site: KeyServer, make_verifier: MakeVerifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did = f"did:web:inside.example%3A{site.port}:a"
+    publish(site, did, ONE)
+
+    async def resolve(*_: Any, **__: Any) -> list[Any]:
+        return [(0, 0, 0, "", ("93.184.216.34", 0)), (0, 0, 0, "", ("10.0.0.7", 0))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    outcome = await trusting(make_verifier, did).verify(token(ONE, did))
+    assert said(outcome) == ("unavailable", "network")
+    assert outcome.reason == "the key server has an address that is not public"
+
+
+async def test_a_certificate_for_another_name_is_not_trusted(
+    make_verifier: MakeVerifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = localhost_certificate(tmp_path, "other.example")
+    monkeypatch.setenv("SSL_CERT_FILE", str(other))
+    with KeyServer(other) as site:
+        did = did_of(site, "a")
+        publish(site, did, ONE)
+        outcome = await trusting(make_verifier, did).verify(token(ONE, did))
+    assert said(outcome) == ("unavailable", "network")
+    assert "certificate is not trusted" in outcome.reason
+
+
+async def test_made_up_issuers_push_out_nobody(
+    site: KeyServer, make_verifier: MakeVerifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finders, "MOST_ISSUERS", 4)
+    known = did_of(site, "agents", "known")
+    publish(site, known, ONE)
+    verifier = trusting(make_verifier, did_pattern=did_of(site, "agents", "*"))
+    assert said(await verifier.verify(token(ONE, known))) == ("verified", None)
+    asked = site.count("/agents/known/did.json")
+    made_up = (verifier.verify(token(ONE, did_of(site, "agents", f"x{n}"))) for n in range(30))
+    assert {said(outcome) for outcome in await asyncio.gather(*made_up)} == {("unavailable", "network")}
+    assert verifier.report()["sought"] <= 4
+    assert said(await verifier.verify(token(ONE, known, sub="again"))) == ("verified", None)
+    assert site.count("/agents/known/did.json") == asked
+
+
+async def test_the_least_used_issuer_goes_first(
+    site: KeyServer, make_verifier: MakeVerifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finders, "MOST_ISSUERS", 3)
+    dids = [did_of(site, f"a{n}") for n in range(4)]
+    for did in dids:
+        publish(site, did, ONE)
+    verifier = trusting(make_verifier, *dids)
+    for did in (*dids[:3], dids[0], dids[3]):
+        assert said(await verifier.verify(token(ONE, did, sub=f"{did} {time.time_ns()}"[-400:]))) == ("verified", None)
+    finder = verifier._finder
+    assert isinstance(finder, DidFinder)
+    assert list(finder._known) == [dids[2], dids[0], dids[3]]
+
+
+async def test_issuers_are_asked_once_for_the_whole_fleet(
+    site: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: Any
+) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    fleet = [trusting(make_verifier, did, store=store, cooldown=None) for _ in range(4)]
+    outcomes = await asyncio.gather(*(one.verify(token(ONE, did)) for one in fleet))
+    assert {outcome.status for outcome in outcomes} == {"verified"}
+    assert site.count("/a/did.json") == 1
+    site.kill()
+    late = trusting(make_verifier, did, store=store, cooldown=None)
+    assert said(await late.verify(token(ONE, did))) == ("verified", None)

@@ -1,0 +1,309 @@
+"""Keys as a fleet has them: asked for once, taken over by the others and by processes that start later."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coordinator.identity.copies import KeyCopies
+from coordinator.identity.fetch import Fetcher
+from coordinator.identity.jwks import JwksVerifier
+from coordinator.identity.keyset import key_set
+from coordinator.identity.sources import JwksUri, Loaded, OidcDiscovery
+from coordinator.store import Store, keys
+from tests.identity.conftest import MakeVerifier
+from tests.identity.servers import KeyServer
+from tests.identity.signing import ISSUER, Signer, jwks
+from tests.identity.test_key_server import grow_old, ring
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+OLD, NEW = Signer("old"), Signer("new", number=1)
+
+
+def copy_key(verifier: JwksVerifier) -> bytes:
+    return keys.key_copy.key(keys.FLEET, ring(verifier).source.name)
+
+
+def let_ask(fleet: redis.Redis, *verifiers: JwksVerifier) -> None:
+    """As if the cooldown had passed."""
+    for verifier in verifiers:
+        fleet.delete(keys.key_turn.key(keys.FLEET, ring(verifier).source.name))
+        ring(verifier)._next_ask = 0.0
+
+
+def events(fleet: redis.Redis) -> list[tuple[str, str]]:
+    """Kind and subject of what the fleet was told."""
+    found: Any = fleet.xrange(keys.fleet_events.key(keys.FLEET))
+    return [(fields[b"k"].decode(), fields[b"i"].decode()) for _, fields in found]
+
+
+@pytest.mark.every_store
+async def test_processes_ask_once_together(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve(jwks(OLD))
+    fleet = [make_verifier(key_server.url(), store) for _ in range(5)]
+    await asyncio.gather(*(one.start() for one in fleet))
+    outcomes = await asyncio.gather(*(one.verify(OLD.token()) for one in fleet))
+    assert {outcome.status for outcome in outcomes} == {"verified"}
+    assert key_server.count() == 1
+
+
+async def test_unknown_keys_are_asked_for_once_per_cooldown_by_the_whole_fleet(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve(jwks(OLD))
+    fleet = [make_verifier(key_server.url(), store) for _ in range(3)]
+    for one in fleet:
+        assert (await one.verify(OLD.token())).status == "verified"
+    let_ask(fleet_keys, *fleet)
+    calls = (one.verify(Signer(f"made-up-{n}").token()) for n in range(300) for one in fleet)
+    assert {outcome.failure for outcome in await asyncio.gather(*calls)} == {"crypto"}
+    assert key_server.count() == 2
+    key_server.misbehave("answer", status=500)
+    let_ask(fleet_keys, *fleet)
+    calls = (one.verify(Signer(f"other-{n}").token()) for n in range(300) for one in fleet)
+    assert {outcome.failure for outcome in await asyncio.gather(*calls)} == {"network"}
+    assert key_server.count() == 3
+
+
+async def test_what_one_process_finds_the_others_have(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve(jwks(OLD))
+    first, second = (make_verifier(key_server.url(), store) for _ in range(2))
+    for one in (first, second):
+        assert (await one.verify(OLD.token())).status == "verified"
+    key_server.serve(jwks(NEW))
+    let_ask(fleet_keys, first, second)
+    assert (await first.verify(NEW.token())).status == "verified"
+    asked = key_server.count()
+    assert (await second.verify(NEW.token())).status == "verified"
+    assert (await second.verify(OLD.token())).failure == "crypto"
+    assert key_server.count() == asked
+
+
+async def test_a_process_waits_for_what_another_is_getting(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve(jwks(OLD))
+    first, second = (make_verifier(key_server.url(), store) for _ in range(2))
+    copies, source = KeyCopies(store), ring(first).source
+    assert (await copies.turn(source, 0, 30_000)).verdict == "ask"  # the other process is us
+    waiting = asyncio.create_task(second.verify(OLD.token()))
+    await wait_until(lambda: ring(second)._renewing is not None)
+    await copies.keep(source, Loaded(key_set(jwks(OLD))), 1_000)
+    assert (await waiting).status == "verified"
+    assert key_server.count() == 0
+
+
+async def test_a_process_that_starts_while_the_server_is_down_has_keys(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve(jwks(OLD))
+    first = make_verifier(key_server.url(), store)
+    assert (await first.verify(OLD.token())).status == "verified"
+    key_server.kill()
+    second = make_verifier(key_server.url(), store)
+    await second.start()
+    outcome = await second.verify(OLD.token())
+    assert (outcome.status, outcome.metadata) == ("verified", {})  # the copy is fresh
+    assert isinstance(ring(second).keys.keys, tuple)
+
+
+async def test_an_old_copy_is_used_and_said_to_be_old(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve(jwks(OLD))
+    first = make_verifier(key_server.url(), store)
+    assert (await first.verify(OLD.token())).status == "verified"
+    key_server.kill()
+    then = int(fleet_keys.hget(copy_key(first), "f") or 0) - 5_000_000
+    fleet_keys.hset(copy_key(first), "f", str(then))
+    second = make_verifier(key_server.url(), store)
+    await second.start()
+    outcome = await second.verify(OLD.token())
+    assert outcome.metadata["verifiedFromCache"] == "true"
+    assert 5_000 <= int(outcome.metadata["cacheAgeSeconds"]) < 5_060
+    strict = make_verifier(key_server.url(), store, stale_on_error=False)
+    await strict.start()
+    assert (await strict.verify(OLD.token())).failure == "network"
+
+
+@pytest.mark.parametrize("garbage", ["", "{", "{}", '{"keys": 5}', '{"keys": [{"kty": "oct"}]}', "\x00"])
+async def test_a_damaged_copy_is_asked_for_anew(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis, garbage: str
+) -> None:
+    key_server.serve(jwks(OLD))
+    first = make_verifier(key_server.url(), store)
+    assert (await first.verify(OLD.token())).status == "verified"
+    fleet_keys.hset(copy_key(first), "d", garbage)
+    let_ask(fleet_keys, first)
+    second = make_verifier(key_server.url(), store)
+    await second.start()
+    assert (await second.verify(OLD.token())).status == "verified"
+
+
+async def test_an_empty_set_replaces_no_copy(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve(jwks(OLD))
+    first = make_verifier(key_server.url(), store)
+    assert (await first.verify(OLD.token())).status == "verified"
+    copy = fleet_keys.hget(copy_key(first), "d")
+    key_server.serve({"keys": []})
+    let_ask(fleet_keys, first)
+    assert (await first.verify(NEW.token())).failure == "network"
+    assert fleet_keys.hget(copy_key(first), "d") == copy
+    assert (await make_verifier(key_server.url(), store).verify(OLD.token())).status == "verified"
+
+
+async def test_the_copy_holds_public_keys_only(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve({"keys": [OLD.private_jwk]})
+    first = make_verifier(key_server.url(), store)
+    assert (await first.verify(OLD.token())).status == "verified"
+    copy: Any = fleet_keys.hget(copy_key(first), "d")
+    assert b'"x"' in copy
+    assert b'"d"' not in copy
+    assert fleet_keys.ttl(copy_key(first)) > 29 * 86_400
+
+
+async def test_trouble_is_told_once_and_known_to_all(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve(jwks(OLD))
+    fleet = [make_verifier(key_server.url(), store) for _ in range(3)]
+    for one in fleet:
+        assert (await one.verify(OLD.token())).status == "verified"
+    label = f"jwks_uri {key_server.url()}"
+    key_server.misbehave("answer", status=500)
+    for _ in range(2):
+        let_ask(fleet_keys, *fleet)
+        for one in fleet:
+            assert (await one.verify(NEW.token())).failure == "network"
+    assert [one.report()["sources"][0]["trouble"] for one in fleet] == [
+        "the key server answered with status 500 instead of 200"
+    ] * 3
+    assert events(fleet_keys) == [("identity.keys_failing", label)]
+    key_server.serve(jwks(OLD, NEW))
+    let_ask(fleet_keys, *fleet)
+    for one in fleet:
+        assert (await one.verify(NEW.token())).status == "verified"
+    assert [one.report()["state"] for one in fleet] == ["ok"] * 3
+    assert events(fleet_keys)[1:] == [("identity.keys_recovered", label), ("identity.keys_changed", label)]
+
+
+async def test_discovery_is_shared_too(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve({"issuer": ISSUER, "jwks_uri": key_server.url()}, "/openid")
+    key_server.serve(jwks(OLD))
+    openid = key_server.url("/openid")
+    first = make_verifier(oidc_discovery=openid, issuer="", store=store)
+    assert (await first.verify(OLD.token())).status == "verified"
+    key_server.kill()
+    second = make_verifier(oidc_discovery=openid, issuer="", store=store)
+    assert (await second.verify(OLD.token())).status == "verified"
+    assert (await second.verify(OLD.token(iss="https://other.example"))).failure == "claims"
+
+
+async def test_discovery_is_repeated_when_what_it_said_fails(key_server: KeyServer) -> None:
+    key_server.serve({"issuer": ISSUER, "jwks_uri": key_server.url("/first")}, "/openid")
+    key_server.serve(jwks(OLD), "/first")
+    source = OidcDiscovery(key_server.url("/openid"), True, Fetcher())
+    assert (await source.load()).keys.knows("old")
+    assert (await source.load()).keys.knows("old")
+    assert key_server.count("/openid") == 1
+    key_server.serve({"issuer": ISSUER, "jwks_uri": key_server.url("/second")}, "/openid")
+    key_server.serve("", "/first", status=410)
+    key_server.serve(jwks(NEW), "/second")
+    with pytest.raises(Exception, match="410"):
+        await source.load()
+    assert (await source.load()).keys.knows("new")
+
+
+async def test_without_the_store_each_process_asks_for_itself(
+    key_server: KeyServer, make_verifier: MakeVerifier, tmp_path: Any
+) -> None:
+    key_server.serve(jwks(OLD))
+    nowhere = Store(f"unix://{tmp_path}/nobody.sock", timeout_ms=50)
+    verifier = make_verifier(key_server.url(), nowhere)
+    await verifier.start()
+    assert (await verifier.verify(OLD.token())).status == "verified"
+    grow_old(verifier, 1_000)
+    key_server.kill()
+    assert (await verifier.verify(OLD.token())).metadata["verifiedFromCache"] == "true"
+    await nowhere.close()
+
+
+async def test_the_store_s_clock_decides(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis, monkeypatch: Any
+) -> None:
+    key_server.serve(jwks(OLD))
+    token, real = OLD.token(exp=int(time.time()) + 5), time.time
+    monkeypatch.setattr("coordinator.identity.clock.time.time", lambda: real() - 7_200)
+    behind = make_verifier(key_server.url(), store)
+    monkeypatch.setattr("coordinator.identity.clock.time.time", lambda: real() + 7_200)
+    ahead = make_verifier(key_server.url(), store)
+    alone = make_verifier(key_server.url())
+    for verifier in (behind, ahead):
+        await verifier.start()
+        assert (await verifier.verify(token)).status == "verified"
+        assert abs(verifier._clock.now() - real()) < 5
+    assert (await alone.verify(token)).failure == "claims"
+
+
+Step = tuple[str, int]
+
+
+_steps = st.tuples(st.sampled_from(["turn", "look", "keep", "fail", "cooled"]), st.integers(0, 3))
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(_steps, min_size=1, max_size=30))
+async def test_one_process_is_sent_to_ask_at_a_time(store: Store, fleet_keys: redis.Redis, steps: list[Step]) -> None:
+    """Any order of what four processes may do, against what should come of it."""
+    copies, source = KeyCopies(store), JwksUri("https://model.example/jwks", Fetcher())
+    turn_key = keys.key_turn.key(keys.FLEET, source.name)
+    fleet_keys.delete(turn_key, keys.key_copy.key(keys.FLEET, source.name))
+    have = [0, 0, 0, 0]
+    latest, document, trouble, turn_taken, busy = 0, "", "", False, False
+    for number, (step, who) in enumerate(steps):
+        if step == "cooled":
+            fleet_keys.delete(turn_key)
+            turn_taken = busy = False
+        elif step == "keep":
+            loaded = Loaded(key_set(jwks(Signer(f"k{number}"))))
+            previous = latest
+            latest, document, trouble, busy = (
+                await copies.keep(source, loaded, 60_000),
+                loaded.document().decode(),
+                "",
+                False,
+            )
+            assert latest >= previous
+        elif step == "fail":
+            trouble, busy = f"trouble {number}", False
+            await copies.fail(source, trouble, "network")
+        else:
+            turn = await copies.turn(source, have[who], 60_000 if step == "turn" else 0)
+            assert (turn.fetched, turn.trouble) == (latest, trouble)
+            if latest > have[who]:
+                assert (turn.verdict, turn.document) == ("take", document)
+                have[who] = latest
+            elif step == "turn" and not turn_taken:
+                assert turn.verdict == "ask"
+                turn_taken = busy = True
+            else:
+                assert turn.verdict == ("busy" if busy else "wait")
+                assert (turn.wait_ms > 0) is turn_taken
