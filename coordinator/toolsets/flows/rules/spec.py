@@ -83,8 +83,10 @@ def as_given(step: Step) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": step.name, "tool": step.tool}
     for name in step.__struct_fields__:
         value = getattr(step, name)
-        if name not in ("name", "tool", "fork") and value != _PLAIN[name]:
+        if name not in ("name", "tool", "fork", "gate") and value and value != _PLAIN[name]:
             shown[name] = msgspec.to_builtins(value)
+    if step.tool is None and step.gate is bool(step.parallel):
+        shown["gate"] = step.gate
     if step.branch:
         shown["branch"] = [{"if": arm.condition, "then": arm.then} for arm in step.branch]
     return shown
