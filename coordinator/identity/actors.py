@@ -7,7 +7,7 @@ claims, ownership checks and idempotency keys count on the id that it returns, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
@@ -21,13 +21,15 @@ from coordinator.identity.seldom import Seldom
 from coordinator.identity.verifier import Outcome, Verifier
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
-from coordinator.settings.identity import ActorAuthentication, Policy
+from coordinator.settings.identity import ActorAuthentication, Policy, VerifierSettings
 from coordinator.store import ServerError, Store
 from coordinator.toolsets.actor import Actor, ActorEcho, Distrusted, Trusted, Verification, echo
 
 BEAT_SECONDS = 5.0
 _GRACE_SECONDS = 10.0
 """How long a verifier that was replaced still serves the calls that began with it."""
+
+Build = Callable[[VerifierSettings, Store], Verifier]
 
 _log = structlog.get_logger(__name__)
 
@@ -37,14 +39,16 @@ class Actors:
 
     Args:
         store: where the fleet shares keys, time and events.
+        build: makes the verifier of a section.
     """
 
-    def __init__(self, settings: ActorAuthentication, store: Store) -> None:
+    def __init__(self, settings: ActorAuthentication, store: Store, build: Build = build_verifier) -> None:
+        self._build = build
         self._store = store
         self._copies = KeyCopies(store)
         self._settings = settings
         self._policy = settings.policy
-        self._verifier: Verifier = build_verifier(settings.verifier, store)
+        self._verifier = build(settings.verifier, store)
         self._recorder = recorder()
         self._warn = Seldom()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -93,7 +97,7 @@ class Actors:
         before, self._settings = self._settings, settings
         self._policy = settings.policy
         if settings.verifier != before.verifier:
-            old, self._verifier = self._verifier, build_verifier(settings.verifier, self._store)
+            old, self._verifier = self._verifier, self._build(settings.verifier, self._store)
             self._replaced.append(old)
             self._background(self._verifier.start(), "verifier")
             self._background(self._retire(old), "verifier retired")
