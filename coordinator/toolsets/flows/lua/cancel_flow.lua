@@ -11,7 +11,7 @@ local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return stored end
 
-local run = load_flow(flow)
+local run = load_run(flow)
 if not run then return cmsgpack.pack({}) end
 local now, reply = server_time(), {run.s == 'r', run.s}
 if run.s == 'r' then

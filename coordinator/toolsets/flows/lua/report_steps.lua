@@ -2,7 +2,8 @@
 purpose:   A worker says what became of steps of this project's flows, and takes the next ones.
 guarantee: An outcome is recorded only under the step's present attempt, so once; what follows it, the count
            of its join, the end of its flow and the handoff to the workers are in the same step.
-args:      engine want reports
+args:      engine want turn reports
+           want, turn = see include/take.lua of steps
            reports = packed {step, attempt, how, result as JSON, plan or delay ms}; how is D done, F failed
            for good (both with a plan), Y failed and to be tried again, B not executed
 reply:     what include/take.lua of steps says; results: 0 refused, the step is no longer the worker's;
@@ -16,7 +17,7 @@ local now = server_time()
 local function settle(id, attempt, how, result, what)
   local st = running(id, attempt)
   if not st then return 0 end
-  local run = load_flow(st.r)
+  local run = load_run(st.r)
   local over = run.s ~= 'r'
   if how == 'B' and not over then give_back(st, now, what) return 1 end
   if how == 'Y' and not over then fail_attempt(st, now, what) return 1 end
@@ -38,5 +39,5 @@ end
 local results = {}
 for n, report in ipairs(cmsgpack.unpack(reports)) do results[n] = settle(unpack(report)) end
 refill(now)
-local told = take(tonumber(want), now)
+local told = take(tonumber(want), now, turn)
 return taken_reply(now, results, told)

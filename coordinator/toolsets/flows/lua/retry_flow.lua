@@ -13,7 +13,7 @@ local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return stored end
 
-local run = load_flow(flow)
+local run = load_run(flow)
 if not run then return cmsgpack.pack({}) end
 local now, reply, kept, again = server_time(), {0, run.s, false}, {}, {}
 if run.s == 'f' or run.s == 'x' then

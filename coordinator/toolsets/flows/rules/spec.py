@@ -84,7 +84,7 @@ def as_given(step: Step) -> dict[str, Any]:
     for name in step.__struct_fields__:
         value = getattr(step, name)
         if name not in ("name", "tool", "fork", "gate") and value and value != _PLAIN[name]:
-            shown[name] = msgspec.to_builtins(value)
+            shown[name] = list(value) if isinstance(value, tuple) else msgspec.to_builtins(value)
     if step.tool is None and step.gate is bool(step.parallel):
         shown["gate"] = step.gate
     if step.branch:

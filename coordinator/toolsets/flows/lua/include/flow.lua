@@ -7,17 +7,6 @@
 --   m parent  e ended at  x why it failed, or who cancelled it
 -- Indexes: K_FLOWS .. status and K_OWNED .. creator by id, K_ENDED by when it ended.
 
-local loaded = {}
-
--- The run's header, or nil; one table per flow and script run.
-local function load_flow(id)
-  if loaded[id] then return loaded[id] end
-  local v = redis.call('HMGET', K_RUN .. id, 's', 'i', 'p', 'q', 'h')
-  if not v[1] then return nil end
-  loaded[id] = {id = id, s = v[1], p = v[3] or nil, q = v[4] or nil, h = v[5]}
-  return loaded[id]
-end
-
 local function set_status(run, status)
   redis.call('ZREM', K_FLOWS .. run.s, run.id)
   redis.call('ZADD', K_FLOWS .. status, run.id, run.id)
