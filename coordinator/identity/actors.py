@@ -17,9 +17,9 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.build import build_verifier
 from coordinator.identity.copies import KeyCopies
 from coordinator.identity.policy import trust, worth_a_warning
-from coordinator.identity.seldom import Seldom
 from coordinator.identity.verifier import Outcome, Verifier
 from coordinator.metrics import recorder
+from coordinator.metrics.seldom import Seldom
 from coordinator.settings import Settings
 from coordinator.settings.identity import ActorAuthentication, Policy, VerifierSettings
 from coordinator.store import ServerError, Store

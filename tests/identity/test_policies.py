@@ -298,6 +298,16 @@ async def test_trust_without_proof_is_logged_now_and_then(
     assert PROOF not in repr(logs)
 
 
+async def test_the_agent_that_a_claim_names_is_not_who_gets_it(store: Store, project: str) -> None:
+    tools = Client(store, project, resolve_actor=saying("verified", "accept-cached", store).resolve)
+    item = await tools.add()
+    claims = [{"itemId": item, "agentId": "somebody-else"}]
+    with structlog.testing.capture_logs() as logs:
+        answer = await tools("claim_item", claims=claims, actor=actor("agent", proof=PROOF), requestId=fresh_id())
+    assert answer["claimResults"][0]["claimedBy"] == "agent"
+    assert [line["log_level"] for line in logs] == ["warning"]
+
+
 @given(st.sampled_from(POLICIES), st.sampled_from(["absent", "unchecked", "verified", "rejected", "unavailable"]))
 def test_reject_trusts_proofs_only(policy: Policy, status: Any) -> None:
     whose = trust(policy, status)

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from coordinator.errors import invalid
 from coordinator.metrics import recorder
+from coordinator.metrics.seldom import Seldom
 from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
 from coordinator.toolsets.items.contract.claim import (
     ClaimEntry,
@@ -149,7 +150,7 @@ def waits(args: ClaimItem) -> bool:
 
 def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
     """claim_item."""
-    metrics = recorder()
+    metrics, warn = recorder(), Seldom()
 
     async def by_selector(
         call: Call,
@@ -184,6 +185,8 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
                 metrics.claim(distrusted.code)
             raise
         agent = trusted.id
+        if any(entry.agent_id is not None and entry.agent_id != agent for entry in claims):
+            warn("agentId", "agentId of a claim is ignored: the trusted actor is another")
         record = request(agent, args.request_id, "claim_item", claims, releases)
         letting_go = await _named(work, call.project, releases, "releases") if releases else ()
         if selector is not None:
