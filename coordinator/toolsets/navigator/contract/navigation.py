@@ -52,8 +52,8 @@ class NavAction(Arguments):
     variables: Annotated[
         dict[str, Any] | None,
         Meta(
-            description="What the work has shown, by variable; set before the action is judged, so that conditions "
-            "of steps and transitions count it. Kept only if the action succeeds."
+            description="What the work has shown, by variable: conditions of transitions, steps and checkpoints go by "
+            "it, those of this action included. Kept only if the action succeeds."
         ),
     ] = None
 

@@ -94,7 +94,6 @@ def set_variables(walk: Walk, values: Mapping[str, Any]) -> None:
 def complete_step(walk: Walk, step_id: str) -> str:
     """Completes a step of the loop under way, else of the activity; any step that is left, in any order."""
     activity, state = walk.activity, walk.state
-    _unblocked(walk, activity)
     inner = progress.current_round(activity, state)
     key, steps = activity.id, activity.steps
     if inner is not None and any(step.id == step_id for step in inner.steps):
@@ -205,8 +204,13 @@ def refuse_closed(walk: Walk) -> None:
         raise Refused("WORKFLOW_COMPLETED", f"Workflow '{walk.workflow.id}' is completed")
 
 
-def _unblocked(walk: Walk, activity: Activity) -> None:
-    checkpoint = progress.blocking_checkpoint(activity, walk.state)
+def refuse_blocked(walk: Walk) -> None:
+    """Refuses what has to wait for an answer.
+
+    Raises:
+        Refused: ``CHECKPOINT_BLOCKING``.
+    """
+    checkpoint = progress.blocking_checkpoint(walk.activity, walk.state)
     if checkpoint is not None:
         raise Refused("CHECKPOINT_BLOCKING", f"Checkpoint '{checkpoint.id}' must be responded to first")
 

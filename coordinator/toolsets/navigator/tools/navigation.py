@@ -19,8 +19,9 @@ from coordinator.toolsets.navigator.contract.navigation import (
     NavSituation,
     NavStart,
 )
-from coordinator.toolsets.navigator.rules import actions, loops, token, variables, view
+from coordinator.toolsets.navigator.rules import actions, token, variables, view
 from coordinator.toolsets.navigator.rules.actions import Refused, Walk
+from coordinator.toolsets.navigator.rules.perform import perform
 from coordinator.toolsets.navigator.rules.state import State
 from coordinator.toolsets.navigator.tools.shared import workflow_found
 from coordinator.toolsets.tool import Call, Tool
@@ -91,11 +92,7 @@ class Navigator:
         walk = await self._walk(call, args.state)
         variables.check(args.variables or {}, walk.workflow.workflow.variables, "variables")
         try:
-            actions.refuse_closed(walk)
-            if args.variables:
-                actions.set_variables(walk, args.variables)
-            message = _done(walk, args)
-            actions.settle(walk)
+            message = perform(walk, args)
         except Refused as refusal:
             # The state may be half changed: the one that was given counts.
             before = await self._walk(call, args.state)
@@ -173,17 +170,6 @@ def _check(args: NavAction) -> None:
     given, message = needed[args.action]
     if not given:
         raise ToolFailure("VALIDATION_ERROR", message)
-
-
-def _done(walk: Walk, args: NavAction) -> str:
-    """Does the action; its message."""
-    if args.action == "complete_step":
-        return actions.complete_step(walk, args.step_id or "")
-    if args.action == "respond_to_checkpoint":
-        return actions.respond(walk, args.checkpoint_id or "", args.option_id or "")
-    if args.action == "transition":
-        return actions.transition(walk, args.activity_id or "")
-    return loops.advance(walk, args.loop_id or "", args.loop_items)
 
 
 def _shown(walk: Walk, message: str, state: str, error: ActionError | Any = UNSET) -> Navigation:

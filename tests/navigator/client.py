@@ -1,0 +1,112 @@
+"""The navigator toolset as a caller sees it: JSON in, JSON or text out, tools by name."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+
+from coordinator.definitions import Definitions
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.store.secrets import Secrets
+from coordinator.toolsets.navigator.rules import token
+from coordinator.toolsets.navigator.rules.state import State
+from coordinator.toolsets.navigator.tools import toolset
+from coordinator.toolsets.tool import Call, Reply, Services
+from coordinator.transport.schema import input_schema, output_schema
+
+Json = dict[str, Any]
+
+
+@cache
+def _validator(results: tuple[type[msgspec.Struct], ...]) -> Any:
+    return jsonschema.Draft202012Validator(output_schema(results))
+
+
+class Client:
+    """Calls the tools of seed 002 on one project.
+
+    Each answer that has an output schema must keep to it.
+    """
+
+    def __init__(self, store: Store, project: str, definitions: Definitions | None = None) -> None:
+        self.store = store
+        self.project = project
+        self.toolset = toolset(Services(Settings(), store, trust_self_reported), definitions)
+        self.tools = {tool.name: tool for tool in self.toolset.tools}
+        self.secrets = Secrets(store)
+
+    async def __call__(self, name: str, **arguments: Any) -> Any:
+        """The answer: structured content, else the text.
+
+        Raises:
+            ToolFailure: what the caller would be told.
+        """
+        tool = self.tools[name]
+        jsonschema.validate(arguments, input_schema(tool.arguments))
+        return await self.unchecked(name, **arguments)
+
+    async def unchecked(self, name: str, **arguments: Any) -> Any:
+        """The same for arguments that do not keep to the input schema."""
+        tool = self.tools[name]
+        decoded = msgspec.convert(arguments, tool.arguments)
+        answer = await tool.handler(Call(self.project), decoded)
+        if isinstance(answer, Reply):
+            assert not tool.result
+            assert not answer.is_error
+            return answer.text[0] if answer.text else msgspec.json.decode(msgspec.json.encode(answer.structured))
+        data = msgspec.json.decode(msgspec.json.encode(answer))
+        errors = [error.message for error in _validator(tool.result).iter_errors(data)]
+        assert not errors, errors
+        return data
+
+    async def start(self, workflow_id: str, **variables: Any) -> Json:
+        """nav_start."""
+        more = {"initial_variables": variables} if variables else {}
+        answer: Json = await self("nav_start", workflow_id=workflow_id, **more)
+        return answer
+
+    async def do(self, situation: Json, action: str, **arguments: Any) -> Json:
+        """nav_action on the state of an answer."""
+        answer: Json = await self("nav_action", state=situation["state"], action=action, **arguments)
+        return answer
+
+    async def must(self, situation: Json, action: str, **arguments: Any) -> Json:
+        """The same, where the action has to succeed."""
+        answer = await self.do(situation, action, **arguments)
+        assert answer["success"], answer["message"]
+        return answer
+
+    async def refused(self, situation: Json, action: str, **arguments: Any) -> str:
+        """The code of an action that has to fail; the state must be as it was."""
+        answer = await self.do(situation, action, **arguments)
+        assert not answer["success"], answer["message"]
+        assert answer["state"] == situation["state"]
+        assert answer["message"] == f"Action failed: {answer['error']['message']}"
+        same = ("position", "availableActions", "checkpoint")
+        assert [answer[key] for key in same] == [situation[key] for key in same]
+        return str(answer["error"]["code"])
+
+    def state(self, situation: Json) -> State:
+        """What a token holds; tests may look, agents may not."""
+        return token.unpacked(token.opened(situation["state"]).packed)
+
+    async def signed(self, member: bytes, project: str = "") -> str:
+        """A token over any bytes, as only the fleet can sign it."""
+        signature = await self.secrets.sign(token.purpose(project or self.project), member)
+        return token.token(member, signature.mac)
+
+
+def offered(situation: Json, kind: str = "") -> list[str]:
+    """What an answer offers, as ``complete_step write-test``."""
+    actions = situation["availableActions"]
+    found = []
+    for group in (kind,) if kind else ("required", "optional"):
+        for one in actions[group]:
+            names = [one[key] for key in ("step", "checkpoint", "activity", "loop") if key in one]
+            found.append(" ".join([one["action"], *names]))
+    return found

@@ -1,0 +1,480 @@
+"""What each action does and when it is refused (seed 002, Actions and Checkpoint Blocking)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coordinator.definitions import toon
+from coordinator.errors import ToolFailure
+from tests.navigator.client import Client, Json, offered
+from tests.support.workflows import Tree
+
+pytestmark = pytest.mark.anyio
+
+Make = Callable[[], Client]
+
+
+def step(identity: str, **more: Any) -> Json:
+    return {"id": identity, "name": identity.title(), **more}
+
+
+def question(identity: str, *options: Json, **more: Any) -> Json:
+    given = options or ({"id": "yes", "label": "Yes"},)
+    return {"id": identity, "name": identity.title(), "message": f"{identity}?", "options": list(given), **more}
+
+
+def when(variable: str, value: Any = True, operator: str = "==") -> Json:
+    return {"type": "simple", "variable": variable, "operator": operator, "value": value}
+
+
+def loop(identity: str, *steps: str, kind: str = "forEach", **more: Any) -> Json:
+    return {"id": identity, "name": identity.title(), "type": kind, "steps": [step(one) for one in steps], **more}
+
+
+def write(tree: Tree, *activities: Json, **more: Any) -> None:
+    """The workflow ``w``; the first activity begins it."""
+    tree.write(
+        "w.toon",
+        toon.write(
+            {
+                "id": "w",
+                "version": "1.0.0",
+                "title": "W",
+                "initialActivity": activities[0]["id"],
+                "activities": [{"version": "1.0.0", "name": one["id"].title(), **one} for one in activities],
+                **more,
+            }
+        ),
+    )
+
+
+async def test_steps_are_completed_in_any_order(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "a", "steps": [step("one"), step("two"), step("three")], "transitions": [{"to": "a"}]})
+    nav = client()
+    now = await nav.start("w")
+    assert now["message"] == "Started workflow 'W' at activity 'A'"
+    assert now["position"] == {
+        "workflow": "w", "activity": {"id": "a", "name": "A"}, "step": {"id": "one", "index": 1, "name": "One"}
+    }  # fmt: skip
+    assert now["availableActions"] == {
+        "required": [{"action": "complete_step", "step": "one", "description": "Complete: One"}],
+        "optional": [{"action": "get_resource"}],
+        "blocked": [],
+    }
+    assert now["checkpoint"] is None
+    now = await nav.must(now, "complete_step", step_id="two")
+    assert now["message"] == "Completed step 'two'"
+    assert now["position"]["step"]["index"] == 1
+    assert await nav.refused(now, "complete_step", step_id="two") == "STEP_ALREADY_COMPLETE"
+    assert await nav.refused(now, "complete_step", step_id="four") == "STEP_NOT_FOUND"
+    now = await nav.must(now, "complete_step", step_id="one")
+    assert offered(now, "required") == ["complete_step three"]
+    assert await nav.refused(now, "transition", activity_id="a") == "ACTIVITY_NOT_COMPLETE"
+    now = await nav.must(now, "complete_step", step_id="three")
+    assert "step" not in now["position"]
+    assert offered(now, "required") == ["transition a"]
+    assert [entry.step for entry in nav.state(now).history[1:]] == [2, 1, 3]
+
+
+async def test_a_checkpoint_blocks_until_it_is_answered(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "a", "steps": [step("one")], "checkpoints": [question("sure"), question("really")],
+                 "loops": [loop("l", "x")]})  # fmt: skip
+    nav = client()
+    now = await nav.start("w")
+    assert now["checkpoint"] == {"id": "sure", "message": "sure?", "options": [{"id": "yes", "label": "Yes"}]}
+    assert now["availableActions"]["required"] == [
+        {"action": "respond_to_checkpoint", "checkpoint": "sure", "description": "sure?"}
+    ]
+    assert now["availableActions"]["optional"] == []
+    blocked = now["availableActions"]["blocked"]
+    assert [one["action"] for one in blocked] == ["complete_step", "advance_loop", "transition"]
+    assert {one["reason"] for one in blocked} == {"Checkpoint 'sure' must be responded to first"}
+    for action, arguments in {
+        "complete_step": {"step_id": "one"},
+        "advance_loop": {"loop_id": "l", "loop_items": [1]},
+    }.items():
+        assert await nav.refused(now, action, **arguments) == "CHECKPOINT_BLOCKING"
+    assert await nav.refused(now, "transition", activity_id="a") == "ACTIVITY_NOT_COMPLETE"
+    shown = await nav("nav_checkpoint", state=now["state"])
+    assert (shown["active"], shown["checkpoint"], shown["success"]) == (True, now["checkpoint"], True)
+    unknown = {"checkpoint_id": "nothing", "option_id": "yes"}
+    assert await nav.refused(now, "respond_to_checkpoint", **unknown) == "CHECKPOINT_NOT_FOUND"
+    unknown = {"checkpoint_id": "sure", "option_id": "maybe"}
+    assert await nav.refused(now, "respond_to_checkpoint", **unknown) == "OPTION_NOT_FOUND"
+    now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="really", option_id="yes")
+    assert now["checkpoint"]["id"] == "sure"
+    now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="sure", option_id="yes")
+    assert now["message"] == "Responded to checkpoint 'sure' with 'yes'"
+    again = {"checkpoint_id": "sure", "option_id": "yes"}
+    assert await nav.refused(now, "respond_to_checkpoint", **again) == "CHECKPOINT_ALREADY_RESPONDED"
+    shown = await nav("nav_checkpoint", state=now["state"])
+    assert (shown["active"], shown["checkpoint"], shown["message"]) == (False, None, "No active checkpoint")
+    assert offered(now, "required") == ["complete_step one"]
+
+
+async def test_what_is_not_asked_for_may_be_done_and_blocks_nothing(tree: Tree, client: Make) -> None:
+    write(
+        tree,
+        {
+            "id": "a",
+            "steps": [step("must"), step("may", required=False), step("if", condition=when("wanted"))],
+            "checkpoints": [
+                question("soft", blocking=False),
+                question("extra", required=False),
+                question("conditional", condition=when("wanted")),
+            ],
+            "transitions": [{"to": "b"}],
+        },
+        {"id": "b"},
+    )
+    nav = client()
+    now = await nav.start("w")
+    optional = [
+        "get_resource",
+        "complete_step may",
+        "complete_step if",
+        "respond_to_checkpoint soft",
+        "respond_to_checkpoint extra",
+        "respond_to_checkpoint conditional",
+    ]
+    assert offered(now, "optional") == optional
+    done = await nav.must(now, "complete_step", step_id="must")
+    assert offered(done, "required") == ["transition b"]
+    assert offered(done, "optional") == optional
+    assert (await nav.must(done, "transition", activity_id="b"))["position"]["activity"]["id"] == "b"
+    now = await nav.must(now, "complete_step", step_id="must", variables={"wanted": True})
+    assert now["checkpoint"]["id"] == "conditional"
+    now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="conditional", option_id="yes")
+    assert offered(now, "required") == ["complete_step if"]
+    now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="extra", option_id="yes")
+    now = await nav.must(now, "complete_step", step_id="may")
+    now = await nav.must(now, "complete_step", step_id="if")
+    assert offered(now) == ["transition b", "get_resource", "respond_to_checkpoint soft"]
+
+
+async def test_effects_are_brought_about(tree: Tree, client: Make) -> None:
+    effect = {"setVariable": {"x": 1, "deep.y": "z"}, "skipActivities": ["b", "ghost", "a"]}
+    write(
+        tree,
+        {"id": "a", "checkpoints": [question("c", {"id": "o", "label": "O", "effect": effect})],
+         "transitions": [{"to": "b", "isDefault": True}]},
+        {"id": "b", "transitions": [{"to": "c", "condition": when("x", 1)}, {"to": "d", "isDefault": True}]},
+        {"id": "c"}, {"id": "d"},
+    )  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w"), "respond_to_checkpoint", checkpoint_id="c", option_id="o")
+    state = nav.state(now)
+    assert state.variables == {"x": 1, "deep": {"y": "z"}}
+    assert state.skipped_activities == ["b"]
+    response = state.checkpoint_responses["a-c"]
+    assert response.effects
+    assert response.effects.variables_set == {"x": 1, "deep.y": "z"}
+    assert response.effects.activities_skipped == ["b"]
+    assert [entry.type for entry in state.history] == [
+        "workflow_started", "checkpoint_response", "variable_set", "variable_set", "activity_skipped"
+    ]  # fmt: skip
+    assert state.state_version == 5
+    # b is passed over: what it would go on to comes in its place.
+    assert offered(now, "required") == ["transition c"]
+    assert {one["activity"]: one["reason"] for one in now["availableActions"]["blocked"]} == {
+        "b": "it was skipped", "d": "it is the default, and x == 1 holds"
+    }  # fmt: skip
+    assert await nav.refused(now, "transition", activity_id="b") == "INVALID_TRANSITION"
+    now = await nav.must(now, "transition", activity_id="c")
+    assert nav.state(now).completed_activities == ["a", "c"]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_a_chosen_way_is_the_only_one(tree: Tree, client: Make, beside: bool) -> None:
+    leads = {"transitionTo": "b"} if beside else {"effect": {"transitionTo": "b"}}
+    stays = {"id": "stay", "label": "Stay"}
+    write(
+        tree,
+        {
+            "id": "a",
+            "steps": [step("one")],
+            "checkpoints": [question("c", {"id": "go", "label": "Go", **leads}, stays)],
+            "transitions": [{"to": "d", "isDefault": True}],
+        },
+        {"id": "b"},
+        {"id": "d"},
+    )
+    nav = client()
+    start = await nav.start("w")
+    now = await nav.must(start, "respond_to_checkpoint", checkpoint_id="c", option_id="go")
+    assert nav.state(now).checkpoint_responses["a-c"].effects.transitioned_to == "b"  # type: ignore[union-attr]
+    assert await nav.refused(now, "transition", activity_id="b") == "ACTIVITY_NOT_COMPLETE"
+    now = await nav.must(now, "complete_step", step_id="one")
+    assert offered(now, "required") == ["transition b"]
+    assert now["availableActions"]["blocked"] == [
+        {"action": "transition", "activity": "d", "reason": "the option chosen leads to 'b'"}
+    ]
+    answer = await nav.do(now, "transition", activity_id="d")
+    assert answer["error"]["code"] == "INVALID_TRANSITION"
+    assert answer["error"]["message"].endswith("(the option chosen leads to 'b'). Valid: b")
+    now = await nav.must(start, "respond_to_checkpoint", checkpoint_id="c", option_id="stay")
+    now = await nav.must(now, "complete_step", step_id="one")
+    assert offered(now, "required") == ["transition d"]
+
+
+async def test_conditions_decide_where_to_go(tree: Tree, client: Make) -> None:
+    ways = [
+        {"to": "b", "condition": when("level", 5, ">")},
+        {"to": "c", "condition": when("level", 2, ">")},
+        {"to": "d", "isDefault": True},
+        {"to": "ghost"},
+    ]
+    write(tree, {"id": "a", "transitions": ways}, {"id": "b"}, {"id": "c"}, {"id": "d"})
+    nav = client()
+    for level, best, others in ((9, "b", ["c"]), (3, "c", []), (1, "d", []), (None, "d", [])):
+        now = await nav.start("w", **({"level": level} if level is not None else {}))
+        targets = [one for one in offered(now) if one.startswith("transition")]
+        assert targets == [f"transition {target}" for target in (best, *others)]
+        closed = {"b", "c", "d"} - {best, *others}
+        for target in sorted(closed):
+            assert await nav.refused(now, "transition", activity_id=target) == "INVALID_TRANSITION"
+    assert await nav.refused(now, "transition", activity_id="ghost") == "TARGET_ACTIVITY_NOT_FOUND"
+    assert await nav.refused(now, "transition", activity_id="b") == "INVALID_TRANSITION"
+    now = await nav.must(now, "transition", activity_id="b", variables={"level": 6})
+    assert now["message"] == "Transitioned to activity 'b'"
+    assert nav.state(now).variables == {"level": 6}
+    assert [entry.type for entry in nav.state(now).history[-3:]] == [
+        "activity_exited", "activity_entered", "workflow_completed"
+    ]  # fmt: skip
+
+
+async def test_decisions_lead_on_and_are_remembered(tree: Tree, client: Make) -> None:
+    branches = [
+        {"id": "good", "label": "Good", "transitionTo": "b", "condition": when("good")},
+        {"id": "bad", "label": "Bad", "transitionTo": "c"},
+        {"id": "ugly", "label": "Ugly", "transitionTo": "d", "isDefault": True},
+        {"id": "over", "label": "Over"},
+        {"id": "lost", "label": "Lost", "transitionTo": "some-step"},
+    ]
+    write(tree, {"id": "a", "decisions": [{"id": "x", "name": "X", "branches": branches}]},
+          {"id": "b"}, {"id": "c"}, {"id": "d"})  # fmt: skip
+    nav = client()
+    now = await nav.start("w", good=True)
+    assert offered(now)[:3] == ["transition b", "transition c", "transition __terminal__"]
+    now = await nav.must(now, "transition", activity_id="b")
+    outcome = nav.state(now).decision_outcomes["a-x"]
+    assert (outcome.branch_id, outcome.transitioned_to) == ("good", "b")
+    now = await nav.start("w")
+    assert offered(now)[0] == "transition c"
+    assert await nav.refused(now, "transition", activity_id="b") == "INVALID_TRANSITION"
+    assert nav.state(await nav.must(now, "transition", activity_id="d")).decision_outcomes["a-x"].branch_id == "ugly"
+
+
+async def test_the_end_of_a_workflow(tree: Tree, client: Make) -> None:
+    write(
+        tree,
+        {"id": "a", "steps": [step("one")], "transitions": [{"to": "b", "condition": when("more")}],
+         "checkpoints": [question("late", {"id": "o", "label": "O", "effect": {"setVariable": {"more": True}}},
+                                  required=False)]},
+        {"id": "b", "transitions": [{"to": "workflow-end"}, {"to": "a"}]},
+    )  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w"), "complete_step", step_id="one")
+    done = nav.state(now)
+    assert (done.status, done.completed_activities) == ("completed", ["a"])
+    assert done.completed_at
+    assert now["availableActions"]["required"] == []
+    assert (await nav("nav_situation", state=now["state"]))["message"] == "Activity: A | Workflow completed"
+    # What was left to choose can still open a way on.
+    now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="late", option_id="o")
+    open_again = nav.state(now)
+    assert (open_again.status, open_again.completed_activities) == ("running", [])
+    now = await nav.must(now, "transition", activity_id="b")
+    assert offered(now) == ["transition workflow-end", "transition a", "get_resource"]
+    now = await nav.must(now, "transition", activity_id="workflow-end")
+    assert now["message"] == "Completed workflow 'w'"
+    ended = nav.state(now)
+    assert (ended.status, ended.completed_activities, ended.current_activity) == ("completed", ["a", "b"], "b")
+    assert now["availableActions"] == {"required": [], "optional": [], "blocked": []}
+    for action, arguments in {"transition": {"activity_id": "a"}, "complete_step": {"step_id": "one"}}.items():
+        assert await nav.refused(now, action, **arguments) == "WORKFLOW_COMPLETED"
+
+
+async def test_an_activity_that_is_entered_again_begins_anew(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "a", "steps": [step("one")], "checkpoints": [question("c")], "loops": [loop("l", "x")],
+                 "transitions": [{"to": "a"}]})  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w"), "respond_to_checkpoint", checkpoint_id="c", option_id="yes")
+    now = await nav.must(now, "complete_step", step_id="one")
+    now = await nav.must(now, "transition", activity_id="a")
+    assert now["checkpoint"]["id"] == "c"
+    assert now["position"]["step"]["id"] == "one"
+    state = nav.state(now)
+    assert (state.completed_steps, state.checkpoint_responses) == ({}, {})
+
+
+async def test_a_loop_goes_over_its_items(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "a", "steps": [step("one")], "transitions": [{"to": "a"}],
+                 "loops": [loop("l", "x", "y", variable="item", over="plan.items")]})  # fmt: skip
+    nav = client()
+    now = await nav.start("w")
+    assert offered(now, "optional") == ["get_resource", "advance_loop l"]
+    assert await nav.refused(now, "complete_step", step_id="x") == "STEP_NOT_FOUND"
+    assert await nav.refused(now, "advance_loop", loop_id="l") == "LOOP_ITEMS_REQUIRED"
+    assert await nav.refused(now, "advance_loop", loop_id="l", loop_items=[]) == "LOOP_ITEMS_REQUIRED"
+    assert await nav.refused(now, "advance_loop", loop_id="nothing") == "LOOP_NOT_FOUND"
+    now = await nav.must(now, "advance_loop", loop_id="l", loop_items=["p", {"q": 1}])
+    assert now["message"] == "Started loop 'l' (iteration 1 of 2)"
+    assert now["position"]["loop"] == {"id": "l", "name": "L", "iteration": 1, "total": 2, "item": "p"}
+    assert now["position"]["step"] == {"id": "x", "index": 1, "name": "X"}
+    assert now["availableActions"]["required"] == [
+        {"action": "complete_step", "step": "x", "description": "Complete: X"}
+    ]
+    assert now["availableActions"]["optional"] == [{"action": "get_resource"}]
+    assert await nav.refused(now, "advance_loop", loop_id="l") == "LOOP_STEPS_INCOMPLETE"
+    now = await nav.must(now, "complete_step", step_id="x")
+    assert await nav.refused(now, "complete_step", step_id="x") == "STEP_ALREADY_COMPLETE"
+    now = await nav.must(now, "complete_step", step_id="y")
+    assert nav.state(now).completed_steps == {"a/l": [1, 2]}
+    assert offered(now, "required") == ["advance_loop l"]
+    assert await nav.refused(now, "transition", activity_id="a") == "ACTIVITY_NOT_COMPLETE"
+    situation = (await nav("nav_situation", state=now["state"]))["message"]
+    assert situation == "Activity: A | Loop: L (iteration 1 of 2)"
+    now = await nav.must(now, "advance_loop", loop_id="l")
+    assert now["message"] == "Advanced loop 'l' to iteration 2 of 2"
+    assert now["position"]["loop"]["item"] == '{"q":1}'
+    assert nav.state(now).variables == {"item": {"q": 1}}
+    for one in ("x", "y"):
+        now = await nav.must(now, "complete_step", step_id=one)
+    now = await nav.must(now, "advance_loop", loop_id="l")
+    assert now["message"] == "Completed loop 'l' after iteration 2"
+    assert "loop" not in now["position"]
+    assert offered(now, "required") == ["complete_step one"]
+    assert nav.state(now).active_loops == []
+
+
+async def test_items_may_come_from_the_variable_or_each_time(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "a", "transitions": [{"to": "a"}], "loops": [loop("l", over="plan.items", maxIterations=2)]})
+    nav = client()
+    now = await nav.start("w", plan={"items": ["p", "q", "r"]})
+    now = await nav.must(now, "advance_loop", loop_id="l")
+    assert now["position"]["loop"] == {"id": "l", "name": "L", "iteration": 1, "total": 2, "item": "p"}
+    now = await nav.must(now, "advance_loop", loop_id="l")
+    assert now["position"]["loop"]["item"] == "q"
+    now = await nav.must(now, "advance_loop", loop_id="l")
+    assert now["message"] == "Completed loop 'l' after iteration 2"
+    # Too many to be carried along: without them the item is not known.
+    many = ["x" * 1000] * 50
+    now = await nav.must(await nav.start("w"), "advance_loop", loop_id="l", loop_items=many)
+    assert "item" not in (await nav.must(now, "advance_loop", loop_id="l"))["position"]["loop"]
+    assert (await nav.must(now, "advance_loop", loop_id="l", loop_items=many))["position"]["loop"]["item"] == many[0]
+
+
+async def test_a_loop_can_go_by_a_condition_and_break(tree: Tree, client: Make) -> None:
+    going = when("going")
+    write(tree, {"id": "a", "transitions": [{"to": "a"}], "loops": [
+        loop("w", "x", kind="while", condition=going, maxIterations=3),
+        loop("d", "x", kind="doWhile", condition=going, maxIterations=3),
+        loop("b", kind="forEach", breakCondition=when("enough")),
+    ]})  # fmt: skip
+    nav = client()
+    now = await nav.start("w")
+    assert offered(now, "optional") == ["get_resource", "advance_loop d", "advance_loop b"]
+    assert await nav.refused(now, "advance_loop", loop_id="w") == "LOOP_CONDITION_NOT_MET"
+    once = await nav.must(now, "advance_loop", loop_id="d")
+    assert once["position"]["loop"]["total"] == 3
+    once = await nav.must(once, "complete_step", step_id="x")
+    assert (await nav.must(once, "advance_loop", loop_id="d"))["message"] == "Completed loop 'd' after iteration 1"
+    now = await nav.start("w", going=True)
+    now = await nav.must(now, "advance_loop", loop_id="w")
+    for number in (2, 3):
+        now = await nav.must(now, "complete_step", step_id="x")
+        now = await nav.must(now, "advance_loop", loop_id="w")
+        assert now["position"]["loop"]["iteration"] == number
+    now = await nav.must(now, "complete_step", step_id="x")
+    now = await nav.must(now, "advance_loop", loop_id="w")
+    assert now["message"] == "Completed loop 'w' after iteration 3"
+    now = await nav.must(now, "advance_loop", loop_id="b", loop_items=[1, 2, 3])
+    now = await nav.must(now, "advance_loop", loop_id="b", variables={"enough": True})
+    assert now["message"] == "Left loop 'b' after iteration 1: enough == true"
+
+
+async def test_loops_within_loops_end_from_the_inside(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "a", "steps": [step("x")], "transitions": [{"to": "a"}],
+                 "loops": [loop("o", "x"), loop("i", "y")]})  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w"), "advance_loop", loop_id="o", loop_items=[1])
+    now = await nav.must(now, "advance_loop", loop_id="i", loop_items=[1])
+    assert now["position"]["loop"]["id"] == "i"
+    assert await nav.refused(now, "advance_loop", loop_id="o") == "LOOP_NOT_CURRENT"
+    now = await nav.must(now, "complete_step", step_id="y")
+    now = await nav.must(now, "advance_loop", loop_id="i")
+    assert now["position"]["loop"]["id"] == "o"
+    # The loop's step comes before the activity's of the same id.
+    now = await nav.must(now, "complete_step", step_id="x")
+    assert nav.state(now).completed_steps == {"a/o": [1]}
+
+
+async def test_variables_begin_with_their_defaults_and_keep_their_types(tree: Tree, client: Make) -> None:
+    declared = [
+        {"name": "text", "type": "string", "defaultValue": "d"},
+        {"name": "flag", "type": "boolean"},
+        {"name": "count", "type": "number", "defaultValue": 3},
+        {"name": "list", "type": "array"},
+        {"name": "map", "type": "object"},
+    ]
+    write(tree, {"id": "a", "steps": [step("one"), step("two")]}, variables=declared)
+    nav = client()
+    now = await nav.start("w", count=4, free=[1])
+    assert nav.state(now).variables == {"text": "d", "count": 4, "free": [1]}
+    for name, value in {"text": 1, "flag": "true", "count": True, "list": {}, "map": []}.items():
+        with pytest.raises(ToolFailure, match=f"initial_variables.{name}: must be"):
+            await nav.start("w", **{name: value})
+        with pytest.raises(ToolFailure, match=f"variables.{name}: must be"):
+            await nav.do(now, "complete_step", step_id="one", variables={name: value})
+    for name in ("", ".", "a..b", "x" * 201):
+        with pytest.raises(ToolFailure, match="a name has 1 to 200 characters"):
+            await nav.start("w", **{name: 1})
+    now = await nav.must(now, "complete_step", step_id="one", variables={"flag": False, "map": {"k": 1}, "text": None})
+    assert nav.state(now).variables == {"text": None, "count": 4, "free": [1], "flag": False, "map": {"k": 1}}
+    again = await nav.do(now, "complete_step", step_id="one", variables={"count": 9})
+    assert nav.state(again).variables["count"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"action": "complete_step"}, "step_id is required"),
+        ({"action": "complete_step", "step_id": ""}, "step_id is required"),
+        ({"action": "respond_to_checkpoint", "checkpoint_id": "c"}, "checkpoint_id and option_id are required"),
+        ({"action": "respond_to_checkpoint", "option_id": "o"}, "checkpoint_id and option_id are required"),
+        ({"action": "transition"}, "activity_id is required"),
+        ({"action": "advance_loop"}, "loop_id is required"),
+        ({"action": "jump"}, "action: must be one of complete_step, respond_to_checkpoint, transition, advance_loop"),
+    ],
+)
+async def test_what_an_action_needs_has_to_be_there(nav: Client, arguments: Json, said: str) -> None:
+    state = (await nav.start("change"))["state"]
+    with pytest.raises(ToolFailure) as caught:
+        await nav.unchecked("nav_action", state=state, **arguments)
+    assert caught.value.code == "VALIDATION_ERROR"
+    assert caught.value.message.startswith(said)
+
+
+async def test_definitions_may_change_under_a_walk(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "a", "steps": [step("one")], "transitions": [{"to": "b"}]}, {"id": "b"})
+    before = client()
+    now = await before.start("w")
+    write(tree, {"id": "a", "steps": [step("one"), step("new")]}, {"id": "b"}, version="1.1.0")
+    after = client()
+    shown = await after("nav_situation", state=now["state"])
+    assert shown["message"] == "Activity: A | Step 1: One | Definition changed: begun with version 1.0.0, now 1.1.0"
+    now = await after.must(now, "complete_step", step_id="new")
+    write(tree, {"id": "b"}, version="2.0.0")
+    gone = client()
+    shown = await gone("nav_situation", state=now["state"])
+    assert shown["position"]["activity"] == {"id": "a", "name": "a"}
+    assert shown["availableActions"] == {"required": [], "optional": [], "blocked": []}
+    assert (await gone.do(now, "complete_step", step_id="one"))["error"]["code"] == "ACTIVITY_NOT_FOUND"
+    (tree.root / "w.toon").unlink()
+    for tool, more in (("nav_situation", {}), ("nav_action", {"action": "complete_step", "step_id": "one"})):
+        with pytest.raises(ToolFailure, match="Workflow not found: w"):
+            await client()(tool, state=now["state"], **more)

@@ -1,0 +1,217 @@
+"""States as tokens: only what the fleet signed for the project is taken, and nothing unpacks without bound."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import tracemalloc
+import zlib
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coordinator.errors import ToolFailure
+from coordinator.store import keys
+from coordinator.toolsets.navigator.rules import token
+from coordinator.toolsets.navigator.rules.state import MAX_HISTORY
+from tests.navigator.client import Client
+
+pytestmark = pytest.mark.anyio
+
+P = token.PREFIX
+places = st.integers(0, 1 << 20)
+RELAXED = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+async def refusal(nav: Client, state: str, tool: str = "nav_situation", **more: Any) -> str:
+    """What is said of a state that must not be taken."""
+    with pytest.raises(ToolFailure) as caught:
+        await nav(tool, state=state, **more)
+    assert caught.value.code == "invalid_state"
+    return caught.value.message
+
+
+def bytes_of(state: str) -> bytes:
+    return base64.b64decode(state.removeprefix(P))
+
+
+def of_bytes(raw: bytes) -> str:
+    return P + base64.b64encode(raw).decode()
+
+
+async def test_a_token_has_the_documented_form(nav: Client) -> None:
+    state = (await nav.start("change"))["state"]
+    assert state.startswith("v1.gzB64.H4sIAAAA")
+    raw = base64.b64decode(state.removeprefix(P), validate=True)
+    unzip = zlib.decompressobj(wbits=31)
+    held = msgspec.json.decode(unzip.decompress(raw))
+    assert len(unzip.unused_data) == token.MAC_BYTES
+    assert held["workflowId"] == "change"
+    assert held["currentActivity"] == "understand"
+    assert held["currentStep"] == 1
+    assert held["startedAt"] == held["updatedAt"]
+    assert [entry["type"] for entry in held["history"]] == ["workflow_started"]
+
+
+@pytest.mark.parametrize("tool", ["nav_situation", "nav_checkpoint", "nav_action"])
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("", "Invalid token format. Expected prefix 'v1.gzB64.'"),
+        ("v2.gzB64.H4sI", "Invalid token format. Expected prefix"),
+        ("V1.gzB64.H4sI", "Invalid token format. Expected prefix"),
+        (P, "Empty token payload"),
+        (P + "!!!!", "Failed to decompress payload: it is not base64"),
+        (P + "H4sIAAA", "Failed to decompress payload: it is not base64"),
+        (P + "H4sI\n", "Failed to decompress payload: it is not base64"),
+        (P + "aGVsbG8=", "Failed to decompress payload: it is not gzip data"),
+        (P + "H4sI", "Failed to decompress payload: it is not gzip data"),
+        (P + "A" * (token.MAX_TOKEN + 1), "Failed to decompress payload: a token has at most"),
+        (of_bytes(gzip.compress(b"{}")), "Invalid token signature"),
+        (of_bytes(gzip.compress(b"{}") + b"\0" * 16), "Invalid token signature"),
+    ],
+)
+async def test_what_is_no_token_is_refused(nav: Client, tool: str, state: str, said: str) -> None:
+    more = {"action": "complete_step", "step_id": "x"} if tool == "nav_action" else {}
+    assert (await refusal(nav, state, tool, **more)).startswith(said)
+
+
+@RELAXED
+@given(st.data())
+async def test_every_change_of_a_token_is_noticed(nav: Client, data: st.DataObject) -> None:
+    state = (await nav.start("change"))["state"]
+    raw = bytes_of(state)
+    how = data.draw(st.sampled_from(("flip", "cut", "insert", "double")))
+    at = data.draw(places) % len(raw)
+    if how == "flip":
+        changed = raw[:at] + bytes([raw[at] ^ (1 << data.draw(st.integers(0, 7)))]) + raw[at + 1 :]
+    elif how == "cut":
+        changed = raw[:at]
+    elif how == "insert":
+        changed = raw[:at] + data.draw(st.binary(min_size=1, max_size=4)) + raw[at:]
+    else:
+        changed = raw + raw
+    await refusal(nav, of_bytes(changed))
+    await refusal(nav, state[: data.draw(places) % len(state)])
+
+
+@RELAXED
+@given(st.one_of(st.text(max_size=80), st.binary(max_size=80).map(of_bytes)))
+async def test_no_text_is_taken_for_a_state(nav: Client, text: str) -> None:
+    await refusal(nav, text)
+
+
+async def test_a_state_belongs_to_its_project(nav: Client) -> None:
+    situation = await nav.start("change")
+    other = Client(nav.store, nav.project + "-2")
+    assert "not made here for this project" in await refusal(other, situation["state"])
+    assert (await nav("nav_situation", state=situation["state"]))["success"]
+
+
+async def test_a_state_of_a_key_that_is_gone_is_refused_and_one_of_an_older_key_is_not(nav: Client) -> None:
+    situation = await nav.start("change")
+    name = keys.signing_keys.key(keys.FLEET)
+    held = await nav.store.command("HGETALL", name)
+    pairs = held if isinstance(held, list) else [part for pair in held.items() for part in pair]
+    try:
+        # A newer key signs from now on, the older one still verifies.
+        await nav.store.command("HSET", name, "newest", b"99999999999999:" + b"7" * 64)
+        later = Client(nav.store, nav.project)
+        answer = await later.must(situation, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="small")
+        await nav.store.command("HDEL", name, *pairs[::2])
+        last = Client(nav.store, nav.project)
+        await refusal(last, situation["state"])
+        assert (await last("nav_situation", state=answer["state"]))["success"]
+    finally:
+        await nav.store.command("DEL", name)
+        await nav.store.command("HSET", name, *pairs)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{}", "State validation failed: Object missing required field `workflowId`"),
+        (b"[]", "State validation failed: "),
+        (b'{"workflowId": 3}', "State validation failed: "),
+        (b"{", "Failed to parse JSON payload"),
+        (b"", "Failed to parse JSON payload"),
+        (b"\xff\xfe", "Failed to parse JSON payload"),
+        (b'{"variables":' + b"[" * 100_000, "Failed to parse JSON payload"),
+    ],
+)
+async def test_signed_nonsense_is_refused_all_the_same(nav: Client, content: bytes, said: str) -> None:
+    message = await refusal(nav, await nav.signed(gzip.compress(content)))
+    assert message.startswith((said, "State validation failed: "))
+
+
+async def test_signed_bytes_that_are_no_whole_member_are_refused(nav: Client) -> None:
+    member = gzip.compress(b"{}")
+    for packed in (member[:-3], member + b"more", member + member, b"\x1f\x8b\x08" + b"\0" * 20):
+        assert (await refusal(nav, await nav.signed(packed))).startswith("Failed to decompress payload")
+
+
+@pytest.mark.parametrize("size", [token.MAX_UNPACKED_BYTES + 1, 200_000_000])
+async def test_a_bomb_does_not_go_off(nav: Client, size: int) -> None:
+    squeezed = zlib.compressobj(9, wbits=31)
+    chunk = b" " * 1_000_000
+    parts = [squeezed.compress(chunk[: min(len(chunk), size - at)]) for at in range(0, size, len(chunk))]
+    member = b"".join((*parts, squeezed.flush()))
+    signed = await nav.signed(member)
+    assert len(signed) < token.MAX_TOKEN
+    tracemalloc.start()
+    said = [await refusal(nav, signed), await refusal(nav, of_bytes(member + b"\0" * 16))]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert said[0].startswith("Failed to decompress payload: it has more than")
+    assert said[1].startswith("Invalid token signature")
+    assert peak < 8 * token.MAX_UNPACKED_BYTES
+
+
+async def test_a_state_cannot_outgrow_its_bound(nav: Client) -> None:
+    with pytest.raises(ToolFailure, match=f"allowed are {token.MAX_STATE_BYTES}") as caught:
+        await nav.start("change", notes_path="x" * token.MAX_STATE_BYTES)
+    assert caught.value.code == "VALIDATION_ERROR"
+    small = await nav.start("change")
+    with pytest.raises(ToolFailure, match="variables"):
+        await nav.do(
+            small,
+            "respond_to_checkpoint",
+            checkpoint_id="scope-agreed",
+            option_id="small",
+            variables={"big": ["x" * 1000] * 300},
+        )
+
+
+async def test_a_long_history_forgets_its_beginning_and_stays_small(nav: Client) -> None:
+    situation = await nav.start("change")
+    situation = await nav.must(
+        situation, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="design-first"
+    )
+    for step in ("read-request", "find-places", "name-risks"):
+        situation = await nav.must(situation, "complete_step", step_id=step)
+    situation = await nav.must(situation, "transition", activity_id="design")
+    for _ in range(MAX_HISTORY // 5):
+        situation = await nav.must(situation, "respond_to_checkpoint", checkpoint_id="design-agreed", option_id="again")
+        for step in ("compare-ways", "write-design", "cut-into-tasks"):
+            situation = await nav.must(situation, "complete_step", step_id=step)
+        situation = await nav.must(situation, "transition", activity_id="design")
+    state = nav.state(situation)
+    assert len(state.history) == MAX_HISTORY
+    assert state.state_version > MAX_HISTORY
+    assert state.history[0].type != "workflow_started"
+    assert len(situation["state"]) < 30_000
+
+
+async def test_an_old_state_leads_back_to_where_it_was_made(nav: Client) -> None:
+    """Resuming is from whatever state was kept; a newer one is not touched by it."""
+    first = await nav.start("change")
+    small = await nav.must(first, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="small")
+    design = await nav.must(first, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="design-first")
+    assert nav.state(small).skipped_activities == ["design"]
+    assert nav.state(design).variables["needs_design"] is True
+    again = await nav("nav_situation", state=first["state"])
+    assert again["state"] == first["state"]
+    assert again["checkpoint"] == first["checkpoint"]
