@@ -1,0 +1,336 @@
+"""The registry of step tools, without workers: what is found, called, and what becomes of results and failures."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.settings import Settings
+from coordinator.settings.auth import Auth
+from coordinator.settings.connections import Connection
+from coordinator.settings.flows import Flows
+from coordinator.steps.model import Failure, Outcome, StepRun, Success
+from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
+from coordinator.steps.room import CallFailed
+from coordinator.store import Store
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.room import ToolCall
+from tests.flows.downstream import HttpServer, free_port, stdio
+from tests.support.wait import wait_until
+from workers.rooms import step_tools
+from workers.tools.registry import StepTools
+
+pytestmark = pytest.mark.anyio
+
+CALLABLES = """
+import asyncio
+
+def add(left, right=1):
+    "Adds two numbers."
+    return left + right
+
+async def wait(ms):
+    "Waits."
+    await asyncio.sleep(ms / 1000)
+    return {"waited": ms}
+
+async def key(idempotency_key):
+    return idempotency_key
+
+async def break_down():
+    raise ValueError("paper jam")
+
+number = 5
+"""
+
+
+class Isolated:
+    """Stands for child processes: tells what was asked of them."""
+
+    async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
+        if arguments.get("left") == "x":
+            raise CallFailed("TypeError: no", "TypeError")
+        return [target, dict(arguments), idempotency_key]
+
+
+class Registry:
+    """The registry, and one step that calls it."""
+
+    def __init__(self, tools: StepTools, project: str) -> None:
+        self.tools = tools
+        self.project = project
+
+    def step(self, number: str = "11", attempt: int = 1) -> StepRun:
+        return StepRun(self.project, "flows", "10", number, attempt, "start", "", "", "", "", 0, 0, 0, 0, "")
+
+    async def __call__(
+        self, tool: str, args: dict[str, Any] | None = None, caller: Caller | None = None, **more: Any
+    ) -> Outcome:
+        return await self.tools.execute(self.step(**more), ToolCall(tool, args or {}, caller=caller))
+
+    async def value(self, tool: str, args: dict[str, Any] | None = None, **more: Any) -> Any:
+        outcome = await self(tool, args, **more)
+        assert isinstance(outcome, Success), outcome
+        return outcome.value
+
+    async def failure(self, tool: str, args: dict[str, Any] | None = None, **more: Any) -> Failure:
+        outcome = await self(tool, args, **more)
+        assert isinstance(outcome, Failure), outcome
+        return outcome
+
+
+@pytest.fixture
+def callables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"callables_{uuid.uuid4().hex}"
+    (tmp_path / f"{name}.py").write_text(CALLABLES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+@pytest.fixture
+async def registry(store: Store, project: str, callables: str) -> AsyncIterator[Registry]:
+    names = {"add": "add", "wait": "wait", "key": "key", "break": "break_down", "five": "number", "gone": "nothing"}
+    tools = {name: f"{callables}:{function}" for name, function in names.items()}
+    settings = Settings(
+        flows=Flows(demo_tools=True, tools={**tools, "missing": "no_such_module:f"}),
+        connections={
+            "it": stdio(),
+            "dead": Connection(kind="mcp", url=f"http://127.0.0.1:{free_port()}/mcp"),
+            "git": Connection(kind="cli", command="git"),
+        },
+    )
+    made = step_tools(settings, store, Isolated())
+    await made.open()
+    yield Registry(made, project)
+    await made.close()
+
+
+async def test_the_coordinator_s_own_tools(registry: Registry) -> None:
+    created = await registry.value("manage_items", {"operation": "create", "items": [{"title": "from a step"}]})
+    assert created["created"] == 1
+    found = await registry.value("items.query_items", {"operation": "search", "limit": "5"})
+    assert [item["title"] for item in found["items"]] == ["from a step"]
+    failure = await registry.failure("query_items", {"operation": "nothing"})
+    assert failure.type == "VALIDATION_ERROR"
+    assert not failure.retryable
+    failure = await registry.failure("manage_items", {"operation": "create", "itmes": []})
+    assert "itmes" in failure.message
+    failure = await registry.failure("query_items", {"operation": "get", "id": str(uuid.uuid4())})
+    assert failure.type == "RESOURCE_NOT_FOUND"
+    assert isinstance(await registry.value("workflow_list"), list)
+
+
+async def test_an_attempt_made_again_has_no_second_effect(registry: Registry) -> None:
+    actor = {"id": "agent", "kind": "subagent"}
+    args = {"operation": "create", "items": [{"title": "once"}], "actor": actor}
+    first = await registry.value("manage_items", args)
+    assert await registry.value("manage_items", args, attempt=2) == first
+    assert await registry.value("manage_items", args, number="12") != first
+    found = await registry.value("query_items", {"operation": "search"})
+    assert len(found["items"]) == 2
+
+
+async def test_a_known_creator_acts_as_himself(registry: Registry) -> None:
+    caller = Caller("ana", "user", permissions=frozenset({"items"}))
+    item = (await registry.value("manage_items", {"operation": "create", "items": [{"title": "x"}]}))["items"][0]["id"]
+    claimed = await registry.value("claim_item", {"claims": [{"itemId": item}]}, caller=caller)
+    assert claimed["claimResults"][0]["claimedBy"] == "ana"
+    other = {"claims": [{"itemId": item}], "actor": {"id": "bob", "kind": "user"}}
+    failure = await registry.failure("claim_item", other, caller=caller, number="12")
+    assert failure.type == "actor_mismatch"
+
+
+async def test_tools_of_servers(registry: Registry) -> None:
+    assert await registry.value("it.add", {"left": 1, "right": 2}) == 3
+    assert await registry.value("it.greet", {"name": "World"}) == "Hello, World!"
+    expected = "10-11" if registry.project == "default" else f"{registry.project}-10-11"
+    assert await registry.value("it.key") == expected
+    failure = await registry.failure("it.shout", {"text": "ha"})
+    assert "too loud: ha" in failure.message
+    assert (failure.type, failure.retryable) == ("tool_error", True)
+    failure = await registry.failure("dead.anything")
+    assert failure.type == "connection_error"
+    assert failure.retryable
+    assert "Unknown tool" in (await registry.failure("it.nothing")).message
+    for name in ("git.status", "nowhere.x", "it."):
+        assert (await registry.failure(name)).type == "unknown_tool"
+
+
+async def test_python_callables(registry: Registry, callables: str) -> None:
+    key = registry.step().idempotency_key
+    assert await registry.value("add", {"left": 1}) == [f"{callables}:add", {"left": 1}, key]
+    assert await registry.value("wait", {"ms": 1}) == {"waited": 1}
+    assert await registry.value("key") == key
+    failure = await registry.failure("wait", {"seconds": 1})
+    assert (failure.type, failure.retryable) == ("VALIDATION_ERROR", False)
+    assert "ms" in failure.message
+    failure = await registry.failure("break")
+    assert (failure.message, failure.type, failure.retryable) == ("paper jam", "ValueError", True)
+    assert (await registry.failure("add", {"left": "x"})).type == "TypeError"
+    for name, reason in (("five", "it is not callable"), ("gone", "nothing"), ("missing", "no_such_module")):
+        failure = await registry.failure(name)
+        assert reason in failure.message
+        assert not failure.retryable
+
+
+async def test_a_coroutine_is_cancelled(registry: Registry) -> None:
+    waiting = asyncio.create_task(registry("wait", {"ms": 60_000}))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_demo_tools(registry: Registry) -> None:
+    assert await registry.value("get_greeting", {"name": "World"}) == "Hello, World!"
+    assert [await registry.value("get_counter") for _ in range(3)] == [1, 2, 3]
+    assert await registry.value("is_admin") is False
+    admin = Caller("root", "user", permissions=frozenset({"workflow.admin"}))
+    assert await registry.value("is_admin", caller=admin) is True
+    assert await registry.value("echo", {"value": [1, None]}) == [1, None]
+    assert await registry.value("echo", {"a": 1, "value": 2}) == {"a": 1, "value": 2}
+    assert await registry.value("sleep", {"ms": 0}) is None
+    assert (await registry.failure("fail", {"message": "no paper"})).message == "no paper"
+    assert (await registry.failure("fail", {"until_attempt": 2})).retryable
+    assert await registry.value("fail", {"until_attempt": 2}, attempt=2) == "ok"
+    failure = await registry.failure("get_greeting", {"nmae": "x"})
+    assert (failure.type, failure.retryable) == ("VALIDATION_ERROR", False)
+
+
+async def test_knowledge_is_kept(registry: Registry) -> None:
+    texts = {"21": ("Workflow Design", "Steps and joins"), "22": ("Deployment Runbook", "Steps for deploying")}
+    for number, (title, content) in texts.items():
+        for _ in range(2):
+            added = await registry.value("knowledge_add", {"title": title, "content": content}, number=number)
+        assert added["title"] == title
+    listed = await registry.value("knowledge_list")
+    assert [(one["title"], one["scope"]) for one in listed] == [
+        ("Workflow Design", "general"), ("Deployment Runbook", "general"),
+    ]  # fmt: skip
+    assert await registry.value("knowledge_list", {"scope": "other"}) == []
+    assert await registry.value("knowledge_search", {"query": "workflow steps"}) == [
+        {"title": "Workflow Design", "score": 0.5}, {"title": "Deployment Runbook", "score": 0.17},
+    ]  # fmt: skip
+    assert await registry.value("knowledge_search", {"query": "nothing"}) == []
+    assert await registry.value("knowledge_search_text", {"query": "FOR deploy"}) == [
+        {"title": "Deployment Runbook", "content": "Steps for deploying"}
+    ]
+
+
+async def test_all_sources_are_listed_though_one_is_dead(registry: Registry) -> None:
+    listings = {one.source: one for one in await registry.tools.list()}
+    assert list(listings) == ["coordinator", "python", "demo", "it", "dead"]
+    names = {source: [tool.name for tool in one.tools] for source, one in listings.items()}
+    assert {"claim_item", "workflow_create"} <= set(names["coordinator"])
+    assert names["python"][:3] == ["add", "wait", "key"]
+    assert names["demo"] == list(DEMO_TOOLS)
+    assert names["it"][:2] == ["it.add", "it.greet"]
+    assert names["dead"] == []
+    assert "nobody answers at its address" in listings["dead"].problem
+    assert [source for source, one in listings.items() if one.problem] == ["dead"]
+    assert all(tool.description for tool in listings["it"].tools)
+    assert all(registry.tools.find(tool.name) for one in listings.values() for tool in one.tools)
+
+
+async def test_names_are_judged_as_they_are_resolved(registry: Registry) -> None:
+    settings = Settings(flows=Flows(demo_tools=True, tools={"add": "a:b"}), connections={"it": stdio()})
+    names = StepNames(settings)
+    names.declare({"items": ["claim_item"], "sessions": ["get_skill"], "navigator": ["get_skill"]})
+    for name in ("claim_item", "items.claim_item", "sessions.get_skill", *DEMO_TOOLS, "add", "it.add"):
+        assert names.problem(name) == ""
+        assert registry.tools.find(name) is not None
+    assert "say sessions.get_skill or navigator.get_skill" in names.problem("get_skill")
+    assert registry.tools.find("get_skill") is None
+
+
+def test_installed_packages_are_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    info = tmp_path / "extra-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: extra\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[fleet.step_tools]\nsummarize = extra.texts:summarize\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert str(tmp_path) in sys.path
+    installed.cache_clear()
+    try:
+        assert StepNames(Settings()).problem("summarize") == ""
+        assert installed()["summarize"] == "extra.texts:summarize"
+    finally:
+        monkeypatch.undo()
+        installed.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("permissions", "allowed"),
+    [
+        (("*",), {"query_items", "claim_item", "it.add", "echo"}),
+        (("items",), {"query_items", "claim_item"}),
+        (("items.read",), {"query_items"}),
+        (("*.read",), {"query_items"}),
+        (("claim_item", "echo"), {"claim_item", "echo"}),
+        (("it",), {"it.add"}),
+        (("it.add",), {"it.add"}),
+        (("workflow",), set()),
+        ((), set()),
+    ],
+)
+async def test_what_permissions_are_enough(registry: Registry, permissions: tuple[str, ...], allowed: set[str]) -> None:
+    caller = Caller("ana", permissions=frozenset(permissions))
+    found = {
+        tool
+        for tool in ("query_items", "claim_item", "it.add", "echo")
+        if not await registry.tools.permits(registry.project, caller, tool)
+    }
+    assert found == allowed
+
+
+async def test_rights_are_looked_up_again(store: Store, project: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("workers.tools.rights.LOOK_SECONDS", 0.0)
+    file = tmp_path / "tokens.yaml"
+    digest = "0" * 64
+
+    def write(*entries: str) -> None:
+        file.with_suffix(".new").write_text("tokens: [" + ", ".join(entries) + "]")
+        file.with_suffix(".new").chmod(0o600)
+        file.with_suffix(".new").rename(file)
+
+    write(f'{{id: ana, sha256: "{digest}", permissions: [echo]}}')
+    settings = Settings(flows=Flows(demo_tools=True), auth=Auth(tokens=str(file)))
+    tools = step_tools(settings, store, Isolated())
+    ana = Caller("ana", permissions=frozenset({"echo"}), listed=True)
+    assert await tools.permits(project, ana, "echo") == ""
+    write(f'{{id: ana, sha256: "{digest}", permissions: [items]}}')
+    lacking = await tools.permits(project, ana, "echo")
+    assert lacking == "permission denied: ana may not call echo now"
+    write(f'{{id: ana, sha256: "{digest}", permissions: [echo], projects: [elsewhere]}}')
+    assert await tools.permits(project, ana, "echo")
+    assert await tools.permits("elsewhere", ana, "echo") == ""
+    file.write_text("tokens: nonsense")
+    assert await tools.permits("elsewhere", ana, "echo") == ""
+    write()
+    assert await tools.permits("elsewhere", ana, "echo")
+    bob = Caller("bob", permissions=frozenset({"echo"}))
+    assert await tools.permits(project, bob, "echo") == ""
+    await tools.close()
+
+
+async def test_a_server_over_http_is_used_too(store: Store, project: str, tmp_path: Path) -> None:
+    http = HttpServer(tmp_path)
+    http.start()
+    try:
+        made = step_tools(Settings(connections={"web": http.connection}), store, Isolated())
+        registry = Registry(made, project)
+        assert await registry.value("web.add", {"left": 1, "right": 2}) == 3
+        path = str(tmp_path / "file")
+        waiting = asyncio.create_task(registry("web.wait_for", {"path": path}))
+        await wait_until(Path(path + ".begun").exists)
+        waiting.cancel()
+        await wait_until(Path(path + ".cancelled").exists)
+        await made.close()
+    finally:
+        http.kill()
