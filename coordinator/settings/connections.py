@@ -30,15 +30,17 @@ _Url = Annotated[
     str, Meta(pattern=r"^(https?://[^\s]+)?\Z", extra={"allowed": "an http:// or https:// URL", "secret": True})
 ]
 _Secret = Annotated[str, Meta(extra={"secret": True})]
+_Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:\[\]-]+\Z", extra={"allowed": "a host name or an address"})]
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "mcp": ("command", "args", "env", "workingDirectory", "url", "headers", "startSeconds"),
     "cli": ("command", "workingDirectory", "env"),
-    "rest": ("baseUrl", "headers"),
+    "rest": ("baseUrl", "headers", "allowHosts", "allowPrivate"),
 }
 """What each kind takes besides ``kind``."""
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""What stands for an environment variable."""
 
 
 class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -58,6 +60,10 @@ class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     """mcp: Streamable HTTP; wins over ``command``."""
     headers: dict[str, _Secret] = {}
     base_url: _Url = ""
+    allow_hosts: tuple[_Host, ...] = ()
+    """rest: hosts that requests may go to, for a baseUrl that comes from the environment; empty: any."""
+    allow_private: bool = False
+    """rest: whether requests may go to addresses that are not public."""
     start_seconds: Annotated[float, Meta(gt=0, le=600)] = 30.0
     """mcp: how long connecting, or starting the server, may take."""
 
@@ -81,7 +87,7 @@ Connections = dict[ConnectionName, Connection]
 
 _DEFAULTS: Mapping[str, object] = {
     "command": "", "args": (), "env": {}, "working_directory": "", "url": "", "headers": {}, "base_url": "",
-    "start_seconds": 30.0,
+    "allow_hosts": (), "allow_private": False, "start_seconds": 30.0,
 }  # fmt: skip
 
 
@@ -98,7 +104,7 @@ def interpolated(text: str, environment: Mapping[str, str]) -> str:
     Raises:
         KeyError: a variable that is not set; holds its name.
     """
-    return _VARIABLE.sub(lambda match: environment[match[1]], text)
+    return VARIABLE.sub(lambda match: environment[match[1]], text)
 
 
 def _camel(field: str) -> str:

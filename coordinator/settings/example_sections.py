@@ -80,6 +80,28 @@ connections:
     url: https://search.example.org/mcp
     headers: {Authorization: "Bearer ${SEARCH_TOKEN}"}
 """
+GATEWAY = """\
+gateway:
+  version: "1.0.0"
+  connections:
+    git: {kind: cli, command: git, workingDirectory: /srv/app}
+  capabilities:
+    git.log:
+      title: Recent commits
+      executor: {kind: cli, connection: git, args: [log, --oneline, -n, "20"]}
+  workflows:
+    change:
+      title: Review a change
+      initialState: written
+      states:
+        written:
+          transitions:
+            ask: {title: Ask for a review, target: asked, executor: {kind: human, queue: reviews}}
+        asked:
+          transitions:
+            approve: {title: Approve, actor: human, target: approved}
+        approved: {terminal: true}
+"""
 STATUS_LABELS = """\
 status_labels:
   start: in-progress

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from coordinator.settings import auth, convert, identity, workflows
 from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
+from coordinator.settings.gateway import includes
 from coordinator.settings.model import Settings, contradictions
 from coordinator.settings.problems import SettingsError, unknown
 
@@ -50,6 +51,13 @@ class Loaded(Generic[S]):
     """Where in the file each entry is."""
     reread: Callable[[], Loaded[S]]
     """Loads once more from the same flags, environment and file. Raises SettingsError."""
+    places: includes.Places = dataclasses.field(default_factory=dict)
+    """Where the parts of a section are that is put together from several files."""
+
+    def place(self, at: convert.Path) -> str:
+        """Where something is said: ``/etc/fleet.yaml:12``; empty: in no file."""
+        found = includes.nearest(self.places, at)
+        return found or (f"{self.config}:{_line(self.lines, at)}" if self.config is not None else "")
 
 
 LoadedSettings = Loaded[Settings]
@@ -112,6 +120,7 @@ def load(
     values: Values = {}
     sources: dict[str, str] = {}
     lines: Lines = {}
+    places: includes.Places = {}
 
     def take(path: convert.Path, value: object, source: str) -> None:
         values[path] = value
@@ -120,7 +129,7 @@ def load(
     fields = fields_of(cls)
     path = _config_path(env, config)
     if path is not None:
-        for where, value in _from_file(cls, path, lines, problems).items():
+        for where, value in _from_file(cls, path, lines, places, problems).items():
             take(where, value, f"file {path}:{_line(lines, where)}")
     for field, value in _from_environment(fields, env, problems):
         take(field.path, value, f"environment {_variable(field, env)}")
@@ -137,6 +146,7 @@ def load(
         path,
         lines,
         functools.partial(load, cls, dict(flags), dict(env), path, check),
+        places,
     )
 
 
@@ -146,7 +156,7 @@ def _config_path(env: Mapping[str, str], config: Path | None) -> Path | None:
     return config.expanduser().absolute() if config is not None else None
 
 
-def _from_file(cls: type[Struct], path: Path, lines: Lines, problems: _Problems) -> Values:
+def _from_file(cls: type[Struct], path: Path, lines: Lines, places: includes.Places, problems: _Problems) -> Values:
     # Imported here: a process that is given no file should not pay 100 ms for a YAML parser.
     from coordinator.settings.yaml_file import read_yaml
 
@@ -157,16 +167,30 @@ def _from_file(cls: type[Struct], path: Path, lines: Lines, problems: _Problems)
             problems.add(sentence)
         return {}
     lines.update(found)
+    if data.get(includes.SECTION) is not None and includes.SECTION in _names(cls):
+        try:
+            data[includes.SECTION], more = includes.expanded(data[includes.SECTION], lines, path)
+        except SettingsError as error:
+            for sentence in error.problems:
+                problems.add(sentence, includes.SECTION)
+            del data[includes.SECTION]
+        else:
+            places.update(more)
 
-    told: list[tuple[int, str, object]] = []
+    told: list[tuple[int, str, str, object]] = []
 
     def report(at: convert.Path, sentence: str) -> None:
-        told.append((_line(lines, at), sentence, at[0] if at else None))
+        line = _line(lines, at)
+        told.append((line, includes.nearest(places, at) or f"{path}:{line}", sentence, at[0] if at else None))
 
     values = convert.section(data, cls, (), report)
-    for line, sentence, name in sorted(told, key=lambda one: one[0]):
-        problems.add(f"{path}:{line}: {sentence}", name)
+    for _, place, sentence, name in sorted(told, key=lambda one: one[0]):
+        problems.add(f"{place}: {sentence}", name)
     return values
+
+
+def _names(cls: type[Struct]) -> Collection[str]:
+    return [field.encode_name for field in msgspec.structs.fields(cls)]
 
 
 def _line(lines: Lines, at: convert.Path) -> int:

@@ -24,6 +24,7 @@ from coordinator.settings import example_sections as examples
 from coordinator.settings.auth import Auth, auth_problems
 from coordinator.settings.connections import Connections, connection_problems
 from coordinator.settings.flows import Flows
+from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.identity import ActorAuthentication, identity_problems
 from coordinator.settings.overload import Overload, overload_problems
 from coordinator.settings.steps import StepSettings
@@ -334,6 +335,23 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
     overload: Overload = Overload()
+    gateway: Annotated[
+        Gateway | None,
+        Meta(
+            description=(
+                "The gateway: capabilities, workflows and downstream tools that agents find and use through seven "
+                "tools at /mcp/gateway. May be put together from several files (include). `fleet gateway check FILE` "
+                "tells what is wrong with it; config/gateway.yaml is an example."
+            ),
+            extra={
+                "allowed": "a mapping with version, include, capabilities, connections, proxy, workflows, audit, "
+                "discovery and limits",
+                "group": "Gateway",
+                "reload": True,
+                "example": examples.GATEWAY,
+            },
+        ),
+    ] = None
 
     workflows: Workflows = Workflows()
     signing: Signing = Signing()

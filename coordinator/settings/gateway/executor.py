@@ -1,0 +1,209 @@
+"""What a transition or a capability of the gateway has executed, how reliably, and who may have it executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coordinator.settings.connections import ConnectionName
+from coordinator.settings.problems import Faults
+
+Path = tuple[str | int, ...]
+
+Kind = Literal["noop", "cli", "rest", "mcp", "human", "workflow", "builtin", "flow"]
+ErrorClass = Literal["timeout", "transient_error", "rate_limited", "connection_error", "permanent_error"]
+GuardKind = Literal["permission", "role", "expr", "jsonpath", "evidence", "allOf", "all_of", "anyOf", "any_of", "not"]
+
+_NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
+ItemName = Annotated[
+    str,
+    Meta(
+        pattern=rf"^{_NAME}\Z",
+        extra={"allowed": "a name of 1 to 128 letters, digits, '_', '.' and '-', a letter first"},
+    ),
+]
+Secret = Annotated[str, Meta(extra={"secret": True})]
+Milliseconds = Annotated[int, Meta(ge=1, le=31_536_000_000, extra={"allowed": "milliseconds, at least 1"})]
+Attempts = Annotated[int, Meta(ge=1, le=100)]
+Delay = Annotated[int, Meta(ge=0, le=86_400_000, extra={"allowed": "milliseconds, at most a day"})]
+Count = Annotated[int, Meta(ge=1, le=1000)]
+RestPath = Annotated[
+    str,
+    Meta(pattern=r"^(/[^\s\\?#]*)?\Z", extra={"allowed": "a path that begins with '/', without '?', '#' and blanks"}),
+]
+
+
+class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A part of the section; printed without what is not said."""
+
+
+class Required(Part, frozen=True, kw_only=True):
+    """One entry of an evidence guard's ``requires``."""
+
+    kind: str
+    count: Count = 1
+
+
+class Guard(Part, frozen=True, kw_only=True):
+    """A condition for firing a transition.
+
+    Raises:
+        Faults: a field that its kind lacks, or that means nothing to it.
+    """
+
+    kind: GuardKind
+    permission: str = ""
+    role: str = ""
+    expr: str = ""
+    requires: tuple[Required | str, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    guard: Guard | None = None
+
+    def __post_init__(self) -> None:
+        _check(self, _GUARDS[self.kind], {_GUARD_NEEDS[self.kind]} if self.kind in _GUARD_NEEDS else set())
+
+
+class Retry(Part, frozen=True, kw_only=True):
+    """How often a failed attempt is repeated."""
+
+    max_attempts: Attempts = 1
+    backoff: Literal["none", "fixed", "exponential"] = "none"
+    initial_delay_ms: Delay = 0
+    max_delay_ms: Delay = 60_000
+    retry_on: tuple[ErrorClass, ...] = ("timeout", "transient_error", "rate_limited")
+
+
+class Fallback(Part, frozen=True, kw_only=True):
+    """What is executed when the executor failed for good."""
+
+    strategy: Literal["first_success"] = "first_success"
+    executors: Annotated[tuple[Executor, ...], Meta(min_length=1, max_length=10)]
+
+
+class Reliability(Part, frozen=True, kw_only=True):
+    """How an executor is executed."""
+
+    timeout_ms: Milliseconds | None = None
+    """Of one attempt."""
+    retry: Retry = Retry()
+    fallback: Fallback | None = None
+
+
+class Executor(Part, frozen=True, kw_only=True):
+    """What does the work: a kind with its fields, or the name of a capability that has it.
+
+    Raises:
+        Faults: a field that the kind lacks, or that means nothing to it.
+    """
+
+    kind: Kind | None = None
+    capability: ItemName | None = None
+    connection: ConnectionName | None = None
+    command: str = ""
+    args: tuple[Any, ...] = ()
+    env: dict[str, Secret] = {}
+    working_directory: str = ""
+    treat_non_zero_as_failure: bool = True
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    path: RestPath = ""
+    query: dict[str, Any] = {}
+    headers: dict[str, Secret] = {}
+    body: Any | UnsetType = UNSET
+    tool: str = ""
+    map: dict[str, Any] | None = None
+    queue: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")] = "default"
+    distinct_from: Literal["requester"] | None = None
+    definition_id: ItemName | None = None
+    input: dict[str, Any] | None = None
+    timeout_ms: Milliseconds | None = None
+    flow: dict[str, Any] | None = None
+    name: str = ""
+    idempotency_key: bool | str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kind is None) == (self.capability is None):
+            raise Faults([((), "needs either kind or capability")])
+        _check(self, _FIELDS.get(self.kind or "", ("capability",)), _NEEDS.get(self.kind or "", set()))
+        if self.kind == "cli" and (self.connection is None) == (not self.command):
+            raise Faults([((), "kind cli needs either connection or command")])
+
+
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "noop": ("map", "idempotency_key"),
+    "cli": (
+        "connection",
+        "command",
+        "args",
+        "env",
+        "working_directory",
+        "treat_non_zero_as_failure",
+        "idempotency_key",
+    ),
+    "rest": ("connection", "method", "path", "query", "headers", "body", "idempotency_key"),
+    "mcp": ("connection", "tool", "map", "idempotency_key"),
+    "human": ("queue", "distinct_from"),
+    "workflow": ("definition_id", "input", "timeout_ms"),
+    "builtin": ("tool", "map", "idempotency_key"),
+    "flow": ("flow", "name", "input", "timeout_ms", "idempotency_key"),
+}
+_NEEDS: Mapping[str, set[str]] = {
+    "rest": {"connection"},
+    "mcp": {"connection", "tool"},
+    "workflow": {"definition_id"},
+    "builtin": {"tool"},
+    "flow": {"flow"},
+}
+_GUARDS: Mapping[str, tuple[str, ...]] = {
+    "permission": ("permission",),
+    "role": ("role",),
+    "expr": ("expr",),
+    "jsonpath": ("expr",),
+    "evidence": ("requires",),
+    "allOf": ("guards",),
+    "all_of": ("guards",),
+    "anyOf": ("guards",),
+    "any_of": ("guards",),
+    "not": ("guard",),
+}
+_GUARD_NEEDS: Mapping[str, str] = {
+    "permission": "permission", "role": "role", "expr": "expr", "jsonpath": "expr", "evidence": "requires",
+    "not": "guard",
+}  # fmt: skip
+
+
+def _check(part: Struct, taken: tuple[str, ...], needed: set[str]) -> None:
+    """Raises Faults for fields that are set and mean nothing, and for those that are missing."""
+    faults: list[tuple[Path, str]] = []
+    kind = getattr(part, "kind", None)
+    what = f"kind {kind}" if kind is not None else "a reference to a capability"
+    for field, default in zip(part.__struct_fields__, _defaults(part), strict=True):
+        given = getattr(part, field) != default
+        if given and field not in taken and field not in ("kind", "capability"):
+            takes = ", ".join(map(camel, taken)) or "nothing else"
+            faults.append(((camel(field),), f"means nothing to {what}, which takes {takes}"))
+        elif not given and field in needed:
+            faults.append(((), f"{what} needs {camel(field)}"))
+    if faults:
+        raise Faults(faults)
+
+
+def _defaults(part: Struct) -> tuple[Any, ...]:
+    made = _DEFAULTS.get(type(part))
+    if made is None:
+        from msgspec.structs import fields
+
+        from coordinator.settings.fields import default_of
+
+        made = _DEFAULTS[type(part)] = tuple(default_of(field) for field in fields(part))
+    return made
+
+
+_DEFAULTS: dict[type[Struct], tuple[Any, ...]] = {}
+
+
+def camel(field: str) -> str:
+    """``max_delay_ms`` as the file writes it: ``maxDelayMs``."""
+    head, *rest = field.split("_")
+    return head + "".join(part.capitalize() for part in rest)

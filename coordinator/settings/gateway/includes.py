@@ -1,0 +1,158 @@
+"""Puts the section together from the files that it includes, and remembers where everything was said.
+
+Included files are merged in order, then what includes them on top: mappings merge deep, of
+single values the later one counts, lists are appended. ``${NAME}`` stands for an environment
+variable; where it is not set the text stays as it is. What executors and connections say is
+left for the process that executes them, so that secrets are in no other.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from coordinator.settings.connections import VARIABLE
+from coordinator.settings.problems import SettingsError, shown
+
+if TYPE_CHECKING:
+    from coordinator.settings.yaml_file import Lines
+
+Place = tuple[str | int, ...]
+Places = dict[Place, str]
+"""Where in the settings -> ``/etc/fleet/release.yaml:12``."""
+
+SECTION = "gateway"
+_LATE = ("executor", "executors", "connections")
+"""Keys below which variables are left for whoever executes or connects."""
+_MOST_FILES = 200
+
+
+class _Node(Struct):
+    """A value of a file; mappings and lists hold nodes."""
+
+    value: Any
+    place: str
+
+
+def expanded(section: Any, lines: Lines, file: Path, at: Place = (SECTION,)) -> tuple[Any, Places]:
+    """The section with all that it includes, and the place of everything in it.
+
+    Args:
+        section: what the file says.
+        at: where in ``lines`` and in the result it is.
+
+    Raises:
+        SettingsError: an included file cannot be used, or files include each other; with its place.
+    """
+    root = _node(section, lines, file, at)
+    merged = _included(root, file, (file.resolve(),), _Budget())
+    places: Places = {}
+    return _plain(merged, at, places, False), places
+
+
+def variables(text: str) -> list[str]:
+    """Names of the environment variables that a text asks for."""
+    return VARIABLE.findall(text)
+
+
+class _Budget:
+    """Files that may still be read."""
+
+    def __init__(self) -> None:
+        self.left = _MOST_FILES
+
+    def take(self, place: str) -> None:
+        if not self.left:
+            raise SettingsError([f"{place}: more than {_MOST_FILES} files are included"])
+        self.left -= 1
+
+
+def _node(value: Any, lines: Lines, file: Path, at: Place, line: int = 1) -> _Node:
+    line = lines.get(at, line)
+    if isinstance(value, dict):
+        value = {key: _node(entry, lines, file, (*at, key), line) for key, entry in value.items()}
+    elif isinstance(value, list):
+        value = [_node(entry, lines, file, (*at, number), line) for number, entry in enumerate(value)]
+    return _Node(value, f"{file}:{line}")
+
+
+def _included(node: _Node, file: Path, above: tuple[Path, ...], budget: _Budget) -> _Node:
+    """The body of a file on top of what it includes."""
+    if not isinstance(node.value, dict) or "include" not in node.value:
+        return node
+    stated = node.value["include"]
+    entries = stated.value if isinstance(stated.value, list) else [stated]
+    result: _Node | None = None
+    for entry in entries:
+        if not isinstance(entry.value, str) or not entry.value:
+            raise SettingsError([f"{entry.place}: gateway.include must be a list of files, not {shown(entry.value)}"])
+        other = (file.parent / Path(_filled(entry.value)).expanduser()).absolute()
+        if other.resolve() in above:
+            chain = " -> ".join(str(one) for one in (*above, other.resolve()))
+            raise SettingsError([f"{entry.place}: the files include each other: {chain}"])
+        budget.take(entry.place)
+        body = _included(_read(other, entry.place), other, (*above, other.resolve()), budget)
+        result = body if result is None else _merged(result, body)
+    own = _Node({key: value for key, value in node.value.items() if key != "include"}, node.place)
+    return own if result is None else _merged(result, own)
+
+
+def _read(file: Path, place: str) -> _Node:
+    """An included file: the keys of the section, or a config file with the section in it."""
+    # Imported here: a process that is given no file should not pay 100 ms for a YAML parser.
+    from coordinator.settings.yaml_file import parse_yaml
+
+    try:
+        data, lines = parse_yaml(file.read_text(encoding="utf-8"), file)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SettingsError([f"{place}: cannot read {file}: {reason}"]) from None
+    if list(data) == [SECTION]:
+        return _node(data[SECTION], lines, file, (SECTION,))
+    return _node(data, lines, file, ())
+
+
+def _merged(lower: _Node, upper: _Node) -> _Node:
+    if isinstance(lower.value, dict) and isinstance(upper.value, dict):
+        merged = dict(lower.value)
+        for key, node in upper.value.items():
+            merged[key] = _merged(merged[key], node) if key in merged else node
+        return _Node(merged, upper.place)
+    if isinstance(lower.value, list) and isinstance(upper.value, list):
+        return _Node([*lower.value, *upper.value], upper.place)
+    return upper
+
+
+def _plain(node: _Node, at: Place, places: Places, late: bool) -> Any:
+    """The value as JSON can hold it."""
+    places[at] = node.place
+    if isinstance(node.value, dict):
+        return {key: _plain(entry, (*at, key), places, late or key in _LATE) for key, entry in node.value.items()}
+    if isinstance(node.value, list):
+        return [_plain(entry, (*at, number), places, late) for number, entry in enumerate(node.value)]
+    if isinstance(node.value, str):
+        return node.value if late else _filled(node.value)
+    if isinstance(node.value, dt.date | dt.time):
+        return node.value.isoformat()
+    if isinstance(node.value, float) and not math.isfinite(node.value):
+        raise SettingsError([f"{node.place}: {'.'.join(map(str, at))} must be a finite number"])
+    return node.value
+
+
+def _filled(text: str, environment: Mapping[str, str] = os.environ) -> str:
+    return VARIABLE.sub(lambda match: environment.get(match[1], match[0]), text)
+
+
+def nearest(places: Mapping[Place, str], at: Place) -> str | None:
+    """The place of the nearest thing that is known."""
+    while at:
+        if at in places:
+            return places[at]
+        at = at[:-1]
+    return None

@@ -1,0 +1,239 @@
+"""The section ``gateway``: what agents find behind the seven tools (seed 001).
+
+The section as the files state it, checked for itself; what it means is the business of
+``coordinator.toolsets.gateway``. Its keys are those of the gateway whose tools the seed describes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from coordinator.settings.connections import ConnectionName, Connections
+from coordinator.settings.gateway.executor import Executor, Guard, ItemName, Milliseconds, Part, Reliability
+from coordinator.settings.problems import Faults
+
+PROXY = "proxy_default"
+"""The definition that sessions with a single capability have; no workflow can be called so."""
+
+Texts = Annotated[tuple[str, ...], Meta(max_length=100)]
+Schema = dict[str, Any]
+LinkFilter = Literal["all", "byGuards"]
+FieldName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\s\[\]$]{1,128}\Z",
+        extra={"allowed": "a name of 1 to 128 characters without blanks, '$' and brackets"},
+    ),
+]
+ToolName = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class Capability(Part, frozen=True, kw_only=True):
+    """One entry of ``capabilities``.
+
+    Raises:
+        Faults: neither ``executor`` nor ``wraps`` says what it does.
+    """
+
+    title: str = ""
+    description: str = ""
+    tags: Texts = ()
+    aliases: Texts = ()
+    examples: tuple[Any, ...] = ()
+    input_schema: Schema | None = None
+    guards: tuple[Guard, ...] = ()
+    reliability: Reliability | None = None
+    executor: Executor | None = None
+    wraps: ItemName | None = None
+
+    def __post_init__(self) -> None:
+        if self.executor is None and self.wraps is None:
+            raise Faults([((), "needs executor or wraps")])
+
+
+class Exposure(Part, frozen=True, kw_only=True):
+    """One entry of ``proxy.expose``: a capability of its own, or a declared one under another name.
+
+    Raises:
+        Faults: it is neither, or both.
+    """
+
+    name: ItemName | None = None
+    capability: ItemName | None = None
+    as_: ItemName | None = None
+    title: str = ""
+    description: str = ""
+    tags: Texts = ()
+    aliases: Texts = ()
+    examples: tuple[Any, ...] = ()
+    input_schema: Schema | None = None
+    guards: tuple[Guard, ...] = ()
+    reliability: Reliability | None = None
+    executor: Executor | None = None
+
+    def __post_init__(self) -> None:
+        inline = self.name is not None
+        if inline == (self.capability is not None):
+            raise Faults([((), "needs either name (with executor) or capability (with as, if it is to be renamed)")])
+        if inline and self.executor is None:
+            raise Faults([((), "an exposure with name needs executor")])
+        if inline and self.as_ is not None:
+            raise Faults([(("as",), "goes with capability; an exposure with name has its name already")])
+        for field in () if inline else ("title", "examples", "input_schema", "executor"):
+            if getattr(self, field) not in ("", (), None):
+                raise Faults([((), f"an exposure of a capability takes no {field}: the capability has it")])
+
+    @property
+    def id(self) -> str:
+        """What it is called in the catalogue."""
+        return self.name or self.as_ or self.capability or ""
+
+
+class Import(Part, frozen=True, kw_only=True):
+    """One entry of ``proxy.import``: the tools of a downstream MCP server."""
+
+    connection: ConnectionName
+    prefix: ItemName | None = None
+    include: tuple[ToolName, ...] = ()
+    exclude: tuple[ToolName, ...] = ()
+    tags: Texts = ()
+
+
+class Proxy(Part, frozen=True, kw_only=True, rename={"imports": "import"}):
+    """The section ``proxy``."""
+
+    expose: tuple[Exposure, ...] = ()
+    imports: tuple[Import, ...] = ()
+
+
+class Branch(Part, frozen=True, kw_only=True):
+    """Where a transition leads to if its guard holds after the executor's success."""
+
+    when: Guard
+    target: FieldName
+
+
+class OnEnter(Part, frozen=True, kw_only=True):
+    """What is executed on every entry into a state."""
+
+    executor: Executor | None = None
+    output: dict[str, Any] = {}
+    reliability: Reliability | None = None
+
+
+class Transition(Part, frozen=True, kw_only=True):
+    """A way out of a state."""
+
+    target: FieldName
+    title: str = ""
+    description: str = ""
+    actor: Literal["agent", "human", "system", "deterministic"] = "agent"
+    input_schema: Schema | None = None
+    guards: tuple[Guard, ...] = ()
+    executor: Executor | None = None
+    output: dict[str, Any] = {}
+    reliability: Reliability | None = None
+    prefill: dict[str, Any] = {}
+    branches: tuple[Branch, ...] = ()
+    evidence: Annotated[tuple[str, ...], Meta(max_length=10, extra={"one": True})] = ()
+    """Kinds of evidence that it leaves, beside its executor's."""
+
+
+class State(Part, frozen=True, kw_only=True):
+    """A state of a workflow."""
+
+    description: str = ""
+    goal: str = ""
+    guidance: str = ""
+    terminal: bool = False
+    outcome: Literal["success", "failure"] | None = None
+    """How a workflow that ends here has ended; none: success."""
+    on_enter: OnEnter | None = None
+    link_filter: LinkFilter | None = None
+    transitions: dict[FieldName, Transition] = {}
+
+    def __post_init__(self) -> None:
+        if self.terminal and self.transitions:
+            raise Faults([(("transitions",), "a terminal state has none")])
+        if self.outcome is not None and self.transitions:
+            raise Faults([(("outcome",), "is for states that workflows end in")])
+
+
+class OnTimeout(Part, frozen=True, kw_only=True):
+    """Where a workflow goes when its time is over."""
+
+    target: FieldName
+
+
+class Workflow(Part, frozen=True, kw_only=True):
+    """A state machine."""
+
+    title: str = ""
+    description: str = ""
+    version: str = "1.0.0"
+    tags: Texts = ()
+    aliases: Texts = ()
+    examples: tuple[Any, ...] = ()
+    input_schema: Schema | None = None
+    initial_state: FieldName
+    initial_context: dict[str, Any] = {}
+    states: Annotated[dict[FieldName, State], Meta(min_length=1)]
+    timeout_ms: Milliseconds | None = None
+    on_timeout: OnTimeout | None = None
+    link_filter: LinkFilter = "all"
+    max_chain_depth: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
+class Audit(Part, frozen=True, kw_only=True):
+    """Where the audit goes: always into Redis, and with ``file`` also into a file of JSON lines.
+
+    Raises:
+        Faults: a file without a path.
+    """
+
+    sink: Literal["stream", "file"] = "stream"
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.sink == "file") != bool(self.path):
+            raise Faults([((), "sink file needs path, and only that one takes it")])
+
+
+class Discovery(Part, frozen=True, kw_only=True):
+    """What of all this agents can find."""
+
+    include: tuple[Literal["workflows", "capabilities", "proxy", "connections"], ...] = (
+        "workflows",
+        "capabilities",
+        "proxy",
+    )
+    visibility: Literal["all", "byGuards"] = "all"
+
+
+class Limits(Part, frozen=True, kw_only=True):
+    """Bounds of what is executed."""
+
+    attempt_timeout_ms: Milliseconds = 30_000
+    """Of an attempt whose reliability states none."""
+    max_attempt_timeout_ms: Milliseconds = 3_600_000
+    """No attempt takes longer, whatever is stated."""
+    submit_wait_ms: Annotated[int, Meta(ge=100, le=600_000)] = 30_000
+    """How long start and submit wait for what they have begun."""
+    proxy_hours: Annotated[int, Meta(ge=1, le=8_760)] = 24
+    """How long a session with a capability is kept after its last call."""
+
+
+class Gateway(Part, frozen=True, kw_only=True):
+    """The section ``gateway``."""
+
+    version: Literal["1.0.0"]
+    include: tuple[str, ...] = ()
+    capabilities: dict[ItemName, Capability] = {}
+    connections: Connections = {}
+    proxy: Proxy = Proxy()
+    workflows: dict[ItemName, Workflow] = {}
+    audit: Audit = Audit()
+    discovery: Discovery = Discovery()
+    limits: Limits = Limits()
