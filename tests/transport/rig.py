@@ -103,6 +103,8 @@ class Rig:
 
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     """Tool, project and request id of each call."""
+    callers: list[str | None] = field(default_factory=list)
+    """Who made each call, as far as he was known."""
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
 
@@ -110,6 +112,7 @@ class Rig:
         def tool(name: str, arguments: type[Struct], result: type[Struct], handler: Any, **more: Any) -> Tool:
             async def noting(call: Call, given: Any) -> Struct:
                 self.calls.append((name, call.project, call.request_id))
+                self.callers.append(call.caller.id if call.caller is not None else None)
                 answer: Struct = await handler(call, given)
                 return answer
 
