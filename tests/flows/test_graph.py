@@ -266,6 +266,16 @@ def test_results_may_be_asked_for_by_option() -> None:
     assert problems(flow, with_results=True) == []
     flow["b"]["args"]["q"] = "{{steps.x.result}}"
     assert "unknown step 'x'" in problems(flow, with_results=True)[0]
+    flow["b"]["args"]["q"] = "{{steps.b.result}}"
+    assert problems(flow, with_results=True) == [
+        "flow.b.args.q: {{steps.b.result}}: 'b' does not come before this step"
+    ]
+    beside = FORK | {"b": step("b", join="end", args={"q": "{{steps.a.result}}"})}
+    assert problems(beside, with_results=True) == [
+        "flow.b.args.q: {{steps.a.result}}: 'a' does not come before this step"
+    ]
+    behind = FORK | {"end": end("end", args={"q": "{{steps.a.result}}"})}
+    assert problems(behind, with_results=True) == []
 
 
 FIELDS = ("start", "a", "name", "tool", "args", "next", "branch", "parallel", "join", "done", "if", "then", "retry",

@@ -50,6 +50,8 @@ def check_flow(flow: Mapping[str, Any], given: Mapping[str, Any], known: Known, 
         if step.tool is not None and (problem := known(step.tool)):
             report(parse.place(key, "tool"), problem)
     parse.check_templates(steps, given, with_results, report)
+    if with_results:
+        graph.check_results(steps, report)
     checked = graph.check(steps, report)
     if problems:
         raise refused(problems)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from coordinator.settings.problems import unknown
+from coordinator.toolsets.flows.rules import templates
 from coordinator.toolsets.flows.rules.parse import Report, place
 from coordinator.toolsets.flows.rules.spec import START, Step
 
@@ -52,6 +53,31 @@ def check(found: Mapping[str, Step], report: Report) -> dict[str, Step]:
         if step.join is not None and region and not cyclic:
             checked[key] = msgspec.structs.replace(step, fork=region[-1][0])
     return checked
+
+
+def check_results(found: Mapping[str, Step], report: Report) -> None:
+    """Reports tokens that ask for the result of a step which cannot have come before."""
+    keys = {step.name: key for key, step in found.items()}
+    for key, step in found.items():
+        for where, token in templates.tokens(step.args):
+            asked = templates.reference(token)
+            source = keys.get(asked.step) if asked is not None and asked.step else None
+            if source is not None and key not in _behind(found, source):
+                report(
+                    place(key, where), f"{{{{{token[:80]}}}}}: {found[source].name!r} does not come before this step"
+                )
+
+
+def _behind(found: Mapping[str, Step], key: str) -> set[str]:
+    """The steps that a step leads to."""
+    seen: set[str] = set()
+    pending = [target for _, target in edges(found[key])]
+    while pending:
+        target = pending.pop()
+        if target in found and target not in seen:
+            seen.add(target)
+            pending += [after for _, after in edges(found[target])]
+    return seen
 
 
 def _check_names(found: Mapping[str, Step], report: Report) -> None:

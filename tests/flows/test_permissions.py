@@ -1,0 +1,132 @@
+"""Who may do what once callers are known (seed 003: the workflow permission; every step a permissioned call)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.steps.model import Failure, StepRun, Work
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.room import FlowPlanner, ToolCall
+from coordinator.toolsets.flows.rules.spec import unpack
+from coordinator.toolsets.flows.store.flows import FlowStore
+from tests.flows.client import ONE_GATE, Flows, gate
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_strangers_may_do_everything(flows: Flows) -> None:
+    workflow = await flows.create()
+    assert (await flows.get(workflow))["created_by"] == "anonymous"
+    assert await flows("workflow_cancel", id=workflow) == {"cancelled": True}
+
+
+@pytest.mark.parametrize("permission", ["workflow", "workflow.admin", "flows", "*"])
+async def test_each_of_these_is_enough(flows: Flows, permission: str) -> None:
+    ana = flows.as_("ana", permission)
+    workflow = await ana.create()
+    assert (await ana.get(workflow))["created_by"] == "ana"
+    assert [row["id"] for row in await ana("workflow_list")] == [workflow]
+    assert await ana.release(workflow) == {"queued": True}
+    assert await ana("workflow_cancel", id=workflow) == {"cancelled": True}
+
+
+@pytest.mark.parametrize(
+    ("permission", "reads"), [("items", False), ("workflow.read", True), ("flows.read", True), ("*.read", True)]
+)
+async def test_others_are_not(flows: Flows, permission: str, reads: bool) -> None:
+    ana = flows.as_("ana", permission)
+    workflow = await flows.create()
+    step = (await flows.step(workflow, "wait"))["id"]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("workflow_create", {"name": "n", "flow": ONE_GATE}),
+        ("workflow_cancel", {"id": workflow}),
+        ("workflow_step_ready", {"step_id": step}),
+    ]
+    for tool, arguments in calls:
+        assert (await ana.refusal(tool, **arguments)).code == "permission_denied"
+    if reads:
+        assert await ana("workflow_list") == []
+    else:
+        assert (await ana.refusal("workflow_list")).message == "workflows need the permission 'workflow'"
+        assert (await ana.refusal("workflow_get", id=workflow)).code == "permission_denied"
+
+
+async def test_everybody_sees_his_own_and_an_admin_all(flows: Flows) -> None:
+    ana, bob, root = flows.as_("ana", "*"), flows.as_("bob", "workflow"), flows.as_("root", "workflow.admin")
+    hers, his = await ana.create(), await bob.create()
+    assert [row["id"] for row in await ana("workflow_list")] == [hers]
+    assert [row["id"] for row in await bob("workflow_list", status="running")] == [his]
+    assert [row["id"] for row in await root("workflow_list")] == [his, hers]
+    for tool in ("workflow_get", "workflow_cancel"):
+        assert (await ana.refusal(tool, id=his)).message == "id: no such workflow in this project"
+    assert (await root.get(hers))["created_by"] == "ana"
+    assert await root("workflow_cancel", id=hers) == {"cancelled": True}
+
+
+async def test_gates_may_ask_for_a_role(flows: Flows) -> None:
+    flow = {"start": gate("wait", approver_role="lead", done=True)}
+    ana = flows.as_("ana", "workflow")
+    lead = flows.as_("lea", "workflow", roles=("lead",))
+    workflow = await ana.create(flow)
+    failure = await ana.refusal("workflow_step_ready", step_id=(await ana.step(workflow, "wait"))["id"])
+    assert failure.code == "permission_denied"
+    assert "only somebody with the role 'lead'" in failure.message
+    # Who can release a gate can also see what he releases.
+    assert await lead.release(workflow) == {"queued": True}
+    assert (await ana.step(workflow, "wait"))["approved_by"] == "lea"
+    assert (await flows.as_("bob", "workflow").refusal("workflow_get", id=workflow)).code == "RESOURCE_NOT_FOUND"
+
+
+async def test_anybody_may_release_a_gate_that_asks_for_none(flows: Flows) -> None:
+    workflow = await flows.as_("ana", "workflow").create()
+    step = (await flows.step(workflow, "wait"))["id"]
+    assert await flows.as_("bob", "workflow")("workflow_step_ready", step_id=step) == {"queued": True}
+    assert (await flows.step(workflow, "wait"))["approved_by"] == "bob"
+
+
+FLOW = {"start": {"name": "s", "tool": "claim_item", "args": {"x": "{{input.x}}"}, "done": True}}
+
+
+def run_of(project: str, workflow: int) -> StepRun:
+    return StepRun(project, "flows", str(workflow), str(workflow + 1), 1, "start", "", "", "", "", 0, 0, 0, 0, "")
+
+
+async def prepared(flows: Flows, workflow: int, lacking: str = "") -> Any:
+    """What a worker is told to do for the first step, and what was asked about its creator."""
+    asked: list[tuple[str, Caller, str]] = []
+
+    async def permits(project: str, caller: Caller, tool: str) -> str:
+        asked.append((project, caller, tool))
+        return lacking
+
+    store = FlowStore(flows.store, flows.settings)
+    record = await store.get(flows.project, workflow)
+    assert record is not None
+    planner = FlowPlanner(store, permits)
+    return await planner.prepare(run_of(flows.project, workflow), planner.load(record.spec)), asked
+
+
+async def test_the_creator_is_asked_about_before_each_step(flows: Flows) -> None:
+    ana = flows.as_("ana", "workflow", roles=("lead",))
+    workflow = await ana.create(FLOW, input={"x": [1]})
+    work, asked = await prepared(flows, workflow)
+    caller = Caller("ana", "user", frozenset({"lead"}), frozenset({"workflow"}))
+    assert asked == [(flows.project, caller, "claim_item")]
+    assert isinstance(work, ToolCall)
+    assert (work.tool, work.arguments, work.caller) == ("claim_item", {"x": [1]}, caller)
+    outcome, _ = await prepared(flows, workflow, "permission denied: no")
+    assert outcome == Failure("permission denied: no", "permission_denied", retryable=False)
+    await flows("workflow_cancel", id=workflow)
+
+
+async def test_nobody_is_asked_about_a_stranger(flows: Flows) -> None:
+    workflow = await flows.create(FLOW, input={"x": 1}, actor={"id": "ana", "kind": "user"})
+    work, asked = await prepared(flows, workflow, "no")
+    assert asked == []
+    assert isinstance(work, Work)
+    record = await FlowStore(flows.store, flows.settings).get(flows.project, workflow)
+    assert record is not None
+    assert unpack(record.spec).creator is None
+    await flows("workflow_cancel", id=workflow)
