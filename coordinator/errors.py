@@ -134,8 +134,8 @@ CATALOGUE: dict[str, ErrorCode] = {
     ),
     "draining": ErrorCode(
         "shedding",
-        "this front-end is shutting down",
-        "retry at once: another process answers",
+        "this front-end is shutting down or takes no new work",
+        "retry: another process answers, or this one when it is no longer asked to",
     ),
     "deadline_exceeded": ErrorCode(
         "transient",

@@ -71,6 +71,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
         not 0 if there is one.
         """,
     ),
+    "drain": (
+        "coordinator.cli.drain:drain",
+        """Ask the fleet, a host or one process to take no new work, and wait until what is in hand is done.
+
+        Claims, creates, searches and waiting calls are turned away with `draining`; heartbeats, releases,
+        transitions and reads are answered, and workers begin no further steps. Holds for processes that start
+        later too, until `fleet drain --end`.
+        """,
+    ),
     "top": (
         "coordinator.cli.top:top",
         """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.

@@ -27,6 +27,7 @@ SHARES: dict[Criticality, float] = {
 _CLASSES = tuple(Criticality)
 _RETRY_MS = 250
 _MOST_RETRY_MS = 5_000
+_DRAIN_RETRY_MS = 1_000
 
 
 class Watcher(Protocol):
@@ -84,6 +85,8 @@ class Admission:
         now = clock()
         self.limit = AdaptiveLimit(settings.least_limit, settings.most_limit, settings.store_target_ms, now)
         self.breaker = Breaker(settings.breaker_open_ms, now, jitter)
+        self.draining = False
+        """Whether new work is turned away, because an operator asked for it."""
         self.in_flight = 0
         """Calls at work in the store."""
         self.parked = 0
@@ -114,11 +117,13 @@ class Admission:
             parks: whether the call will wait for an event, most of its time.
 
         Raises:
-            ToolFailure: ``store_unavailable``, ``over_capacity`` or ``actor_quota``, with retryAfterMs.
+            ToolFailure: ``store_unavailable``, ``draining``, ``over_capacity`` or ``actor_quota``, with retryAfterMs.
         """
         refused = self.breaker.refuses(self._clock())
         if refused is not None:
             raise self._shed(criticality, "store_unavailable", "the store does not answer", int(refused * 1000))
+        if self.draining and (parks or criticality < Criticality.READ):
+            raise self._shed(criticality, "draining", "this front-end takes no new work", _DRAIN_RETRY_MS)
         if parks:
             if self.parked >= self._settings.parked_most:
                 raise self._shed(criticality, "over_capacity", f"{self.parked} calls wait for an event here already")

@@ -174,6 +174,8 @@ key_turn = Family("jt", "string", scope="fleet", ttl="the cooldown of a source",
                   doc="somebody asks, or has asked, a source of public keys")  # fmt: skip
 identity_mode = Family("im", "hash", single=True, scope="fleet", reason="one record",
                        doc="the degraded-mode policy and the verifier that the fleet goes by")  # fmt: skip
+drains = Family("dr", "hash", single=True, scope="fleet", reason="until an operator ends them",
+                doc="what is asked to take no new work, and since when")  # fmt: skip
 fleet_events = Family("ev", "stream", single=True, scope="fleet", reason="capped at 10000 entries",
                       doc="what happened to the fleet as a whole")  # fmt: skip
 

@@ -129,6 +129,8 @@ class Toolset:
     """Begins in the background what calls will need; a process that serves calls it once. Does not wait."""
     drain: Callable[[], Awaitable[None]] | None = None
     """Ends calls that wait; the process is about to stop."""
+    hold: Callable[[bool], Awaitable[None]] | None = None
+    """Ends calls that wait and takes no more of them (True), or takes them again (False)."""
     configure: Callable[[Settings], None] = lambda settings: None
     """Takes over settings that were read again, for every call that begins later. Does not fail."""
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)

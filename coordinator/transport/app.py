@@ -155,6 +155,7 @@ class FrontEnd:
         self.fast = fast
         """Whether the fast path is in use."""
         self._drains = [toolset.drain for toolset in toolsets.values() if toolset.drain is not None]
+        self._holds = [toolset.hold for toolset in toolsets.values() if toolset.hold is not None]
         self._ending: list[asyncio.Future[None]] = []
         self._numbers = count(1)
         # Those of one process share a random head, so ids are unique in a fleet.
@@ -182,6 +183,15 @@ class FrontEnd:
         """
         self._health.draining = True
         self._ending = [asyncio.ensure_future(drain()) for drain in self._drains]
+
+    async def take_no_new_work(self, scope: str) -> None:
+        """Tells calls that wait to come back, and is unready unless all of the fleet is drained; '' ends it.
+
+        Turning away what comes is the admission's part.
+        """
+        self._health.drained = scope
+        if not self.draining:
+            await asyncio.gather(*(hold(bool(scope)) for hold in self._holds))
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
         """What /readyz answers, for the process itself: whether it should get requests, and why."""

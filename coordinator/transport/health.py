@@ -17,6 +17,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import CONTENT_TYPE
+from coordinator.store.drains import FLEET_SCOPE
 from coordinator.transport.replies import Send, json_body, reply
 
 _FRESH_SECONDS = 1.0
@@ -65,6 +66,8 @@ class Health:
         self._more = {"config": config, "identity": identity, "auth": auth}
         self._process = process
         self.draining = False
+        self.drained = ""
+        """What an operator asked to be drained: fleet, host:..., process:...; '' for nothing of this process's."""
         self._checks: dict[str, dict[str, Any]] = {}
         self._checked_at = float("-inf")
         self._checking: asyncio.Task[None] | None = None
@@ -89,6 +92,14 @@ class Health:
         age = round((perf_counter() - self._checked_at) * 1000, 3)
         checks = {name: {**found, "ageMs": age} for name, found in self._checks.items()}
         checks["draining"] = {"ok": not self.draining, "latencyMs": 0.0, "ageMs": 0.0}
+        if self.drained:
+            # Where all are drained somebody has to answer what is let through.
+            checks["drained"] = {
+                "ok": self.drained == FLEET_SCOPE,
+                "scope": self.drained,
+                "latencyMs": 0.0,
+                "ageMs": 0.0,
+            }
         ready = all(found["ok"] for found in checks.values())
         answer: dict[str, Any] = {"ready": ready, "checks": checks}
         if self._process:

@@ -107,14 +107,15 @@ class Parking:
         finally:
             self._exit(project, request, parked)
 
-    async def drain(self) -> None:
-        """Ends all parked calls with ``draining``: repeated elsewhere they park again."""
-        self._draining = True
-        self._end_all(_draining())
+    async def hold(self, held: bool) -> None:
+        """Ends all parked calls with ``draining``, so that they are repeated elsewhere; or parks calls again."""
+        self._draining = held
+        if held:
+            self._end_all(_draining())
 
     async def close(self) -> None:
         """Stops listening."""
-        await self.drain()
+        await self.hold(True)
         if self._listening is not None:
             self._listening.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -198,4 +199,4 @@ class Parking:
 
 
 def _draining() -> ToolFailure:
-    return ToolFailure("draining", "this front-end is shutting down; repeat the call", retry_after_ms=0)
+    return ToolFailure("draining", "this front-end takes no new work; repeat the call", retry_after_ms=0)

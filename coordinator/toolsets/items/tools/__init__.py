@@ -74,6 +74,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         INSTRUCTIONS,
         tuple(by_name[name] for name in ORDER),
         drain=parking.close,
+        hold=parking.hold,
         configure=configure,
         examples=EXAMPLES,
     )

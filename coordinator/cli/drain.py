@@ -1,0 +1,140 @@
+"""``fleet drain``: asks processes to take no new work, and waits until what they have in hand is done."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import time
+from typing import Annotated
+
+import msgspec
+import redis.asyncio
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import open_store, running_url
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.store import Store, keys
+from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, host_scope, process_scope
+
+_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
+_LOOK_SECONDS = 0.25
+_LINE_SECONDS = 2.0
+_SCAN = 1000
+_PROJECT = re.compile(rb"fc:\{([^{}]+)\}:")
+
+
+class Left(msgspec.Struct, frozen=True):
+    """What is still in hand."""
+
+    claims: dict[str, int]
+    """Project -> live claims."""
+    steps: dict[str, int]
+    """Project -> steps that workers execute."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(self.claims.values()) + sum(self.steps.values())
+
+
+@with_settings(without=[name for name in Settings.__struct_fields__ if name not in _NEEDED])
+def drain(
+    loaded: LoadedSettings,
+    *,
+    host: Annotated[str | None, Parameter(help="Only the processes of this host.")] = None,
+    process: Annotated[
+        str | None, Parameter(help="Only this process of the host (of this one by default), such as fe-0.")
+    ] = None,
+    wait: Annotated[float, Parameter(help="Seconds to wait for what is in hand. [0 to 86400]")] = 300.0,
+    end: Annotated[bool, Parameter(negative="", help="Take new work again.")] = False,
+) -> int:
+    """Drains; the exit code is not 0 if something is left when the time is over.
+
+    Raises:
+        CommandFailed: the store cannot be used, or a name is malformed.
+    """
+    if not 0 <= wait <= 86_400:
+        raise CommandFailed(f"--wait must be from 0 to 86400, not {wait}", Exit.USAGE)
+    try:
+        scope = FLEET_SCOPE
+        if process is not None:
+            scope = process_scope(host or socket.gethostname(), process)
+        elif host is not None:
+            scope = host_scope(host)
+    except ToolFailure as failure:
+        raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
+    url = running_url(loaded.settings, os.environ)
+    try:
+        return asyncio.run(_drain(url, loaded.settings.redis_timeout_ms, scope, wait, end))
+    except KeyboardInterrupt:
+        raise CommandFailed(f"interrupted; {scope} stays drained until `fleet drain --end`") from None
+
+
+async def _drain(url: str, timeout_ms: int, scope: str, wait: float, end: bool) -> int:
+    store = await open_store(url, timeout_ms)
+    try:
+        drains = Drains(store)
+        if end:
+            left = await drains.end(scope)
+            _say(f"{scope} takes new work again" + (f"; still drained: {', '.join(sorted(left))}" if left else ""))
+            return Exit.OK
+        await drains.ask(scope)
+        _say(f"{scope} takes no new work from now on; `fleet drain --end` ends that")
+        # Every process has looked by then.
+        await asyncio.sleep(min(wait, 2 * LOOK_SECONDS))
+        if scope != FLEET_SCOPE:
+            # Claims and steps belong to agents and projects, not to the process that took them.
+            return Exit.OK
+        return await _until_done(store, time.monotonic() + wait)
+    except ToolFailure as failure:
+        raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None
+    finally:
+        await store.close()
+
+
+async def _until_done(store: Store, deadline: float) -> int:
+    said = 0.0
+    while True:
+        left = await look(store.client)
+        if not left.total:
+            _say("nothing is left in hand")
+            return Exit.OK
+        now = time.monotonic()
+        if now >= deadline or now - said >= _LINE_SECONDS:
+            said = now
+            _say(f"in hand: {_told(left.claims, 'claims')}; {_told(left.steps, 'steps')}")
+        if now >= deadline:
+            _say("the time is over; claims end by their time to live, and steps by their timeout")
+            return Exit.FAILED
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def look(client: redis.asyncio.Redis) -> Left:
+    """What is in hand in all projects: live claims, and steps under lease."""
+    found: list[dict[str, int]] = []
+    seconds, micros = await client.time()
+    now = seconds * 1000 + micros // 1000
+    for family in (keys.leases, keys.step_leases):
+        counts: dict[str, int] = {}
+        async for key in client.scan_iter(match=b"fc:{*}:" + family.suffix.encode(), count=_SCAN):
+            match = _PROJECT.match(key)
+            if match is not None and (count := await client.zcount(key, now, "+inf")):
+                counts[match[1].decode()] = count
+        found.append(counts)
+    return Left(*found)
+
+
+def _told(counts: dict[str, int], what: str) -> str:
+    if not counts:
+        return f"no {what}"
+    named = ", ".join(f"{count} in {project}" for project, count in sorted(counts.items(), key=lambda one: -one[1])[:5])
+    return f"{sum(counts.values())} {what} ({named}{', ...' if len(counts) > 5 else ''})"
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

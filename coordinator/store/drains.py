@@ -1,0 +1,69 @@
+"""Which processes are asked to take no new work: the whole fleet, a host, or one process.
+
+An operator asks (``fleet drain``) and ends it again; it is kept in Redis, so that it holds for
+processes on any host, and for those that start while it does. Processes look once a second.
+"""
+
+from __future__ import annotations
+
+import re
+
+from coordinator.errors import invalid
+from coordinator.store import keys
+from coordinator.store.scripts import Script
+from coordinator.store.store import Store
+
+LOOK_SECONDS = 1.0
+FLEET_SCOPE = "fleet"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+
+_SET = Script("coordinator.store", "set_drain", list[tuple[str, int]], scope="fleet")
+_READ = Script("coordinator.store", "read_drains", list[tuple[str, int]], scope="fleet")
+
+
+def host_scope(host: str) -> str:
+    """Everything on one host.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR: no host has such a name.
+    """
+    if not _NAME.fullmatch(host):
+        raise invalid("host", "must be a host name: letters, digits, '.', '_' and '-', at most 253")
+    return f"host:{host}"
+
+
+def process_scope(host: str, slot: str) -> str:
+    """One process. Raises as ``host_scope``."""
+    if not _NAME.fullmatch(slot):
+        raise invalid("process", "must be a process's name, such as fe-0")
+    return f"process:{host_scope(host)[5:]}/{slot}"
+
+
+def scope_of(found: dict[str, int], host: str, slot: str) -> str:
+    """The narrowest of the scopes asked for that a process belongs to; '' for none."""
+    for scope in (f"process:{host}/{slot}", f"host:{host}", FLEET_SCOPE):
+        if scope in found:
+            return scope
+    return ""
+
+
+class Drains:
+    """The record of them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def ask(self, scope: str) -> dict[str, int]:
+        """Asks for a scope to be drained; returns all that is asked for, and since when (ms). Raises ToolFailure."""
+        rows = await self._store.run(_SET, keys.FLEET, scope, 1)
+        return dict(rows)
+
+    async def end(self, scope: str) -> dict[str, int]:
+        """Ends it; returns what is left. Raises ToolFailure."""
+        rows = await self._store.run(_SET, keys.FLEET, scope, 0)
+        return dict(rows)
+
+    async def read(self) -> dict[str, int]:
+        """All that is asked for. Raises ToolFailure."""
+        rows = await self._store.run(_READ, keys.FLEET)
+        return dict(rows)

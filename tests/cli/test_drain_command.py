@@ -1,0 +1,126 @@
+"""``fleet drain`` on a running fleet: new work is turned away, work in hand is finished."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli.exits import Exit
+from tests.support.fleets import Http, RunningFleet, call_body, environment, fleet_command, once
+from tests.support.wait import wait_until_sync
+
+ACTOR = {"id": "ann", "kind": "subagent"}
+HEADERS = {"content-type": "application/json", "accept": "application/json", "mcp-protocol-version": "2025-06-18"}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    running = RunningFleet(
+        tmp_path_factory.mktemp("drain") / "data", "--port", "0", "--frontends", "1", "--workers", "0"
+    )
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.clean_up()
+
+
+def drain(fleet: RunningFleet, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return fleet_command("drain", "--data-dir", str(fleet.data_dir), *arguments)
+
+
+def answer(fleet: RunningFleet, tool: str, **arguments: Any) -> Any:
+    """The structured content, also of a call that is turned away."""
+    with Http(fleet.port) as client:
+        client.connection.request("POST", "/mcp/items", call_body(tool, arguments), HEADERS)
+        return json.loads(client.connection.getresponse().read())["result"]["structuredContent"]
+
+
+def change(fleet: RunningFleet, tool: str, **arguments: Any) -> Any:
+    return answer(fleet, tool, requestId=str(uuid.uuid4()), **arguments)
+
+
+def turned_away(fleet: RunningFleet) -> bool:
+    found = answer(fleet, "query_items", operation="search", query="x")
+    return bool(found.get("error", {}).get("code") == "draining")
+
+
+def add(fleet: RunningFleet) -> str:
+    made = change(fleet, "manage_items", operation="create", actor=ACTOR, items=[{"title": "t"}])
+    return str(made["items"][0]["id"])
+
+
+def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) -> None:
+    item = add(fleet)
+    change(fleet, "claim_item", actor=ACTOR, claims=[{"itemId": item, "ttlSeconds": 600}])
+    with subprocess.Popen(
+        [sys.executable, "-m", "coordinator", "drain", "--data-dir", str(fleet.data_dir)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as command:
+        wait_until_sync(lambda: turned_away(fleet), 20, "new work to be turned away")
+        refused = change(fleet, "manage_items", operation="create", actor=ACTOR, items=[{"title": "t"}])["error"]
+        assert (refused["kind"], refused["code"]) == ("shedding", "draining")
+        assert refused["retryAfterMs"] > 0
+        assert once(fleet.port, "/readyz")[0] == 200, "somebody has to answer what is let through"
+        done = change(fleet, "advance_item", transitions=[{"itemId": item, "trigger": "cancel", "actor": ACTOR}])
+        assert done["results"][0]["applied"]
+        assert answer(fleet, "query_items", operation="get", id=item)["role"] == "terminal"
+        released = change(fleet, "claim_item", actor=ACTOR, releases=[{"itemId": item}])
+        assert released["releaseResults"][0]["outcome"] == "success"
+        out, _ = command.communicate(timeout=30)
+    assert command.returncode == Exit.OK
+    assert "in hand: 1 claims (1 in default)" in out
+    assert out.splitlines()[-1] == "nothing is left in hand"
+    assert "takes new work again" in drain(fleet, "--end").stdout
+    wait_until_sync(lambda: not turned_away(fleet), 10, "new work to be taken")
+
+
+def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
+    claim = {"selector": {"tags": ["nothing-has-this"]}}
+    with Http(fleet.port, timeout=60) as client:
+        body = call_body(
+            "claim_item", {"actor": ACTOR, "requestId": str(uuid.uuid4()), "claims": [claim], "waitMs": 50_000}
+        )
+        client.connection.request("POST", "/mcp/items", body, HEADERS)
+        assert drain(fleet, "--wait", "0").returncode == Exit.OK
+        text = client.connection.getresponse().read().decode()
+    assert '"code":"draining"' in text.replace(" ", "").replace("\\", "")
+    assert drain(fleet, "--end").returncode == Exit.OK
+    wait_until_sync(lambda: not turned_away(fleet), 10, "new work to be taken")
+
+
+def test_one_process_is_unready_while_it_is_drained(fleet: RunningFleet) -> None:
+    assert drain(fleet, "--process", "fe-0", "--wait", "0").returncode == Exit.OK
+    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 503, 10, "it to be unready")
+    _, body = once(fleet.port, "/readyz")
+    assert json.loads(body)["checks"]["drained"]["scope"] == f"process:{socket.gethostname()}/fe-0"
+    assert drain(fleet, "--process", "fe-0", "--end").returncode == Exit.OK
+    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, 10, "it to be ready")
+
+
+def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> None:
+    item = add(fleet)
+    change(fleet, "claim_item", actor=ACTOR, claims=[{"itemId": item, "ttlSeconds": 600}])
+    late = drain(fleet, "--wait", "0.1")
+    assert late.returncode == Exit.FAILED
+    assert "1 claims (1 in default)" in late.stdout
+    assert drain(fleet, "--end").returncode == Exit.OK
+    wait_until_sync(lambda: not turned_away(fleet), 10, "new work to be taken")
+    change(fleet, "claim_item", actor=ACTOR, releases=[{"itemId": item}])
+
+
+def test_malformed_names_are_refused(fleet: RunningFleet, tmp_path: Path) -> None:
+    for wrong in (["--host", "a b"], ["--process", "../x"], ["--wait", "-1"]):
+        assert drain(fleet, *wrong).returncode == Exit.USAGE
+    nowhere = fleet_command("drain", "--data-dir", str(tmp_path))
+    assert nowhere.returncode == Exit.STORE_UNREACHABLE
