@@ -79,9 +79,7 @@ class Sessions:
         definitions: the workflows.
     """
 
-    def __init__(
-        self, store: Store, project: str, definitions: Definitions, settings: Settings | None = None
-    ) -> None:
+    def __init__(self, store: Store, project: str, definitions: Definitions, settings: Settings | None = None) -> None:
         self.store = store
         self.project = project
         services = Services(settings or globals()["settings"](), store, trust_self_reported)

@@ -26,7 +26,7 @@ end
 if late ~= '' then return refuse(s, 'failed', late) end
 
 note(s)
-local answer = '[' .. whole(now) .. ',' .. s.n .. ',' .. text .. ']'
+local answer = '[' .. whole(now) .. ',' .. s.n .. ',' .. s.q .. ',' .. text .. ']'
 redis.call('HSET', K_SESSION_ANSWERS .. sid, s.a .. '/' .. checkpoint, answer)
 if redis.call('PTTL', K_SESSION_ANSWERS .. sid) < 0 then redis.call('PEXPIRE', K_SESSION_ANSWERS .. sid, ttl_ms) end
 unset(s, 'b', 'by', 'bq', 'bt')

@@ -23,10 +23,10 @@ if act ~= s.a then return refuse(s, 'moved', "Cannot yield checkpoint '" .. chec
 local holder = claim_gone(s)
 if holder then return refuse(s, 'unclaimed', "Cannot yield checkpoint '" .. checkpoint .. "': the claim is gone", holder) end
 
-if s.ht and again ~= '1' then
+if s.hq and again ~= '1' then
   local earlier = redis.call('HGET', K_SESSION_ANSWERS .. sid, act .. '/' .. checkpoint)
-  local at, visit = string.match(earlier or '', '^%[(%d+),(%d+),')
-  if earlier and visit == s.n and tonumber(at) < tonumber(s.ht) then
+  local visit, q = string.match(earlier or '', '^%[%d+,(%d+),(%d+),')
+  if earlier and visit == s.n and tonumber(q) < tonumber(s.hq) then
     note(s)
     advance(s)
     return reply(s, 'answered', earlier)

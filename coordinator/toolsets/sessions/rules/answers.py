@@ -34,6 +34,8 @@ class Kept(msgspec.Struct, array_like=True):
     """In milliseconds."""
     visit: int
     """Of which visit of an activity, counted over the session."""
+    order: int
+    """The session's ``seq`` before it."""
     given: Given
 
 

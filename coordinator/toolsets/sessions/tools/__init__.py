@@ -51,5 +51,10 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
     )
     by_name = {tool.name: dataclasses.replace(tool, refusal=refusal) for tool in made}
     return Toolset(
-        "sessions", "Workflow sessions", INSTRUCTIONS, tuple(by_name[name] for name in ORDER), examples=EXAMPLES
+        "sessions",
+        "Workflow sessions",
+        INSTRUCTIONS,
+        tuple(by_name[name] for name in ORDER),
+        start=desk.definitions.start,
+        examples=EXAMPLES,
     )

@@ -54,12 +54,12 @@ class Desk:
         self._secrets = Secrets(services.store, settings.signing.keys, settings.signing.key_days)
         self._seals: dict[tuple[str, ...], RingSeal] = {}
         roots = [Path(root) for root in settings.workflows.sessions] or [shipped()]
-        self._definitions = definitions or shared(roots)
+        self.definitions = definitions or shared(roots)
 
     @property
     def library(self) -> Library:
         """The newest definitions; a call takes them once."""
-        return self._definitions.current
+        return self.definitions.current
 
     async def seal(self) -> RingSeal:
         """What signs tokens now. Raises ToolFailure ``store_unavailable`` before the keys were ever learned."""

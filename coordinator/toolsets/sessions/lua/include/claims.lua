@@ -48,7 +48,7 @@ local function bind(s, item, lease, agent)
   add_holder(s, agent)
   set(s, 'i', item, 'f', whole(lease.fence), 'h', lease.holder)
   if over then
-    set(s, 'hq', s.q, 'ht', whole(now))
+    set(s, 'hq', s.q)
   elseif not s.hq then
     set(s, 'hq', '0')
   end

@@ -1,0 +1,44 @@
+"""Clients of the sessions toolset: on the lab's definitions, on the examples, and with rules of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coordinator.definitions import Definitions, shipped
+from coordinator.store import Store
+from tests.sessions import lab
+from tests.sessions.client import Sessions, settings
+
+Make = Callable[..., Sessions]
+
+
+@pytest.fixture(scope="session")
+def definitions(tmp_path_factory: pytest.TempPathFactory) -> Definitions:
+    """Those of the lab."""
+    return Definitions([lab.write(tmp_path_factory.mktemp("lab"))], 0)
+
+
+@pytest.fixture(scope="session")
+def examples() -> Definitions:
+    """Those that come with the product."""
+    return Definitions([shipped()], 0)
+
+
+@pytest.fixture
+def make(store: Store, project: str, definitions: Definitions) -> Make:
+    """Makes front-ends on the test's project: with other settings or definitions."""
+
+    def made(
+        least_seconds: int = 0, definitions: Definitions = definitions, store: Store = store, **more: Any
+    ) -> Sessions:
+        return Sessions(store, project, definitions, settings(least_seconds, **more))
+
+    return made
+
+
+@pytest.fixture
+def sessions(make: Make) -> Sessions:
+    return make()

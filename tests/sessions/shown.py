@@ -1,0 +1,27 @@
+"""Tokens as tests look into them, forge and damage them."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def payload(token: str) -> Json:
+    """What a token carries."""
+    part = token.split(".")[0]
+    found: Json = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return found
+
+
+def forged(token: str, **changes: Any) -> str:
+    """The token with another payload below its signature."""
+    part = urlsafe_b64encode(json.dumps(payload(token) | changes).encode()).rstrip(b"=").decode()
+    return f"{part}.{token.split('.')[1]}"
+
+
+def unsigned(token: str) -> str:
+    """The token as a key that is gone would have signed it."""
+    return f"{token.split('.')[0]}.{'0' * 64}"

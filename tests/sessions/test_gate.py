@@ -1,0 +1,350 @@
+"""The checkpoint gate: what it stops, how it opens, its timers, and races for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coordinator.store import keys
+from tests.sessions import lab
+from tests.sessions.client import Answer, Sessions
+from tests.sessions.conftest import Make
+from tests.sessions.shown import payload, unsigned
+
+pytestmark = pytest.mark.anyio
+
+READS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("get_workflow", {}),
+    ("get_activity", {}),
+    ("get_skills", {}),
+    ("get_skill", {}),
+    ("get_resource", {"resource_id": "01"}),
+    ("get_trace", {}),
+)
+OPTIONS = "Valid options: [proceed, stop, plain]"
+ADVICE = "The orchestrator must resolve it by calling respond_checkpoint."
+
+
+class Pending:
+    """A session with a checkpoint that waits: tokens of before it, and its handle."""
+
+    def __init__(self, sessions: Sessions, tokens: list[str], handle: str) -> None:
+        self.sessions = sessions
+        self.tokens = tokens
+        self.handle = handle
+
+    @classmethod
+    async def at(cls, sessions: Sessions, checkpoint: str = "go") -> Pending:
+        start = await sessions.start("lab")
+        moved = (await sessions("next_activity", session_token=start, activity_id="prepare")).token
+        read = (await sessions("get_activity", session_token=moved)).token
+        handle = (await sessions("yield_checkpoint", session_token=read, checkpoint_id=checkpoint)).token
+        return cls(sessions, [start, moved, read], handle)
+
+    async def respond(self, option: str | None = "proceed", **more: Any) -> Answer:
+        return await self.sessions.attempt(
+            "respond_checkpoint", checkpoint_handle=self.handle, **({"option_id": option} if option else {}), **more
+        )
+
+    async def waited(self, seconds: float) -> None:
+        """Lets time pass: the checkpoint was yielded so much earlier."""
+        key = keys.session.key(self.sessions.project, payload(self.handle)["sid"])
+        at = int(await self.sessions.store.command("HGET", key, "by"))
+        await self.sessions.store.command("HSET", key, "by", at - round(seconds * 1000))
+
+
+async def test_while_a_checkpoint_waits_no_token_gets_around_it(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    adopted = await sessions("start_session", agent_id="b", session_token=unsigned(pending.handle))
+    inherited = await sessions("start_session", agent_id="c", session_token=pending.tokens[0])
+    status = await sessions("get_workflow_status", session_token=pending.tokens[1])
+    for token in (*pending.tokens, pending.handle, adopted.token, inherited.token, status["session_token"]):
+        for name, more in READS:
+            refused = await sessions.refusal(name, session_token=token, **more)
+            assert refused.text == f"Blocked: Active checkpoint 'go' on activity 'prepare'. {ADVICE}"
+            assert refused.error == "checkpoint_active"
+        for target in ("measure", "prepare", "nowhere", "__terminal__"):
+            refused = await sessions.refusal("next_activity", session_token=token, activity_id=target)
+            assert refused.text == (
+                f"Cannot transition to '{target}': Active checkpoint 'go' on activity 'prepare'. {ADVICE}"
+            )
+        refused = await sessions.refusal("resume_checkpoint", session_token=token)
+        assert refused.text == f"Cannot resume: Checkpoint 'go' is still active. {ADVICE}"
+        refused = await sessions.refusal("yield_checkpoint", session_token=token, checkpoint_id="maybe")
+        assert refused.text == f"Cannot yield checkpoint 'maybe': Checkpoint 'go' is already active. {ADVICE}"
+    refused = await sessions.refusal("yield_checkpoint", session_token=pending.handle, checkpoint_id="go")
+    assert refused.error == "checkpoint_active"
+
+
+async def test_what_needs_no_going_on_stays_open(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    for name in ("discover", "list_workflows", "health_check"):
+        assert (await sessions(name)).text
+    status = await sessions("get_workflow_status", session_token=pending.tokens[0])
+    assert status["status"] == "blocked"
+    assert status["active_checkpoint"] == {
+        "activity_id": "prepare", "checkpoint_id": "go", "timestamp": payload(pending.handle)["ts"]
+    }  # fmt: skip
+    assert payload(status["session_token"])["bcp"] == "go"
+    inherited = await sessions("start_session", agent_id="worker-2", session_token=pending.tokens[2])
+    assert payload(inherited.token)["bcp"] == "go"
+    for shown in (pending.handle, status["session_token"], inherited.token):
+        assert (await sessions("present_checkpoint", session_token=shown)).text.startswith("id: go\n")
+
+
+async def test_an_answer_opens_the_gate_for_every_token(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    answer = await pending.respond()
+    assert "bcp" not in payload(answer["checkpoint_handle"])
+    for token in (pending.tokens[2], pending.handle, answer["checkpoint_handle"]):
+        read = await sessions("get_activity", session_token=token)
+        assert "bcp" not in payload(read.token)
+    assert (await sessions("resume_checkpoint", session_token=pending.handle))["status"] == "resumed"
+    moved = await sessions("next_activity", session_token=pending.tokens[2], activity_id="report")
+    assert payload(moved.token)["act"] == "report"
+
+
+async def test_the_session_token_is_a_handle_too_also_one_from_before(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    shown = await sessions("present_checkpoint", session_token=pending.tokens[0])
+    handle = shown.text.rsplit("checkpoint_handle: ", 1)[1]
+    assert payload(handle)["bcp"] == "go"
+    answer = await sessions("respond_checkpoint", session_token=pending.tokens[0], option_id="stop")
+    assert answer["resolved_option"] == "stop"
+    # What was shown is the same checkpoint, which does not wait any more.
+    refused = await sessions.refusal("respond_checkpoint", checkpoint_handle=handle, option_id="proceed")
+    assert refused.error == "checkpoint_closed"
+
+
+async def test_a_checkpoint_is_answered_once(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    assert (await pending.respond("stop"))["resolved_option"] == "stop"
+    for option in ("stop", "proceed", "nonsense"):
+        again = await pending.respond(option)
+        assert again.error == "checkpoint_closed"
+        assert "does not have an active checkpoint" in again.text
+        assert "'go' was already resolved with option 'stop'" in again.text
+    refused = await sessions.refusal("present_checkpoint", checkpoint_handle=pending.handle)
+    assert refused.error == "checkpoint_closed"
+    status = await sessions("get_workflow_status", session_token=pending.handle)
+    assert [one["resolved_option"] for one in status["answered_checkpoints"]] == ["stop"]
+
+
+async def test_twenty_racing_answers_have_one_winner(make: Make) -> None:
+    """Of several front-ends, with several options and ways of answering, some by older tokens."""
+    fronts = [make() for _ in range(4)]
+    pending = await Pending.at(fronts[0], "maybe")
+    ways: list[dict[str, Any]] = [{"option_id": "fine"}, {"condition_not_met": True}]
+    shown = [{"checkpoint_handle": pending.handle}, {"session_token": pending.tokens[2]}]
+    answers = await asyncio.gather(
+        *(fronts[n % 4].attempt("respond_checkpoint", **ways[n % 2], **shown[n // 2 % 2]) for n in range(20))
+    )
+    won = [answer for answer in answers if not answer.error]
+    assert len(won) == 1
+    assert {answer.error for answer in answers} == {"", "checkpoint_closed"}
+    status = await fronts[1]("get_workflow_status", session_token=won[0].token)
+    (kept,) = status["answered_checkpoints"]
+    assert kept.get("resolved_option") == won[0].result.get("resolved_option")
+    events = await fronts[0].store.command("XRANGE", keys.events.key(fronts[0].project), "-", "+")
+    assert sum(b"session_answer" in fields for _, fields in events) == 1
+
+
+async def test_twenty_racing_yields_leave_one_checkpoint(make: Make) -> None:
+    fronts = [make() for _ in range(4)]
+    token = await fronts[0].at("lab", "prepare")
+    shown = [(await fronts[0]("start_session", agent_id=f"w{n}", session_token=token)).token for n in range(20)]
+    answers = await asyncio.gather(
+        *(
+            fronts[n % 4].attempt("yield_checkpoint", session_token=shown[n], checkpoint_id=("go", "maybe")[n % 2])
+            for n in range(20)
+        )
+    )
+    (won,) = [answer for answer in answers if not answer.error]
+    status = await fronts[3]("get_workflow_status", session_token=token)
+    assert status["active_checkpoint"]["checkpoint_id"] == won["checkpoint_id"]
+
+
+async def test_a_handle_of_an_earlier_yield_does_not_answer_a_later_one(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    await pending.respond("stop")
+    resumed = await sessions("resume_checkpoint", session_token=pending.handle)
+    second = await sessions("yield_checkpoint", session_token=resumed.token, checkpoint_id="go")
+    assert (await pending.respond("proceed")).error == "checkpoint_closed"
+    assert (await sessions.refusal("present_checkpoint", checkpoint_handle=pending.handle)).error
+    answer = await sessions("respond_checkpoint", checkpoint_handle=second.token, option_id="proceed")
+    assert answer["resolved_option"] == "proceed"
+
+
+async def test_the_same_yield_again_gets_the_same_handle(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    again = await sessions("yield_checkpoint", session_token=pending.tokens[2], checkpoint_id="go")
+    assert again["checkpoint_handle"] == pending.handle
+    other = await sessions.refusal("yield_checkpoint", session_token=pending.tokens[1], checkpoint_id="go")
+    assert other.error == "checkpoint_active"
+
+
+async def test_resuming_takes_an_answer_to_resume_from(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    refused = await sessions.refusal("resume_checkpoint", session_token=token)
+    assert refused.error == "checkpoint_closed"
+    assert refused.text.startswith("Cannot resume: no resolved checkpoint")
+    pending = await Pending.at(sessions)
+    answer = await pending.respond("stop")
+    shown = (await sessions("get_workflow_status", session_token=answer.token))["answered_checkpoints"]
+    assert [(one["checkpoint_id"], one["resumed"]) for one in shown] == [("go", False)]
+    first = await sessions("resume_checkpoint", session_token=answer.token)
+    again = await sessions("resume_checkpoint", session_token=answer.token)
+    assert {**again.result, "session_token": ""} == {**first.result, "session_token": ""}
+    assert first["checkpoint_id"] == "go"
+    assert (await sessions.refusal("resume_checkpoint", session_token=first.token)).error == "checkpoint_closed"
+    shown = (await sessions("get_workflow_status", session_token=answer.token))["answered_checkpoints"]
+    assert [one["resumed"] for one in shown] == [True]
+
+
+async def test_going_on_leaves_an_answer_behind(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    answer = await pending.respond("stop")
+    moved = await sessions(
+        "next_activity", session_token=answer.token, activity_id="report", step_manifest=lab.PREPARED
+    )
+    assert (await sessions.refusal("resume_checkpoint", session_token=moved.token)).error == "checkpoint_closed"
+
+
+async def test_neither_handle_nor_token_is_said_so(sessions: Sessions) -> None:
+    for name in ("present_checkpoint", "respond_checkpoint"):
+        for given in ({}, {"checkpoint_handle": ""}, {"session_token": None}):
+            refused = await sessions.refusal(name, **given)
+            assert refused.text == "Either checkpoint_handle or session_token must be provided."
+
+
+async def test_without_a_checkpoint_there_is_nothing_to_answer(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    for name, more in (
+        ("present_checkpoint", {}),
+        ("respond_checkpoint", {"option_id": "x"}),
+        ("respond_checkpoint", {}),
+    ):
+        refused = await sessions.refusal(name, checkpoint_handle=token, **more)
+        assert "does not have an active checkpoint" in refused.text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"auto_advance": False},
+        {"condition_not_met": False},
+        {"auto_advance": False, "condition_not_met": False},
+        {"option_id": "fine", "auto_advance": True},
+        {"option_id": "fine", "condition_not_met": True},
+        {"auto_advance": True, "condition_not_met": True},
+    ],
+)
+async def test_exactly_one_way_of_answering_is_needed(sessions: Sessions, given: dict[str, Any]) -> None:
+    """False names no way: nothing is resolved without checks."""
+    pending = await Pending.at(sessions, "maybe")
+    for shown in ({"checkpoint_handle": pending.handle}, {"session_token": pending.tokens[0]}):
+        refused = await sessions.refusal("respond_checkpoint", **shown, **given)
+        assert refused.text == "Exactly one of option_id, auto_advance, or condition_not_met must be provided."
+    accepted = {"option_id": "fine", "auto_advance": False, "condition_not_met": False}
+    assert (await sessions("respond_checkpoint", checkpoint_handle=pending.handle, **accepted))["resolved"]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "given", "message"),
+    [
+        (
+            "go",
+            {"option_id": "nope"},
+            "Invalid option 'nope' for checkpoint 'go'. Valid options: [proceed, stop, plain]",
+        ),
+        ("go", {"option_id": ""}, "Invalid option '' for checkpoint 'go'. Valid options: [proceed, stop, plain]"),
+        ("go", {"auto_advance": True}, "Cannot auto-advance checkpoint 'go': missing defaultOption or autoAdvanceMs"),
+        ("stubborn", {"auto_advance": True}, "Cannot auto-advance checkpoint 'stubborn': it is blocking"),
+        ("broken", {"auto_advance": True}, "Default option 'nowhere' not found in checkpoint 'broken'"),
+        ("go", {"condition_not_met": True}, "Cannot dismiss checkpoint 'go': it has no condition field"),
+    ],
+)
+async def test_what_does_not_fit_the_checkpoint_is_refused(
+    sessions: Sessions, checkpoint: str, given: dict[str, Any], message: str
+) -> None:
+    pending = await Pending.at(sessions, checkpoint)
+    await pending.waited(1)
+    refused = await sessions.refusal("respond_checkpoint", checkpoint_handle=pending.handle, **given)
+    assert refused.text.startswith(message)
+    assert refused.error == "VALIDATION_ERROR"
+    assert (await sessions("get_workflow_status", session_token=pending.handle))["status"] == "blocked"
+
+
+async def test_an_option_takes_its_time(make: Make) -> None:
+    sessions = make(least_seconds=3)
+    pending = await Pending.at(sessions)
+    for option in ("proceed", "nonsense"):
+        refused = await pending.respond(option)
+        assert refused.text.startswith("Checkpoint response too fast (0s < 3s minimum)")
+        assert refused.error == "checkpoint_too_early"
+        assert refused.retry_after_ms is not None
+        assert 2000 < refused.retry_after_ms <= 3000
+    await pending.waited(2.5)
+    assert (await pending.respond()).text.startswith("Checkpoint response too fast (2s < 3s minimum)")
+    # Neither looking nor joining starts the time anew.
+    status = await sessions("get_workflow_status", session_token=pending.handle)
+    joined = await sessions("start_session", agent_id="other", session_token=status["session_token"])
+    await pending.waited(0.5)
+    answer = await sessions("respond_checkpoint", session_token=joined.token, option_id="proceed")
+    assert answer["resolved_option"] == "proceed"
+
+
+async def test_dismissing_takes_no_time(make: Make) -> None:
+    sessions = make(least_seconds=3600)
+    pending = await Pending.at(sessions, "maybe")
+    assert (await pending.respond(None, condition_not_met=True))["dismissed"]
+
+
+async def test_advancing_by_itself_takes_its_time(make: Make) -> None:
+    sessions = make(least_seconds=3600)
+    pending = await Pending.at(sessions, "timed")
+    refused = await pending.respond(None, auto_advance=True)
+    assert refused.text.startswith("Auto-advance timer not elapsed for checkpoint 'timed' (0s < 2s)")
+    assert refused.error == "checkpoint_too_early"
+    await pending.waited(1.3)
+    assert (await pending.respond(None, auto_advance=True)).text.startswith(
+        "Auto-advance timer not elapsed for checkpoint 'timed' (1s < 2s)"
+    )
+    await pending.waited(0.2)
+    answer = await pending.respond(None, auto_advance=True)
+    assert (answer["resolved_option"], answer["effect"]) == ("first", {"setVariable": {"level": 1}})
+
+
+@pytest.mark.parametrize("checkpoint", ["nope", "", "../go", "GO"])
+async def test_only_checkpoints_of_the_activity_can_be_yielded(sessions: Sessions, checkpoint: str) -> None:
+    token = await sessions.at("lab", "prepare")
+    refused = await sessions.refusal("yield_checkpoint", session_token=token, checkpoint_id=checkpoint)
+    assert refused.text == f"Checkpoint not found: {checkpoint} in activity prepare"
+    assert (await sessions("get_workflow_status", session_token=token))["status"] == "active"
+
+
+async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    by_handle = await pending.respond("stop")
+    status = await sessions("get_workflow_status", session_token=by_handle.token)
+    assert status["last_checkpoint"] == {
+        "activity_id": "prepare",
+        "timestamp": payload(by_handle.token)["ts"],
+        "checkpoint_id": "go",
+        "resolved_option": "stop",
+    }
+    handle = (await sessions("yield_checkpoint", session_token=by_handle.token, checkpoint_id="maybe")).token
+    by_token = await sessions("respond_checkpoint", session_token=handle, condition_not_met=True)
+    status = await sessions("get_workflow_status", session_token=by_token.token)
+    assert status["last_checkpoint"]["checkpoint_id"] == "maybe"
+    assert "resolved_option" not in status["last_checkpoint"]
+    assert [(one["checkpoint_id"], one["how"], one["current_visit"]) for one in status["answered_checkpoints"]] == [
+        ("go", "option_id", True),
+        ("maybe", "condition_not_met", True),
+    ]
+    moved = await sessions("next_activity", session_token=by_token.token, activity_id="report")
+    status = await sessions("get_workflow_status", session_token=moved.token)
+    assert [one["current_visit"] for one in status["answered_checkpoints"]] == [False, False]

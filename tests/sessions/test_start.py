@@ -1,0 +1,232 @@
+"""start_session: fresh, inherited, adopted, recovered, and as a child."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.store import keys
+from coordinator.toolsets.sessions.rules import tokens
+from tests.sessions.client import Answer, Sessions, fresh_id
+from tests.sessions.conftest import Make
+from tests.sessions.shown import forged, payload, unsigned
+
+pytestmark = pytest.mark.anyio
+
+ADOPTED = "had an invalid signature"
+RECOVERED = "was NOT inherited"
+
+
+async def resume(sessions: Sessions, token: str, agent: str = "orchestrator", **more: str) -> Answer:
+    return await sessions("start_session", agent_id=agent, session_token=token, **more)
+
+
+async def test_a_fresh_session_carries_the_fields_of_the_seed(sessions: Sessions) -> None:
+    answer = await sessions("start_session", agent_id="worker-1", workflow_id="lab")
+    carried = payload(answer.token)
+    assert carried | {"ts": 0, "sid": ""} == {
+        "wf": "lab", "act": "", "skill": "", "cond": "", "v": "1.2.3", "seq": 0, "ts": 0, "sid": "", "aid": "worker-1"
+    }  # fmt: skip
+    assert tokens.SID.fullmatch(carried["sid"])
+    assert "inherited" not in answer
+    assert "warning" not in answer
+
+
+async def test_the_workflow_is_meta_unless_said_otherwise(sessions: Sessions) -> None:
+    answer = await sessions("start_session", agent_id="a")
+    assert answer["workflow"]["id"] == payload(answer.token)["wf"] == "meta"
+    assert payload((await sessions("start_session")).token)["aid"] == "orchestrator"
+
+
+@pytest.mark.parametrize("workflow", ["nothing", "../lab", "lab/..", "LAB", "lab\n", "{!fleet}"])
+async def test_an_unknown_workflow_is_named(sessions: Sessions, workflow: str) -> None:
+    refused = await sessions.refusal("start_session", workflow_id=workflow)
+    assert refused.text == f"Workflow not found: {workflow}"
+    assert refused.error == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"agent_id": " "}, "agent_id"),
+        ({"agent_id": "x" * 201}, "agent_id"),
+        ({"workflow_id": "x" * 201}, "workflow_id"),
+        ({"fence_token": 1}, "fence_token"),
+        ({"item_id": "1234"}, "item_id"),
+        ({"item_id": "*"}, "item_id"),
+    ],
+)
+async def test_bad_arguments_are_named(sessions: Sessions, arguments: dict[str, object], field: str) -> None:
+    refused = await sessions.refusal("start_session", **arguments)
+    assert refused.error == "VALIDATION_ERROR"
+    assert refused.text.startswith(f"{field}: ")
+
+
+async def test_an_inherited_session_keeps_everything_but_the_agent(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    token = (await sessions("get_skill", session_token=token)).token
+    token = (
+        await sessions("next_activity", session_token=token, activity_id="prepare", transition_condition="default")
+    ).token
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    answer = await resume(sessions, handle, "worker-1", workflow_id="bare")
+    assert answer["inherited"] is True
+    assert answer["workflow"]["id"] == "lab"
+    before, after = payload(handle), payload(answer.token)
+    assert before["skill"] == "leading"
+    assert (before["cond"], before["bcp"], before["act"]) == ("default", "go", "prepare")
+    changed = {"aid": "worker-1", "seq": before["seq"] + 1, "ts": after["ts"]}
+    assert after == before | changed
+
+
+async def test_another_agent_is_warned_about(sessions: Sessions) -> None:
+    token = await sessions.start("lab", "orchestrator")
+    same = await resume(sessions, token)
+    assert "warning" not in same
+    assert "validation" not in same.meta
+    other = await resume(sessions, token, "worker-1")
+    assert (
+        "agent_id 'worker-1' does not match the inherited session token's agent_id 'orchestrator'" in other["warning"]
+    )
+    assert other.meta["validation"] == {"status": "warning", "warnings": [other["warning"]]}
+
+
+async def test_a_session_that_went_on_is_joined_where_it_stands(sessions: Sessions) -> None:
+    early = await sessions.at("lab", "prepare")
+    late = (await sessions("next_activity", session_token=early, activity_id="report")).token
+    answer = await resume(sessions, early)
+    assert payload(answer.token)["act"] == "report"
+    assert "moved on to 'report'" in answer["warning"]
+    assert payload(answer.token)["seq"] > payload(late)["seq"]
+
+
+async def test_a_token_of_a_lost_key_is_adopted_if_its_session_is_known(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    answer = await resume(sessions, unsigned(handle), "worker-1")
+    assert (answer["inherited"], answer["adopted"]) == (True, True)
+    assert ADOPTED in answer["warning"]
+    assert "Original error: Invalid session token: HMAC signature verification failed" in answer["warning"]
+    assert answer.meta["validation"]["warnings"] == [answer["warning"]]
+    before, after = payload(handle), payload(answer.token)
+    kept = {name: after[name] for name in ("sid", "act", "bcp", "cond", "v", "wf")}
+    assert kept == {name: before[name] for name in kept}
+    assert after["seq"] > before["seq"]
+    assert (await sessions("respond_checkpoint", session_token=answer.token, option_id="proceed"))["resolved"]
+
+
+async def test_adoption_believes_nothing_but_the_session(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    wrong = forged(handle, act="report", bcp="", seq=10**9, v="9.9.9", psid="made-up", skill="x")
+    after = payload((await resume(sessions, wrong)).token)
+    assert (after["act"], after["bcp"], after["v"], after["skill"]) == ("prepare", "go", "1.2.3", "")
+    assert after["seq"] < 10
+    assert "psid" not in after
+
+
+async def test_what_the_store_does_not_know_is_recovered(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    answer = await resume(sessions, forged(token, sid=fresh_id()), "worker-1", workflow_id="bare")
+    assert answer["recovered"] is True
+    assert "inherited" not in answer
+    assert "adopted" not in answer
+    assert RECOVERED in answer["warning"]
+    assert answer["workflow"]["id"] == "bare"
+    assert (payload(answer.token)["seq"], payload(answer.token)["act"]) == (0, "")
+
+
+async def test_a_good_token_of_a_session_that_is_gone_is_recovered(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    await sessions.store.command("DEL", keys.session.key(sessions.project, payload(token)["sid"]))
+    answer = await resume(sessions, token)
+    assert answer["recovered"] is True
+    assert answer["workflow"]["id"] == "meta"
+    refused = await sessions.refusal("get_workflow", session_token=token)
+    assert refused.error == "invalid_session_token"
+    assert refused.text.startswith("Invalid session token: no session of this project")
+
+
+async def test_a_token_that_names_another_workflow_than_its_session_is_recovered(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    assert (await resume(sessions, forged(token, wf="bare")))["recovered"] is True
+    refused = await sessions.refusal("start_session", session_token=forged(token, wf="gone"))
+    assert refused.text == "Workflow not found: gone"
+
+
+@pytest.mark.parametrize("damage", ["", "x", "no-dot-at-all", "e30.00", "bm90IGpzb24.00", "a.b.c", "x" * 20_000])
+async def test_a_damaged_token_is_recovered_and_told_why(sessions: Sessions, damage: str) -> None:
+    if damage == "":
+        damage = (await sessions.start("lab"))[:120]
+    answer = await resume(sessions, damage, workflow_id="lab")
+    assert answer["recovered"] is True
+    assert answer["workflow"]["id"] == "lab"
+    assert "Original error: Invalid session token: " in answer["warning"]
+
+
+async def test_a_token_of_another_project_is_recovered_there(sessions: Sessions, make: Make) -> None:
+    token = await sessions.start("lab")
+    elsewhere = make()
+    elsewhere.project = f"{sessions.project}-2"
+    try:
+        assert (await resume(elsewhere, token))["recovered"] is True
+        assert (await elsewhere.refusal("get_skills", session_token=token)).error == "invalid_session_token"
+    finally:
+        for key in await sessions.store.command("KEYS", f"fc:{{{elsewhere.project}}}:*"):
+            await sessions.store.command("DEL", key)
+
+
+async def test_every_front_end_verifies_the_tokens_of_every_other(make: Make) -> None:
+    here, there = make(), make()
+    token = await here.start("lab")
+    answer = await there("start_session", session_token=token)
+    assert answer["inherited"] is True
+    assert "adopted" not in answer
+    assert (await here("get_skills", session_token=answer.token)).token
+
+
+async def test_a_child_knows_its_parent(sessions: Sessions) -> None:
+    parent = await sessions.at("lab", "prepare")
+    answer = await sessions("start_session", agent_id="worker-1", workflow_id="annex", parent_session_token=parent)
+    above, carried = payload(parent), payload(answer.token)
+    assert carried["sid"] != above["sid"]
+    assert {name: carried[name] for name in ("psid", "pwf", "pact", "pv")} == {
+        "psid": above["sid"], "pwf": "lab", "pact": "prepare", "pv": "1.2.3"
+    }  # fmt: skip
+    status = await sessions("get_workflow_status", session_token=answer.token)
+    assert status["parent"] == {
+        "session_id": above["sid"], "workflow_id": "lab", "activity": "prepare", "version": "1.2.3"
+    }  # fmt: skip
+    again = await resume(sessions, unsigned(status["session_token"]), "worker-1")
+    assert payload(again.token)["psid"] == above["sid"]
+    seen = await sessions("get_trace", session_token=parent)
+    assert [(one["name"], one.get("vw")) for one in seen["events"]][-1] == ("start_session", ["annex"])
+    own = await sessions("get_trace", session_token=answer.token)
+    assert own["events"][0]["psid"] == above["sid"]
+
+
+async def test_a_bad_parent_leaves_the_child_unlinked(sessions: Sessions) -> None:
+    parent = await sessions.start("lab")
+    for bad in ("nothing", unsigned(parent), forged(parent, act="x"), "x" * 20_000):
+        answer = await sessions("start_session", workflow_id="annex", parent_session_token=bad)
+        assert "psid" not in payload(answer.token)
+        assert "warning" not in answer
+    await sessions.store.command("DEL", keys.session.key(sessions.project, payload(parent)["sid"]))
+    answer = await sessions("start_session", workflow_id="annex", parent_session_token=parent)
+    assert "psid" not in payload(answer.token)
+
+
+async def test_with_a_token_the_parent_is_ignored(sessions: Sessions) -> None:
+    parent, token = await sessions.start("lab"), await sessions.start("bare")
+    answer = await sessions("start_session", session_token=token, parent_session_token=parent)
+    assert "psid" not in payload(answer.token)
+
+
+async def test_a_session_is_kept_for_its_days_from_the_last_call(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    key = keys.session.key(sessions.project, payload(token)["sid"])
+    assert 29.9 < await sessions.store.command("PTTL", key) / 86_400_000 <= 30
+    await sessions.store.command("PEXPIRE", key, 3_600_000)
+    token = (await sessions("get_skills", session_token=token)).token
+    for family in (keys.session, keys.session_trace):
+        left = await sessions.store.command("PTTL", family.key(sessions.project, payload(token)["sid"]))
+        assert 29.9 < left / 86_400_000 <= 30

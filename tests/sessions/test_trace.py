@@ -1,0 +1,222 @@
+"""The trace: what it shows, how it is cut into tokens, and what becomes of bad ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from coordinator.store import keys
+from coordinator.toolsets.sessions.rules import trace
+from tests.sessions import lab
+from tests.sessions.client import Sessions
+from tests.sessions.conftest import Make
+from tests.sessions.shown import forged, payload, unsigned
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+
+
+def names(events: list[Json]) -> list[str]:
+    return [event["name"] for event in events]
+
+
+async def whole(sessions: Sessions, token: str) -> list[Json]:
+    answer = await sessions("get_trace", session_token=token)
+    assert (answer["source"], answer["tracing_enabled"]) == ("memory", True)
+    assert answer["event_count"] == len(answer["events"])
+    assert answer["traceId"] == payload(token)["sid"]
+    assert answer["session_token"] == answer.token
+    events: list[Json] = answer["events"]
+    return events
+
+
+async def test_each_call_is_an_event_with_what_the_token_showed(sessions: Sessions) -> None:
+    start = await sessions.start("lab", "orchestrator")
+    moved = await sessions("next_activity", session_token=start, activity_id="prepare")
+    worker = await sessions("start_session", agent_id="worker-1", session_token=moved.token)
+    read = await sessions("get_activity", session_token=worker.token)
+    events = await whole(sessions, read.token)
+    assert names(events) == ["start_session", "next_activity", "start_session", "get_activity"]
+    assert [(event["act"], event["aid"]) for event in events] == [
+        ("", "orchestrator"),
+        ("", "orchestrator"),
+        ("prepare", "worker-1"),
+        ("prepare", "worker-1"),
+    ]
+    assert list(events[0]) == ["traceId", "spanId", "name", "ts", "ms", "s", "wf", "act", "aid"]
+    assert {event["s"] for event in events} == {"ok"}
+    assert {event["wf"] for event in events} == {"lab"}
+    assert {event["traceId"] for event in events} == {payload(start)["sid"]}
+    assert len({event["spanId"] for event in events}) == 4
+    assert [event["spanId"] for event in await whole(sessions, read.token)] == [event["spanId"] for event in events]
+    assert not any(part in json.dumps(events) for part in (start, moved.token, "session_token"))
+
+
+async def test_what_reads_the_trace_or_the_status_is_not_in_it(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    await sessions("get_workflow_status", session_token=token)
+    await whole(sessions, token)
+    assert names(await whole(sessions, token)) == ["start_session"]
+
+
+async def test_calls_by_handle_are_events_too(sessions: Sessions) -> None:
+    handle = (
+        await sessions("yield_checkpoint", session_token=await sessions.at("lab", "prepare"), checkpoint_id="go")
+    ).token
+    await sessions("present_checkpoint", checkpoint_handle=handle)
+    await sessions.refusal("respond_checkpoint", checkpoint_handle=handle, option_id="nope")
+    answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
+    events = (await whole(sessions, answer.token))[2:]
+    assert names(events) == ["yield_checkpoint", "present_checkpoint", "respond_checkpoint", "respond_checkpoint"]
+    assert [event["s"] for event in events] == ["ok", "ok", "error", "ok"]
+    assert events[2]["err"].startswith("Invalid option 'nope'")
+
+
+async def test_failures_are_events_with_their_reason(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    await sessions.refusal("next_activity", session_token=token, activity_id="nowhere")
+    await sessions.refusal("get_resource", session_token=token, resource_id="99")
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    await sessions.refusal("get_skills", session_token=token)
+    await sessions.refusal("next_activity", session_token=token, activity_id="report")
+    answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
+    failed = [event for event in await whole(sessions, answer.token) if event["s"] == "error"]
+    assert [(event["name"], event["err"]) for event in failed] == [
+        ("next_activity", "Activity not found: nowhere"),
+        ("get_resource", "Resource not found: 99 in workflow lab"),
+        ("get_skills", "Blocked: Active checkpoint 'go' on activity 'prepare'"),
+        ("next_activity", "Cannot transition to 'report': Active checkpoint 'go' on activity 'prepare'"),
+    ]
+    assert not any("vw" in event for event in failed)
+
+
+async def test_warnings_are_in_the_trace(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    moved = await sessions("next_activity", session_token=token, activity_id="report")
+    behind = await sessions("get_activity", session_token=token)
+    events = await whole(sessions, behind.token)
+    assert events[2]["vw"] == moved.warnings
+    assert events[3]["vw"] == behind.warnings
+
+
+async def test_how_a_session_was_come_by_is_in_the_trace(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    adopted = await sessions("start_session", session_token=unsigned(token))
+    events = await whole(sessions, adopted.token)
+    assert events[1]["err"].startswith("adopted:")
+    assert events[1]["s"] == "ok"
+    recovered = await sessions("start_session", session_token="nothing", workflow_id="lab")
+    events = await whole(sessions, recovered.token)
+    assert events[0]["err"].startswith("recovered:")
+    assert events[0]["s"] == "ok"
+
+
+async def test_each_event_is_in_one_trace_token(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    segments = []
+    for activity in ("prepare", "measure", "report"):
+        token = (await sessions("get_skills", session_token=token)).token
+        moved = await sessions("next_activity", session_token=token, activity_id=activity)
+        segments.append(moved.meta["trace_token"])
+        token = moved.token
+    shown = [payload(segment) for segment in segments]
+    assert list(shown[0]) == ["sid", "act", "from", "to", "n", "t0", "t1", "ts", "events"]
+    assert [(one["act"], one["from"], one["to"], one["n"]) for one in shown] == [
+        ("prepare", 0, 2, 2), ("measure", 2, 4, 2), ("report", 4, 6, 2)
+    ]  # fmt: skip
+    assert [names(one["events"]) for one in shown] == [
+        ["start_session", "get_skills"], ["next_activity", "get_skills"], ["next_activity", "get_skills"]
+    ]  # fmt: skip
+    everything = await whole(sessions, token)
+    resolved = await sessions("get_trace", session_token=token, trace_tokens=segments)
+    assert (resolved["source"], resolved["event_count"]) == ("tokens", 6)
+    assert "tracing_enabled" not in resolved
+    assert resolved["events"] == everything[:6]
+    assert names(everything[6:]) == ["next_activity"]
+
+
+async def test_racing_transitions_share_out_the_events(make: Make) -> None:
+    fronts = [make() for _ in range(4)]
+    token = await fronts[0].at("lab", "prepare")
+    shown = [(await fronts[0]("start_session", agent_id=f"w{n}", session_token=token)).token for n in range(12)]
+    moved = await asyncio.gather(
+        *(fronts[n % 4]("next_activity", session_token=shown[n], activity_id=("measure", "report")[n % 2])
+          for n in range(12))
+    )  # fmt: skip
+    spans = [
+        event["spanId"] for one in moved if "trace_token" in one.meta
+        for event in payload(one.meta["trace_token"])["events"]
+    ]  # fmt: skip
+    everything = [event["spanId"] for event in await whole(fronts[0], moved[0].token)]
+    assert len(spans) == len(set(spans))
+    first = payload((await fronts[1]("next_activity", session_token=token, activity_id="prepare")).meta["trace_token"])
+    assert sorted(spans + [event["spanId"] for event in first["events"]]) == sorted(
+        set(everything) - {event["spanId"] for event in (await whole(fronts[0], token))[:1]}
+    )
+
+
+async def test_bad_trace_tokens_do_not_spoil_good_ones(sessions: Sessions) -> None:
+    start = await sessions.start("lab")
+    moved = await sessions("next_activity", session_token=start, activity_id="prepare")
+    good = moved.meta["trace_token"]
+    bad = ["invalid.token.here", "none", moved.token, unsigned(good), forged(good, n=7), good[:-1], "x" * 3_000_000]
+    answer = await sessions("get_trace", session_token=moved.token, trace_tokens=[*bad, good])
+    assert names(answer["events"]) == ["start_session"]
+    assert [error.split(".")[0].removeprefix("Invalid trace token: ") for error in answer["token_errors"]] == [
+        "malformed (missing signature segment)",
+        "malformed (missing signature segment)",
+        "malformed payload fields",
+        "HMAC signature verification failed",
+        "HMAC signature verification failed",
+        "HMAC signature verification failed",
+        f"longer than {trace.MAX_TRACE_TOKEN} characters",
+    ]
+    assert all(error.startswith("Invalid trace token") for error in answer["token_errors"])
+
+
+async def test_an_empty_list_of_tokens_means_the_whole_trace(sessions: Sessions) -> None:
+    answer = await sessions("get_trace", session_token=await sessions.start("lab"), trace_tokens=[])
+    assert (answer["source"], answer["event_count"]) == ("memory", 1)
+
+
+async def test_too_many_tokens_are_refused(sessions: Sessions) -> None:
+    refused = await sessions.refusal("get_trace", session_token=await sessions.start("lab"), trace_tokens=["x"] * 501)
+    assert refused.text.startswith("trace_tokens: ")
+
+
+async def test_a_trace_token_is_no_session_token(sessions: Sessions) -> None:
+    moved = await sessions("next_activity", session_token=await sessions.start("lab"), activity_id="prepare")
+    refused = await sessions.refusal("get_skills", session_token=moved.meta["trace_token"])
+    assert refused.error == "invalid_session_token"
+
+
+async def test_a_long_trace_loses_its_beginning_and_is_cut_into_several_tokens(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    key = keys.session_trace.key(sessions.project, payload(token)["sid"])
+    event = await sessions.store.command("LINDEX", key, -1)
+    for _ in range(5):
+        await sessions.store.command("RPUSH", key, *[event] * 999)
+    for length in (4998, 4999, 5000, 5000, 5000):
+        token = (await sessions("get_skills", session_token=token)).token
+        assert await sessions.store.command("LLEN", key) == length
+    cuts = []
+    for _ in range(3):
+        moved = await sessions("next_activity", session_token=token, activity_id="prepare")
+        segment = payload(moved.meta["trace_token"])
+        cuts.append((segment["from"], segment["to"], segment["n"]))
+        token = moved.token
+    assert cuts == [(2, 1002, 1000), (1002, 2002, 1000), (2002, 3002, 1000)]
+
+
+async def test_long_texts_are_cut_in_the_trace_only(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    manifest = lab.step_manifest(*(f"step-{n}" for n in range(900)))
+    moved = await sessions("next_activity", session_token=token, activity_id="report", step_manifest=manifest)
+    assert max(map(len, moved.warnings)) > 5000
+    (event,) = (await whole(sessions, moved.token))[2:]
+    assert max(map(len, event["vw"])) <= trace.MAX_TEXT
+    assert len(event["vw"]) <= 20

@@ -1,0 +1,260 @@
+"""The warnings of next_activity: their words, their order, and manifests against a plain model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.definitions import Definitions, LoadedWorkflow
+from coordinator.toolsets.sessions.contract.arguments import ActivityReport, StepReport
+from coordinator.toolsets.sessions.rules import validation
+from tests.sessions import lab
+from tests.sessions.client import Sessions
+
+MISSING = "No step_manifest provided for previous activity '{}'"
+NOT_READY = "NOT (ready notExists)"
+STOPPED = "level == 0"
+
+
+@pytest.fixture
+def workflow(definitions: Definitions) -> LoadedWorkflow:
+    return definitions.current.workflows["lab"]
+
+
+def steps(*ids: str) -> list[StepReport]:
+    return [StepReport(step_id=step, output="done") for step in ids]
+
+
+def test_ways_lead_over_transitions_then_decisions_then_options(workflow: LoadedWorkflow) -> None:
+    activity = workflow.activity("prepare")
+    assert activity is not None
+    assert [tuple(way) for way in validation.ways(activity)] == [
+        ("measure", NOT_READY, False),
+        ("report", "", True),
+        ("measure", "level > 3", False),
+        ("report", "checkpoint:go:stop", False),
+    ]
+    assert activity.targets() == ("measure", "report")
+
+
+@pytest.mark.parametrize(
+    ("act", "target", "warning"),
+    [
+        ("", "prepare", None),
+        ("", "report", "First activity must be 'prepare' but 'report' was requested"),
+        ("prepare", "prepare", None),
+        ("prepare", "measure", None),
+        ("prepare", "report", None),
+        ("report", "prepare", None),  # leads nowhere, so nothing is said against it
+        ("measure", "prepare", "Activity 'prepare' is not a direct transition from 'measure'. Valid transitions: "
+         "[report, workflow-end]"),
+        ("measure", "workflow-end", None),
+        ("gone", "prepare", None),
+    ],
+)  # fmt: skip
+def test_transitions(workflow: LoadedWorkflow, act: str, target: str, warning: str | None) -> None:
+    found = list(validation.transition(act, target, workflow))
+    assert len(found) == (warning is not None)
+    assert not warning or found[0].startswith(warning)
+
+
+@pytest.mark.parametrize(
+    ("act", "target", "claimed", "warning"),
+    [
+        ("prepare", "measure", NOT_READY, None),
+        ("prepare", "measure", "default", f"requires condition '{NOT_READY}' but agent claimed 'default'"),
+        ("prepare", "measure", "", f"requires condition '{NOT_READY}' but agent claimed no condition"),
+        ("prepare", "measure", "level > 3", "Condition mismatch for transition to 'measure'"),
+        ("prepare", "report", "default", None),
+        ("prepare", "report", "", None),
+        ("prepare", "report", "x", "is the default (no condition) but agent claimed condition 'x'"),
+        ("prepare", "prepare", "x", None),
+        ("measure", "workflow-end", STOPPED, None),
+        ("measure", "prepare", "x", None),  # not listed: that is said already
+        ("report", "prepare", "x", None),
+        ("", "prepare", "x", None),
+    ],
+)
+def test_conditions(workflow: LoadedWorkflow, act: str, target: str, claimed: str, warning: str | None) -> None:
+    found = list(validation.condition(act, target, claimed, workflow))
+    assert len(found) == (warning is not None)
+    assert not warning or warning in found[0]
+
+
+@pytest.mark.parametrize(
+    ("act", "target", "ends"),
+    [
+        ("report", "__terminal__", True),
+        ("report", "workflow-end", True),
+        ("measure", "workflow-end", True),
+        ("measure", "__terminal__", True),
+        ("measure", "end-workflow", False),
+        ("prepare", "__terminal__", False),
+        ("report", "measure", False),
+        ("gone", "__terminal__", False),
+    ],
+)
+def test_ends(workflow: LoadedWorkflow, act: str, target: str, ends: bool) -> None:
+    assert validation.ends(workflow.activity(act), target) is ends
+
+
+def test_versions(workflow: LoadedWorkflow) -> None:
+    assert list(validation.drift("1.2.3", workflow)) == []
+    assert list(validation.drift("", workflow)) == []
+    (found,) = validation.drift("1.0.0", workflow)
+    assert "session started with v1.0.0 but current definition is v1.2.3" in found
+
+
+def test_step_manifests_by_example(workflow: LoadedWorkflow) -> None:
+    def found(manifest: list[StepReport] | None, act: str = "measure") -> list[str]:
+        return list(validation.step_manifest(act, manifest, workflow))
+
+    assert found(steps("one", "two", "three")) == []
+    assert found(None, "") == []
+    assert found(None)[0].startswith(MISSING.format("measure"))
+    assert found(None, "report")[0].startswith(MISSING.format("report"))
+    assert found(steps("x"), "report") == []  # has no steps
+    assert found([]) == ["Missing steps in manifest: [one, two, three]"]
+    assert found(steps("two", "one", "four")) == [
+        "Missing steps in manifest: [three]",
+        "Unexpected steps in manifest: [four]",
+        "Step order mismatch at position 0: expected 'one' but got 'two'",
+        "Step order mismatch at position 1: expected 'two' but got 'one'",
+        "Step order mismatch at position 2: expected 'three' but got 'four'",
+    ]
+    blank = [StepReport(step_id="one", output=" \n"), *steps("two", "three")]
+    assert found(blank) == ["Step 'one' has empty output"]
+    assert found(steps("clean", "set-up"), "prepare") == []  # steps of loops are not expected
+
+
+def model(expected: list[str], given: list[tuple[str, str]]) -> list[str]:
+    """What is wrong with a manifest, told in the plainest way."""
+    names = [name for name, _ in given]
+    missing = [name for name in expected if name not in names]
+    unexpected = [name for name in names if name not in expected]
+    places = range(min(len(names), len(expected)))
+    return [
+        *([f"Missing steps in manifest: [{', '.join(missing)}]"] if missing else []),
+        *([f"Unexpected steps in manifest: [{', '.join(unexpected)}]"] if unexpected else []),
+        *(
+            f"Step order mismatch at position {place}: expected '{expected[place]}' but got '{names[place]}'"
+            for place in places
+            if names[place] != expected[place]
+        ),
+        *(f"Step '{name}' has empty output" for name, output in given if output.strip() == ""),
+    ]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["one", "two", "three", "four", ""]), st.sampled_from(["done", "", " ", "\t"])),
+        max_size=6,
+    )
+)
+def test_step_manifests_are_judged_as_by_the_model(lab_workflow: Any, given: list[tuple[str, str]]) -> None:
+    manifest = [StepReport(step_id=step, output=output) for step, output in given]
+    found = list(validation.step_manifest("measure", manifest, lab_workflow))
+    assert found == model(["one", "two", "three"], given)
+
+
+@pytest.fixture(scope="session")
+def lab_workflow(definitions: Definitions) -> LoadedWorkflow:
+    return definitions.current.workflows["lab"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["prepare", "measure", "report", "other"]),
+            st.sampled_from(["completed", " "]),
+            st.sampled_from([None, "", "default", NOT_READY, STOPPED, "made up", "checkpoint:go:stop"]),
+        ),
+        max_size=5,
+    )
+)
+def test_activity_manifests_are_judged_as_by_the_model(
+    lab_workflow: Any, given: list[tuple[str, str, str | None]]
+) -> None:
+    known = {
+        "prepare": {NOT_READY, "level > 3", "checkpoint:go:stop", "default"},
+        "measure": {STOPPED, "default"},
+        "report": None,
+    }
+    told = [] if given else ["Empty activity_manifest provided"]
+    for activity, outcome, condition in given:
+        if activity not in known:
+            told.append(f"Activity manifest references unknown activity '{activity}'")
+        if outcome == " ":
+            told.append(f"Activity '{activity}' has empty outcome")
+        conditions = known.get(activity)
+        if condition and conditions is not None and condition not in conditions:
+            told.append(f"Activity '{activity}' claims transition condition '{condition}' not found")
+    manifest = [
+        ActivityReport(activity_id=activity, outcome=outcome, transition_condition=condition)
+        for activity, outcome, condition in given
+    ]
+    found = list(validation.activity_manifest(manifest, lab_workflow))
+    assert len(found) == len(told)
+    assert all(one.startswith(words) for one, words in zip(found, told, strict=True))
+    assert list(validation.activity_manifest(None, lab_workflow)) == []
+
+
+@pytest.mark.anyio
+async def test_warnings_come_in_the_order_of_the_seed_and_stop_nothing(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "measure")
+    answer = await sessions(
+        "next_activity",
+        session_token=token,
+        activity_id="prepare",
+        transition_condition="x",
+        step_manifest=[{"step_id": "two", "output": ""}],
+        activity_manifest=[{"activity_id": "other", "outcome": ""}],
+    )
+    assert answer["activity_id"] == "prepare"
+    assert answer.meta["validation"]["status"] == "warning"
+    assert [warning[:20] for warning in answer.warnings] == [
+        "Activity 'prepare' is not"[:20],
+        "Missing steps in manifest"[:20],
+        "Step order mismatch at"[:20],
+        "Step 'two' has empty"[:20],
+        "Activity manifest references"[:20],
+        "Activity 'other' has empty"[:20],
+    ]
+
+
+@pytest.mark.anyio
+async def test_a_call_without_anything_odd_is_valid(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    answer = await sessions(
+        "next_activity",
+        session_token=token,
+        activity_id="report",
+        transition_condition="default",
+        step_manifest=lab.PREPARED,
+        activity_manifest=[{"activity_id": "prepare", "outcome": "completed", "transition_condition": "default"}],
+    )
+    assert answer.meta["validation"] == {"status": "valid", "warnings": []}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"step_manifest": [{"step_id": "a", "output": "b"}] * 1001}, "step_manifest"),
+        ({"activity_manifest": [{"activity_id": "a", "outcome": "b"}] * 1001}, "activity_manifest"),
+        ({"transition_condition": "x" * 1001}, "transition_condition"),
+        ({"activity_id": ""}, "activity_id"),
+        ({"activity_id": "x" * 201}, "activity_id"),
+    ],
+)
+async def test_what_is_too_much_is_refused_by_name(sessions: Sessions, arguments: dict[str, Any], field: str) -> None:
+    token = await sessions.start("lab")
+    refused = await sessions.refusal("next_activity", **{"session_token": token, "activity_id": "prepare"} | arguments)
+    assert refused.error == "VALIDATION_ERROR"
+    assert refused.text.startswith(f"{field}: ")
+    assert (await sessions("get_workflow_status", session_token=token))["current_activity"] == "none"

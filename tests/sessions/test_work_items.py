@@ -1,0 +1,270 @@
+"""Sessions that are bound to a work item: claims shown and lost, take-over, and events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.store import Store, keys
+from tests.items.client import Client
+from tests.items.moments import lapse
+from tests.sessions import lab
+from tests.sessions.client import Answer, Sessions, fresh_id
+from tests.sessions.shown import payload, unsigned
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def items(store: Store, project: str) -> Client:
+    """The other room, on the same project."""
+    return Client(store, project)
+
+
+@pytest.fixture
+async def item(items: Client) -> str:
+    """A work item that worker-1 has claimed."""
+    item = await items.add("to be done", role="work")
+    assert (await items.claim("worker-1", item))["outcome"] == "success"
+    return item
+
+
+async def bind(sessions: Sessions, item: str, agent: str = "worker-1", **more: Any) -> Answer:
+    return await sessions.attempt("start_session", **{"agent_id": agent, "workflow_id": "lab", "item_id": item} | more)
+
+
+async def status(sessions: Sessions, token: str) -> Answer:
+    return await sessions("get_workflow_status", session_token=token)
+
+
+async def take_over(items: Client, item: str, agent: str = "worker-2") -> int:
+    """The item's claim expires and another agent claims it; the new fence."""
+    await lapse(items, item)
+    claimed = await items.claim(agent, item)
+    assert claimed["outcome"] == "success"
+    return int(claimed["fenceToken"])
+
+
+async def test_a_bound_session_shows_its_claim(sessions: Sessions, item: str) -> None:
+    answer = await bind(sessions, item)
+    assert answer["work_item"] | {"claim_expires_at": ""} == {
+        "item_id": item, "fence_token": 1, "claim_live": True, "claimed_by": "worker-1", "claim_expires_at": ""
+    }  # fmt: skip
+    assert answer["work_item"]["claim_expires_at"].endswith("Z")
+    assert "inherited" not in answer
+    shown = await status(sessions, answer.token)
+    assert shown["work_item"] == answer["work_item"]
+    moved = await sessions("next_activity", session_token=shown["session_token"], activity_id="prepare")
+    assert payload(moved.token)["act"] == "prepare"
+
+
+async def test_binding_takes_a_live_claim_of_the_actor(sessions: Sessions, items: Client, item: str) -> None:
+    free = await items.add("free")
+    for wanted, code, words in (
+        (await bind(sessions, fresh_id()), "RESOURCE_NOT_FOUND", "no such work item"),
+        (await bind(sessions, free), "not_claim_holder", "'worker-1' holds no live claim"),
+        (await bind(sessions, item, "worker-2"), "not_claim_holder", "is claimed by 'worker-1', not by 'worker-2'"),
+        (await bind(sessions, item, actor={"id": "x", "kind": "subagent"}), "not_claim_holder", "not by 'x'"),
+        (await bind(sessions, item, fence_token=2), "stale_fence", "fence_token: "),
+    ):
+        assert wanted.error == code
+        assert words in wanted.text
+    await lapse(items, item)
+    assert (await bind(sessions, item)).error == "not_claim_holder"
+    assert await sessions.store.command("EXISTS", keys.session_item.key(sessions.project, item.replace("-", ""))) == 0
+
+
+async def test_the_actor_may_be_another_than_the_agent(sessions: Sessions, item: str) -> None:
+    answer = await bind(sessions, item, "inner-agent", actor={"id": "worker-1", "kind": "SubAgent"}, fence_token=1)
+    assert answer["work_item"]["claimed_by"] == "worker-1"
+    assert payload(answer.token)["aid"] == "inner-agent"
+
+
+async def test_a_session_goes_forward_only_under_its_claim(sessions: Sessions, items: Client, item: str) -> None:
+    token = (await bind(sessions, item)).token
+    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    await lapse(items, item)
+    shown = await status(sessions, handle)
+    assert shown["work_item"] == {"item_id": item, "fence_token": 1, "claim_live": False}
+    # What a user decides is kept although nobody holds the item just now.
+    answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("resume_checkpoint", {}),
+        ("yield_checkpoint", {"checkpoint_id": "maybe"}),
+        ("next_activity", {"activity_id": "report"}),
+    )
+    for name, more in calls:
+        refused = await sessions.refusal(name, session_token=answer.token, **more)
+        assert refused.error == "not_claim_holder"
+        assert "nobody holds it now" in refused.text
+    assert (await sessions("get_activity", session_token=answer.token)).text
+    # Claiming it again is another claim: it has to be shown.
+    await items.claim("worker-1", item)
+    refused = await sessions.refusal("resume_checkpoint", session_token=answer.token)
+    assert "it is claimed by 'worker-1' now" in refused.text
+    again = await bind(sessions, item, session_token=answer.token)
+    assert again["work_item"]["fence_token"] == 2
+    assert (await sessions("resume_checkpoint", session_token=again.token))["resolved_option"] == "stop"
+
+
+async def test_whoever_takes_the_item_over_resumes_the_session(sessions: Sessions, items: Client, item: str) -> None:
+    """Nothing that was answered is asked again, and the one before has lost the session."""
+    token = (await bind(sessions, item)).token
+    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    first = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="maybe")).token
+    first = (await sessions("respond_checkpoint", checkpoint_handle=first, option_id="fine")).token
+    first = (await sessions("resume_checkpoint", session_token=first)).token
+    handle = (await sessions("yield_checkpoint", session_token=first, checkpoint_id="go")).token
+    await take_over(items, item)
+    # The user answers what worker-1 had asked, by its handle.
+    old = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
+
+    answer = await bind(sessions, item, "worker-2", workflow_id=None)
+    assert answer["inherited"] is True
+    assert answer["work_item"]["claimed_by"] == "worker-2"
+    carried = payload(answer.token)
+    assert (carried["sid"], carried["act"], carried["aid"]) == (payload(token)["sid"], "prepare", "worker-2")
+    shown = await status(sessions, answer.token)
+    known = [(one["checkpoint_id"], one["resolved_option"], one["resumed"]) for one in shown["answered_checkpoints"]]
+    assert known == [("maybe", "fine", True), ("go", "stop", False)]
+    resumed = await sessions("resume_checkpoint", session_token=shown["session_token"])
+    assert (resumed["checkpoint_id"], resumed["resolved_option"]) == ("go", "stop")
+    assert resumed["effect"]["transitionTo"] == "report"
+
+    # Should it yield them nevertheless, it gets the answers there are.
+    for checkpoint, option in (("maybe", "fine"), ("go", "stop")):
+        there = await sessions("yield_checkpoint", session_token=resumed.token, checkpoint_id=checkpoint)
+        assert (there["status"], there["resolved_option"]) == ("answered", option)
+    asked = await sessions("yield_checkpoint", session_token=resumed.token, checkpoint_id="maybe", ask_again=True)
+    assert asked["status"] == "yielded"
+    done = await sessions("respond_checkpoint", checkpoint_handle=asked.token, condition_not_met=True)
+    fresh = await sessions("yield_checkpoint", session_token=done.token, checkpoint_id="maybe")
+    assert fresh["status"] == "yielded"
+    await sessions("respond_checkpoint", checkpoint_handle=fresh.token, option_id="fine")
+
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("get_activity", {}),
+        ("get_trace", {}),
+        ("get_workflow_status", {}),
+        ("resume_checkpoint", {}),
+        ("yield_checkpoint", {"checkpoint_id": "go"}),
+        ("next_activity", {"activity_id": "report"}),
+        ("start_session", {"agent_id": "worker-1"}),
+        ("start_session", {"agent_id": "innocent"}),
+    )
+    for shown_token in (token, first, handle, old.token):
+        for name, more in calls:
+            refused = await sessions.refusal(name, session_token=shown_token, **more)
+            assert refused.error == "session_superseded"
+    refused = await sessions.refusal("start_session", agent_id="worker-2", session_token=unsigned(handle))
+    assert refused.error == "not_claim_holder"
+    moved = await sessions("next_activity", session_token=done.token, activity_id="report", step_manifest=lab.PREPARED)
+    assert moved.warnings == []
+
+
+async def test_in_another_visit_everything_is_asked(sessions: Sessions, items: Client, item: str) -> None:
+    token = (await bind(sessions, item)).token
+    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain")
+    await take_over(items, item)
+    token = (await bind(sessions, item, "worker-2")).token
+    assert (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go"))["status"] == "answered"
+    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    assert (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go"))["status"] == "yielded"
+
+
+async def test_whom_a_holder_lets_in_leaves_with_it(sessions: Sessions, items: Client, item: str) -> None:
+    outside = await sessions.start("lab", "orchestrator")
+    bound = await bind(sessions, item, session_token=outside)
+    inner = await sessions("start_session", agent_id="helper", session_token=bound.token)
+    await take_over(items, item)
+    await bind(sessions, item, "worker-2")
+    assert (await sessions.refusal("get_skills", session_token=inner.token)).error == "session_superseded"
+    # Who was there before the first claim is not one of them.
+    assert (await sessions("get_skills", session_token=outside)).token
+
+
+async def test_the_same_agent_may_come_back(sessions: Sessions, items: Client, item: str) -> None:
+    first = (await bind(sessions, item)).token
+    await take_over(items, item)
+    await bind(sessions, item, "worker-2")
+    await take_over(items, item, "worker-1")
+    again = await bind(sessions, item)
+    assert payload(again.token)["sid"] == payload(first)["sid"]
+    assert (await sessions("get_skills", session_token=again.token)).token
+    assert (await sessions.refusal("get_skills", session_token=first)).error == "session_superseded"
+
+
+async def test_showing_the_claim_again_changes_nothing(sessions: Sessions, items: Client, item: str) -> None:
+    first = await bind(sessions, item)
+    await items.claim("worker-1", item)  # a heartbeat
+    second = await bind(sessions, item)
+    assert second["inherited"] is True
+    assert payload(second.token)["sid"] == payload(first.token)["sid"]
+    assert (await sessions("get_skills", session_token=first.token)).token
+
+
+async def test_an_item_has_one_open_session_for_each_workflow(sessions: Sessions, item: str) -> None:
+    first = await bind(sessions, item)
+    other = await bind(sessions, item, workflow_id="bare")
+    assert payload(other.token)["sid"] != payload(first.token)["sid"]
+    assert payload((await bind(sessions, item)).token)["sid"] == payload(first.token)["sid"]
+    last = await bind(sessions, item, workflow_id=None)
+    assert payload(last.token)["wf"] == "lab"
+    refused = await bind(sessions, item, session_token=await sessions.start("lab"))
+    assert "another open session of this workflow" in refused.text
+    elsewhere = await bind(sessions, item, session_token=first.token)
+    assert elsewhere["inherited"] is True
+
+
+async def test_a_session_belongs_to_one_item(sessions: Sessions, items: Client, item: str) -> None:
+    bound = await bind(sessions, item)
+    other = await items.add("other", role="work")
+    await items.claim("worker-3", other)
+    refused = await bind(sessions, other, "worker-3", session_token=bound.token)
+    assert "is bound to another work item" in refused.text
+
+
+async def test_a_completed_session_is_not_resumed_for_its_item(sessions: Sessions, item: str) -> None:
+    token = (await bind(sessions, item)).token
+    for activity in ("report", "__terminal__"):
+        token = (await sessions("next_activity", session_token=token, activity_id=activity)).token
+    assert (await status(sessions, token))["status"] == "completed"
+    again = await bind(sessions, item)
+    assert "inherited" not in again
+    assert payload(again.token)["sid"] != payload(token)["sid"]
+
+
+async def test_what_happens_to_a_session_is_in_the_projects_events(
+    sessions: Sessions, items: Client, item: str
+) -> None:
+    token = (await bind(sessions, item)).token
+    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
+    token = (await sessions("resume_checkpoint", session_token=handle)).token
+    await take_over(items, item)
+    token = (await bind(sessions, item, "worker-2")).token
+    for activity in ("report", "__terminal__"):
+        token = (await sessions("next_activity", session_token=token, activity_id=activity)).token
+    found = []
+    for _, flat in await sessions.store.command("XRANGE", keys.events.key(sessions.project), "-", "+"):
+        event = {flat[n].decode(): flat[n + 1].decode() for n in range(0, len(flat), 2)}
+        if event["i"] == payload(token)["sid"]:
+            found.append({name: value for name, value in event.items() if name not in ("i", "w")})
+    inner = item.replace("-", "")
+    assert found == [
+        {"k": "session_start", "by": "worker-1", "parent": ""},
+        {"k": "session_bind", "item": inner, "f": "1", "a": "worker-1", "by": "worker-1"},
+        {"k": "session_move", "from": "", "to": "prepare", "by": "worker-1"},
+        {"k": "session_yield", "at": "prepare", "cp": "go", "by": "worker-1"},
+        {"k": "session_answer", "at": "prepare", "cp": "go", "how": "option_id", "option": "stop", "by": "worker-1"},
+        {"k": "session_resume", "at": "prepare", "by": "worker-1"},
+        {"k": "session_takeover", "item": inner, "f": "2", "a": "worker-2", "by": "worker-2"},
+        {"k": "session_join", "by": "worker-2"},
+        {"k": "session_move", "from": "prepare", "to": "report", "by": "worker-2"},
+        {"k": "session_complete", "from": "report", "by": "worker-2"},
+    ]
