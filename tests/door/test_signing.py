@@ -1,0 +1,192 @@
+"""Whose call it is: actors in arguments against the caller, for every tool of the product."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coordinator.errors import ToolFailure
+from coordinator.identity.callers import trusting_callers
+from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.signing import sign
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.actor import KINDS, Actor, CallerActor, Trusted, Verification, checked, echo
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.tool import Services
+
+pytestmark = pytest.mark.anyio
+
+ME = Caller("agent-1", "orchestrator")
+TOOLS = {
+    tool.name: tool
+    for toolset in load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported)).values()
+    for tool in toolset.tools
+}
+
+
+class Leaf(Struct, forbid_unknown_fields=True):
+    actor: Actor | None = None
+    children: list[Leaf] = []
+
+
+class Frozen(Struct, frozen=True):
+    who: Annotated[Actor | None, Meta(description="Who.")] = None
+
+
+class Everything(Struct):
+    first: Actor | UnsetType = UNSET
+    second: Annotated[Actor | None, Meta(description="Second.")] = None
+    many: Annotated[list[Frozen] | None, Meta(description="Many.")] = None
+    fixed: tuple[Frozen, ...] = ()
+    leaf: Leaf | UnsetType = UNSET
+    plain: str = "x"
+
+
+def everything(who: Any) -> Everything:
+    return Everything(who, who, [Frozen(who), Frozen(who)], (Frozen(who),), Leaf(who))
+
+
+def actors(found: Everything) -> list[Any]:
+    assert found.many is not None
+    assert found.leaf is not UNSET
+    return [found.first, found.second, *(one.who for one in (*found.many, *found.fixed)), found.leaf.actor]
+
+
+def test_the_caller_stands_wherever_nobody_does() -> None:
+    found = everything(None)
+    sign(found, ME)
+    assert actors(found) == [CallerActor("agent-1", "orchestrator")] * 6
+    bare = Everything()
+    sign(bare, ME)
+    assert bare.first == CallerActor("agent-1", "orchestrator")
+    assert (bare.many, bare.leaf, bare.plain) == (None, UNSET, "x")
+
+
+def test_he_may_say_more_about_himself() -> None:
+    found = everything(Actor("agent-1", "Subagent", "boss"))
+    sign(found, ME)
+    assert actors(found) == [CallerActor("agent-1", "subagent", "boss")] * 6
+    blank = Everything(Actor(kind="user"))
+    sign(blank, ME)
+    assert blank.first == CallerActor("agent-1", "user")
+    strange = Everything(Actor("agent-1", "Boss"))
+    sign(strange, ME)
+    assert isinstance(strange.first, CallerActor)
+    with pytest.raises(ToolFailure, match=r"actor\.kind: must be one of"):
+        checked(strange.first)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (Everything(Actor("other", "user")), "first.id"),
+        (Everything(second=Actor("other", "user")), "second.id"),
+        (Everything(many=[Frozen(), Frozen(Actor("Agent-1", "user"))]), "many[1].who.id"),
+        (Everything(fixed=(Frozen(Actor(" agent-1", "user")),)), "fixed[0].who.id"),
+        (Everything(leaf=Leaf(Actor("agent-1\n", "user"))), "leaf.actor.id"),
+        (Everything(Actor("other", "user", None, "a.proof")), "first.id"),
+    ],
+)
+def test_nobody_else_may(arguments: Everything, path: str) -> None:
+    with pytest.raises(ToolFailure) as caught:
+        sign(arguments, ME)
+    assert caught.value.code == "actor_mismatch"
+    assert caught.value.message == f"{path}: must be absent or the caller's own, 'agent-1'"
+
+
+def test_the_actors_of_every_tool_are_found() -> None:
+    """No struct of a contract has an actor where the caller would not be put."""
+
+    def places(annotation: Any, seen: frozenset[Any]) -> int:
+        info = annotation if isinstance(annotation, msgspec.inspect.Type) else msgspec.inspect.type_info(annotation)
+        if isinstance(info, msgspec.inspect.Metadata):
+            return places(info.type, seen)
+        if isinstance(info, msgspec.inspect.UnionType):
+            return sum(places(one, seen) for one in info.types)
+        if isinstance(info, msgspec.inspect.StructType):
+            if info.cls is Actor:
+                return 1
+            return 0 if info.cls in seen else sum(places(field.type, seen | {info.cls}) for field in info.fields)
+        return places(info.item_type, seen) if hasattr(info, "item_type") else 0
+
+    def filled(info: msgspec.inspect.Type, seen: frozenset[Any]) -> Any:
+        """A value with one element in each list and a struct wherever there can be one, actors left out."""
+        if isinstance(info, msgspec.inspect.Metadata):
+            return filled(info.type, seen)
+        if isinstance(info, msgspec.inspect.UnionType):
+            options = [one for one in info.types if not isinstance(one, msgspec.inspect.NoneType)]
+            structs = [one for one in options if "Struct" in type(one).__name__ or hasattr(one, "item_type")]
+            return filled((structs or options)[0], seen)
+        if isinstance(info, msgspec.inspect.StructType):
+            if info.cls is Actor or info.cls in seen:
+                return None
+            values = {field.name: filled(field.type, seen | {info.cls}) for field in info.fields}
+            return info.cls(**values)
+        if hasattr(info, "item_type"):
+            return [filled(info.item_type, seen)]
+        return None
+
+    def signed(value: Any) -> int:
+        if isinstance(value, CallerActor):
+            return 1
+        if isinstance(value, Struct):
+            return sum(signed(getattr(value, name)) for name in value.__struct_fields__)
+        return sum(map(signed, value)) if isinstance(value, (list, tuple)) else 0
+
+    found: dict[str, int] = {}
+    for name, tool in TOOLS.items():
+        arguments = filled(msgspec.inspect.type_info(tool.arguments), frozenset())
+        sign(arguments, ME)
+        found[name] = signed(arguments)
+        assert found[name] == places(tool.arguments, frozenset()), name
+    assert len(found) >= 14
+    assert {"claim_item": 1, "manage_notes": 2, "advance_item": 1, "query_items": 0}.items() <= found.items()
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    id=st.sampled_from(["agent-1", "other", "", "AGENT-1"]),
+    kind=st.sampled_from([*KINDS, "", "USER", "boss"]),
+    parent=st.none() | st.just("boss"),
+    proof=st.none() | st.just("p"),
+)
+def test_the_id_is_never_anybody_elses(id: str, kind: str, parent: str | None, proof: str | None) -> None:
+    found = Everything(Actor(id, kind, parent, proof))
+    if id not in ("agent-1", ""):
+        with pytest.raises(ToolFailure):
+            sign(found, ME)
+        return
+    sign(found, ME)
+    assert isinstance(found.first, CallerActor)
+    assert (found.first.id, found.first.parent, found.first.proof) == ("agent-1", parent, proof)
+
+
+async def test_a_caller_is_trusted_under_every_policy() -> None:
+    async def nobody(actor: Actor) -> Trusted:
+        raise ToolFailure("rejected_by_policy", "no")
+
+    resolve = trusting_callers(nobody)
+    found = await resolve(checked(CallerActor("agent-1", "user", "boss")))
+    assert found == Trusted("agent-1", echo(Actor("agent-1", "user", "boss")), Verification("verified", "bearer"))
+    for actor in (Actor("agent-1", "user"), CallerActor("agent-1", "user", None, "a.bad.proof")):
+        with pytest.raises(ToolFailure, match="no"):
+            await resolve(actor)
+
+
+async def test_a_proof_does_not_make_a_caller_somebody_else() -> None:
+    async def by_proof(actor: Actor) -> Trusted:
+        return Trusted(actor.proof or actor.id, echo(actor), Verification("verified", "jwks"))
+
+    resolve = trusting_callers(by_proof)
+    assert (await resolve(CallerActor("agent-1", "user", None, "agent-1"))).verification.verifier == "jwks"
+    with pytest.raises(ToolFailure) as caught:
+        await resolve(CallerActor("agent-1", "user", None, "agent-2"))
+    assert caught.value.code == "actor_mismatch"
+    assert (await resolve(Actor("agent-1", "user", None, "agent-2"))).id == "agent-2"
