@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from coordinator.cli import check_identity
 from coordinator.cli.exits import Exit
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
 from coordinator.settings.fields import fields_of
@@ -49,7 +50,7 @@ def explained(loaded: LoadedSettings) -> Iterator[str]:
     yield from _part("Schemas", _schemas(settings, config))
     yield from _part("Traits", _traits(config))
     yield from _part("Status labels", _labels(settings))
-    yield from _part("Actors", _actors(config))
+    yield from _part("Actors", check_identity.actors(settings.actor_authentication))
     yield from _part("Notices", _notices(loaded, config))
 
 
@@ -131,13 +132,6 @@ def _labels(settings: Settings) -> Iterator[str]:
         yield f"none for {', '.join(without)}; block and hold then keep the present one, others clear it"
 
 
-def _actors(config: SchemaConfig) -> Iterator[str]:
-    if config.require_actor:
-        yield "required: advance_item and manage_notes upsert are refused if any element has no actor"
-    else:
-        yield "optional: transitions and notes say who made them where the caller tells"
-
-
 def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
     settings = loaded.settings
     if settings.work_item_schemas is not None and settings.note_schemas is not None:
@@ -161,3 +155,4 @@ def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
             yield f"the trait {trait!r} has no notes, so it does nothing"
         elif config.schemas and all(trait not in schema.default_traits for schema in config.schemas.values()):
             yield f"no schema has the trait {trait!r} by default; it counts for items that name it"
+    yield from check_identity.notices(settings.actor_authentication)

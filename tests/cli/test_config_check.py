@@ -94,7 +94,9 @@ def test_a_sound_file_is_explained(tmp_path: Path, capsys: Out) -> None:
         "none for complete, block, hold, resume, reopen; block and hold then keep the present one, others clear it",
     ]
     assert part(lines, "Actors") == [
-        "required: advance_item and manage_notes upsert are refused if any element has no actor"
+        "required: advance_item and manage_notes upsert are refused if any element has no actor",
+        "proofs are not verified: every actor is 'unchecked'",
+        "policy accept-cached: a proof that verifies decides who acts; without one, actors are who they say they are",
     ]
     assert part(lines, "Notices") == [
         "note_schemas (line 17) is ignored as a whole, because work_item_schemas is there",

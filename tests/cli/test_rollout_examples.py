@@ -1,0 +1,52 @@
+"""The example configurations of a roll-out are sound, and say what they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.settings import load_settings
+from tests.support.fleets import ROOT, fleet_command
+
+ROLLOUT = ROOT / "config" / "rollout"
+STAGES = {
+    "1-off.yaml": ("accept-cached", "noop", False),
+    "2-self-reported.yaml": ("accept-self-reported", "noop", True),
+    "3-verifier-with-fallback.yaml": ("accept-cached", "jwks", True),
+    "4-reject.yaml": ("reject", "jwks", True),
+}
+
+
+def test_there_is_one_for_each_stage() -> None:
+    assert sorted(file.name for file in ROLLOUT.iterdir()) == sorted(STAGES)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_is_sound_and_explained(name: str) -> None:
+    policy, verifier, enabled = STAGES[name]
+    done = fleet_command("config", "check", str(ROLLOUT / name))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"  policy {policy}: " in done.stdout
+    assert ("proofs are JWTs of https://id.example.com for fleet" in done.stdout) is (verifier == "jwks")
+    assert ("required: advance_item" in done.stdout) is enabled
+    section = load_settings({}, {}, ROLLOUT / name).settings.actor_authentication
+    assert (section.policy, section.verifier.type, section.enabled) == (policy, verifier, enabled)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_what_a_stage_shows_commented_out_is_sound_too(name: str, tmp_path: Path) -> None:
+    """Each setting that could be had by taking a comment sign away, in place of what it stands for."""
+    text = (ROLLOUT / name).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("    # jwks_")]
+    for line in lines:
+        changed = tmp_path / name
+        changed.write_text(text.replace(line, line.replace("# ", "", 1)), encoding="utf-8")
+        load_settings({}, {}, changed)
+    other = text.partition("in place of the sources above.\n#\n")[2]
+    if other:
+        uncommented = "\n".join(line.removeprefix("# ").removeprefix("#") for line in other.splitlines())
+        changed = tmp_path / "other.yaml"
+        changed.write_text(f"actor_authentication:\n{uncommented}\n", encoding="utf-8")
+        assert load_settings({}, {}, changed).settings.actor_authentication.verifier.did_allowlist
+    assert lines or other or name[0] in "12"
