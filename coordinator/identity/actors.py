@@ -14,8 +14,11 @@ import structlog
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
+from coordinator.identity.bearers import stated
 from coordinator.identity.build import build_verifier
 from coordinator.identity.copies import KeyCopies
+from coordinator.identity.grants import Denied
+from coordinator.identity.permissions import EVERYTHING
 from coordinator.identity.policy import trust, worth_a_warning
 from coordinator.identity.verifier import Outcome, Verifier
 from coordinator.metrics import recorder
@@ -24,6 +27,7 @@ from coordinator.settings import Settings
 from coordinator.settings.identity import ActorAuthentication, Policy, VerifierSettings
 from coordinator.store import ServerError, Store
 from coordinator.toolsets.actor import Actor, ActorEcho, Distrusted, Trusted, Verification, echo
+from coordinator.toolsets.caller import Caller
 
 BEAT_SECONDS = 5.0
 _GRACE_SECONDS = 10.0
@@ -89,7 +93,7 @@ class Actors:
         if whose == "proof" and outcome.subject:
             name = outcome.subject
         shown = echo(actor) if name == actor.id else ActorEcho(name, actor.kind, actor.parent or UNSET)
-        return Trusted(name, shown, _verification(outcome))
+        return Trusted(name, shown, _verification(outcome), _stated(outcome) if whose == "proof" else None)
 
     def configure(self, fresh: Settings) -> None:
         """Goes by other settings, for every call that begins later. Does not fail."""
@@ -150,6 +154,7 @@ class Actors:
         task.add_done_callback(self._tasks.discard)
 
 
+_EVERYTHING = frozenset({EVERYTHING})
 _PLAIN: dict[tuple[str, str], Verification] = {}
 _RESULTS: dict[tuple[str, str | None], str] = {}
 
@@ -168,6 +173,14 @@ def _verification(outcome: Outcome) -> Verification:
         key = (outcome.status, outcome.verifier)
         return _PLAIN.get(key) or _PLAIN.setdefault(key, Verification(*key))
     return Verification(outcome.status, outcome.verifier, outcome.reason or UNSET, outcome.metadata or UNSET)
+
+
+def _stated(outcome: Outcome) -> Caller:
+    """What a verified proof says about the roles and permissions of its subject; one that is silent permits all."""
+    try:
+        return stated(outcome, _EVERYTHING)
+    except Denied:
+        return Caller(outcome.subject)
 
 
 def _mismatch(outcome: Outcome) -> Outcome:

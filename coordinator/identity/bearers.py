@@ -44,22 +44,30 @@ def of_outcome(
     if outcome.status != "verified":
         raise Denied("rejected", f"the token does not verify: {outcome.reason or 'nobody vouches for it'}")
     claims = outcome.claims
-    subject = outcome.subject
-    if not subject.strip() or len(subject) > MAX_ID:
-        raise Denied("rejected", f"the token has no claim 'sub' of 1 to {MAX_ID} characters, so it is nobody's")
-    kind = claims.get("kind")
     audiences = frozenset(map(canonical, _words(claims, "aud") or ()))
     return Grant(
-        caller=Caller(
-            subject,
-            kind if kind in KINDS else _OTHER,
-            _words(claims, "roles") or frozenset(),
-            _permissions(claims, default_permissions),
-        ),
+        caller=stated(outcome, default_permissions),
         digest=digest,
         projects=_projects(_words(claims, "projects")),
         audiences=None if audience and canonical(audience) in audiences else audiences,
         until=latest if outcome.expires is None else min(outcome.expires, latest),
+    )
+
+
+def stated(outcome: Outcome, default_permissions: frozenset[str]) -> Caller:
+    """Whom a verified JWT names, with the roles and permissions that it states.
+
+    Raises:
+        Denied: its claims say nothing that can be used.
+    """
+    subject, kind = outcome.subject, outcome.claims.get("kind")
+    if not subject.strip() or len(subject) > MAX_ID:
+        raise Denied("rejected", f"the token has no claim 'sub' of 1 to {MAX_ID} characters, so it is nobody's")
+    return Caller(
+        subject,
+        kind if kind in KINDS else _OTHER,
+        _words(outcome.claims, "roles") or frozenset(),
+        _permissions(outcome.claims, default_permissions),
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.caller import Caller
 
 KINDS = ("orchestrator", "subagent", "user", "external")
 STATUSES = ("absent", "unchecked", "verified", "rejected", "unavailable")
@@ -87,6 +88,8 @@ class Trusted(msgspec.Struct, frozen=True):
     """The identity that ownership and idempotency count on."""
     echo: ActorEcho
     verification: Verification
+    caller: Caller | None = None
+    """The actor with the roles and permissions that his verified proof states; none: he brought none."""
 
 
 class Distrusted(ToolFailure):

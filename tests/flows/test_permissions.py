@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
+from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
 from coordinator.steps.model import Failure, StepRun, Work
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.actor import Actor, Trusted, Verification, echo
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
 from coordinator.toolsets.flows.room import FlowPlanner, ToolCall
 from coordinator.toolsets.flows.rules.spec import unpack
 from coordinator.toolsets.flows.store.flows import FlowStore
+from coordinator.toolsets.tool import Call, Services
 from tests.flows.client import ONE_GATE, Flows, gate
 
 pytestmark = pytest.mark.anyio
@@ -130,3 +137,23 @@ async def test_nobody_is_asked_about_a_stranger(flows: Flows) -> None:
     assert record is not None
     assert unpack(record.spec).creator is None
     await flows("workflow_cancel", id=workflow)
+
+
+async def test_a_verified_proof_identifies_as_a_bearer_does(store: Store, project: str) -> None:
+    stated: dict[str, Caller] = {}
+
+    async def resolve(actor: Actor) -> Trusted:
+        return Trusted(actor.id, echo(actor), Verification("verified", "jwks"), stated[actor.id])
+
+    toolset = load_toolsets(Services(Settings(), store, resolve))["flows"]
+    create = next(tool for tool in toolset.tools if tool.name == "workflow_create")
+    stated["ana"] = Caller("ana", permissions=frozenset({"items"}))
+    asked = WorkflowCreate(name="n", flow=ONE_GATE, actor=Actor("ana", "user", proof="x.y.z"))
+    with pytest.raises(ToolFailure, match="workflows need the permission 'workflow'"):
+        await create.handler(Call(project), asked)
+    stated["ana"] = Caller("ana", permissions=frozenset({"workflow", "echo"}))
+    created = await create.handler(Call(project), asked)
+    assert isinstance(created, Created)
+    record = await FlowStore(store, Settings()).get(project, created.id)
+    assert record is not None
+    assert unpack(record.spec).creator == stated["ana"]

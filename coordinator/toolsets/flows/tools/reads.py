@@ -26,7 +26,7 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
     """The tools."""
 
     async def workflow_list(call: Call, args: WorkflowList) -> Reply:
-        admitted(call, read_only=True)
+        admitted(call.caller, read_only=True)
         if args.status is not None and args.status not in WORKFLOW_STATUSES:
             raise invalid("status", f"must be one of {', '.join(WORKFLOW_STATUSES)}")
         own = None if call.caller is None or administers(call.caller) else call.caller.id
@@ -41,7 +41,7 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
         return Reply(structured=[_listed(row) for row in rows])
 
     async def workflow_get(call: Call, args: WorkflowGet) -> Workflow:
-        admitted(call, read_only=True)
+        admitted(call.caller, read_only=True)
         found = await flows.get(call.project, args.id)
         if found is None:
             raise unknown_workflow()

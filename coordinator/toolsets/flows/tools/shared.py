@@ -23,15 +23,16 @@ class Acting(NamedTuple):
     id: str
     """The verified caller, the actor given, or ``anonymous``."""
     caller: Caller | None
+    """With permissions: from his bearer, or from the proof of the actor; none: nobody is identified."""
 
 
-def admitted(call: Call, *, read_only: bool) -> None:
+def admitted(caller: Caller | None, *, read_only: bool) -> None:
     """Refuses callers who are known and may not use workflows.
 
     Raises:
         ToolFailure: ``permission_denied``.
     """
-    if not may_use(call.caller, read_only):
+    if not may_use(caller, read_only):
         raise ToolFailure("permission_denied", f"workflows need the permission {USE!r}")
 
 
@@ -41,10 +42,14 @@ async def acting(services: Services, call: Call, actor: Actor | None) -> Acting:
     Raises:
         ToolFailure: ``permission_denied``; VALIDATION_ERROR for a malformed actor; ``rejected_by_policy``.
     """
-    admitted(call, read_only=False)
-    if actor is not None:
-        return Acting((await services.resolve_actor(checked(actor))).id, call.caller)
-    return Acting(call.caller.id if call.caller is not None else ANONYMOUS, call.caller)
+    admitted(call.caller, read_only=False)
+    if actor is None:
+        return Acting(call.caller.id if call.caller is not None else ANONYMOUS, call.caller)
+    trusted = await services.resolve_actor(checked(actor))
+    if call.caller is None:
+        # A proof identifies as well as a bearer does.
+        admitted(trusted.caller, read_only=False)
+    return Acting(trusted.id, call.caller or trusted.caller)
 
 
 def keyed(who: Acting, request_id: str | None, tool: str, *arguments: Any) -> Request:
