@@ -1,12 +1,13 @@
 // The official TypeScript client: connects, lists, calls, and prints what it saw as JSON.
 //
-//     node client.mjs URL auto|legacy|2026-07-28 CALLS
+//     node client.mjs URL auto|legacy|2026-07-28 CALLS [TOKEN]
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 
-const [url, era, calls] = process.argv.slice(2);
+const [url, era, calls, token] = process.argv.slice(2);
+const authProvider = token === undefined ? undefined : { token: async () => token };
 const mode = era === "legacy" || era === "auto" ? era : { pin: era };
 const client = new Client({ name: "fleet-tests", version: "1" }, { versionNegotiation: { mode } });
-await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+await client.connect(new StreamableHTTPClientTransport(new URL(url), { authProvider }));
 const { tools } = await client.listTools();
 
 let wrong = 0;
