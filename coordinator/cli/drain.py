@@ -85,26 +85,26 @@ async def _drain(url: str, timeout_ms: int, scope: str, wait: float, end: bool) 
             return Exit.OK
         await drains.ask(scope)
         _say(f"{scope} takes no new work from now on; `fleet drain --end` ends that")
-        # Every process has looked by then.
-        await asyncio.sleep(min(wait, 2 * LOOK_SECONDS))
         if scope != FLEET_SCOPE:
             # Claims and steps belong to agents and projects, not to the process that took them.
             return Exit.OK
-        return await _until_done(store, time.monotonic() + wait)
+        return await _until_done(store, wait)
     except ToolFailure as failure:
         raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None
     finally:
         await store.close()
 
 
-async def _until_done(store: Store, deadline: float) -> int:
-    said = 0.0
+async def _until_done(store: Store, wait: float) -> int:
+    began, said = time.monotonic(), 0.0
+    deadline = began + wait
     while True:
         left = await look(store.client)
-        if not left.total:
+        now = time.monotonic()
+        # Until every process has looked, some may still take new work.
+        if not left.total and (now >= deadline or now - began >= 2 * LOOK_SECONDS):
             _say("nothing is left in hand")
             return Exit.OK
-        now = time.monotonic()
         if now >= deadline or now - said >= _LINE_SECONDS:
             said = now
             _say(f"in hand: {_told(left.claims, 'claims')}; {_told(left.steps, 'steps')}")

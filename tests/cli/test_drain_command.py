@@ -18,7 +18,11 @@ from tests.support.fleets import Http, RunningFleet, call_body, environment, fle
 from tests.support.wait import wait_until_sync
 
 ACTOR = {"id": "ann", "kind": "subagent"}
-HEADERS = {"content-type": "application/json", "accept": "application/json", "mcp-protocol-version": "2025-06-18"}
+HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +53,7 @@ def change(fleet: RunningFleet, tool: str, **arguments: Any) -> Any:
 
 
 def turned_away(fleet: RunningFleet) -> bool:
-    found = answer(fleet, "query_items", operation="search", query="x")
+    found = answer(fleet, "get_next_item")
     return bool(found.get("error", {}).get("code") == "draining")
 
 
@@ -86,7 +90,7 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
 
 
 def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
-    claim = {"selector": {"tags": ["nothing-has-this"]}}
+    claim = {"selector": {"tags": "nothing-has-this"}}
     with Http(fleet.port, timeout=60) as client:
         body = call_body(
             "claim_item", {"actor": ACTOR, "requestId": str(uuid.uuid4()), "claims": [claim], "waitMs": 50_000}
