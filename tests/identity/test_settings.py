@@ -40,7 +40,7 @@ def refused(tmp_path: Path, **verifier: Any) -> str:
 
 
 def test_without_any_settings_nobody_is_verified_and_everybody_trusted() -> None:
-    assert msgspec.to_builtins(Settings().actor_authentication) == {
+    assert msgspec.json.decode(msgspec.json.encode(Settings().actor_authentication)) == {
         "enabled": False,
         "degraded_mode_policy": "accept-cached",
         "verifier": {
@@ -170,7 +170,7 @@ def test_two_variables_may_not_disagree(tmp_path: Path) -> None:
         ({"did_pattern": "did:web:*:agents"}, "must name a host"),
         ({"did_pattern": "did:web:a*.*:agents"}, "must name a host"),
         ({"did_pattern": "did:web:a.example:**"}, "must be a did:web identifier in which '*' stands for"),
-        ({"did_pattern": "did:web:a.example/x"}, "must be a did:web identifier in which"),
+        ({"did_pattern": "did:web:a.example/x"}, "must name a host"),
         ({"did_pattern": "https://a.example/*"}, "must be a did:web identifier in which"),
     ],
 )  # fmt: skip
