@@ -1,0 +1,29 @@
+"""What a look at something found, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that was looked at."""
+
+    verdict: Literal["ok", "note", "warns", "fails"]
+    """note: worth knowing; warns: works, but not as well or as safely as it could; fails: does not, or loses data."""
+    what: str
+    """What was looked at."""
+    said: str
+    """What was found."""
+    advice: str = ""
+    """What to do about it."""
+
+
+def told(findings: Iterable[Finding]) -> Iterator[str]:
+    """The findings, line by line."""
+    for finding in findings:
+        yield f"{finding.verdict:<6} {finding.what}: {finding.said}"
+        if finding.advice:
+            yield f"       {finding.advice}"

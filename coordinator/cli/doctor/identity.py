@@ -1,0 +1,243 @@
+"""``fleet doctor identity``: tries the sources of keys, and says what a token would be worth."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli import check_identity
+from coordinator.cli.doctor.findings import Finding, told
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import open_store, running_url
+from coordinator.identity import jws
+from coordinator.identity.actors import Actors
+from coordinator.identity.build import build_verifier
+from coordinator.identity.claims import LEEWAY
+from coordinator.identity.copies import KeyCopies
+from coordinator.identity.fetch import Fetcher
+from coordinator.identity.finding import static_sources
+from coordinator.identity.jws import BadToken
+from coordinator.identity.sources import DidDocument, Loaded, Source, SourceFailed
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings.auth import door_verifier
+from coordinator.settings.identity import VerifierSettings
+from coordinator.store import Store
+from coordinator.toolsets.actor import Actor, Distrusted
+
+_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
+_MOST_ISSUERS = 20
+_ADVICE = {
+    "connection refused": "is the server up, and is host and port right as seen from this machine?",
+    "does not resolve": "check the host name, and the DNS that this machine asks",
+    "certificate is not trusted": "SSL_CERT_FILE can name the certificates of a private authority",
+    "redirects are not followed": "configure the address that it redirects to",
+    "content type": "the server must send JSON as application/json or application/jwk-set+json",
+    "does not answer": "is a firewall in between? the fleet goes on with the last keys that it got",
+    "status 404": "check the path",
+    "without a usable key": "the fleet verifies with RSA (2048 bits or more), P-256, P-384, P-521 and Ed25519 keys",
+    "not public": "did:web documents come from public addresses only; did_allow_loopback is for development",
+    "cannot be read": "check the path and who may read it; a relative one starts at AGENT_CONFIG_DIR",
+}
+
+
+@with_settings(without=[name for name in Settings.__struct_fields__ if name not in _NEEDED])
+def identity(
+    loaded: LoadedSettings,
+    *,
+    token: Annotated[
+        Path | None,
+        Parameter(help="A file with a token to judge; '-' is stdin.", metavar="FILE", allow_leading_hyphen=True),
+    ] = None,
+    actor: Annotated[str, Parameter(help="The id of the actor that would present the token.", metavar="ID")] = "",
+    issuer: Annotated[
+        tuple[str, ...],
+        Parameter(help="A did:web issuer to look at, beside those of did_allowlist.", metavar="DID", negative=""),
+    ] = (),
+    format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
+) -> int:
+    """Prints what was found; the exit code says whether everything works.
+
+    Raises:
+        CommandFailed: the token cannot be read.
+    """
+    text = _token(token) if token is not None else None
+    findings = asyncio.run(_collected(loaded.settings, text, actor, issuer))
+    if format == "json":
+        print(msgspec.json.format(msgspec.json.encode(findings), indent=2).decode())
+    else:
+        print("\n".join(told(findings)))
+    return Exit.FAILED if any(finding.verdict == "fails" for finding in findings) else Exit.OK
+
+
+def _token(file: Path) -> str:
+    try:
+        return (sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CommandFailed(f"cannot read the token from {file}: {reason}", Exit.USAGE) from None
+
+
+async def _collected(settings: Settings, token: str | None, actor: str, issuers: tuple[str, ...]) -> list[Finding]:
+    store, findings = await _store(settings)
+    try:
+        async for finding in _looked_at(settings, store, issuers):
+            findings.append(finding)
+        if token is not None:
+            async for finding in _judged(settings, store, token, actor):
+                findings.append(finding)
+    finally:
+        if store is not None:
+            await store.close()
+    return findings
+
+
+async def _store(settings: Settings) -> tuple[Store | None, list[Finding]]:
+    """The fleet's store, which need not be there."""
+    try:
+        return await open_store(running_url(settings, os.environ), settings.redis_timeout_ms, patience=0), []
+    except CommandFailed as failed:
+        return None, [Finding("note", "fleet", f"what its processes share is not looked at: {failed}")]
+
+
+async def _looked_at(settings: Settings, store: Store | None, issuers: tuple[str, ...]) -> AsyncIterator[Finding]:
+    section = settings.actor_authentication
+    for line in check_identity.actors(section):
+        yield Finding("note", "actors", line)
+    for line in check_identity.notices(section):
+        yield Finding("warns", "actors", line)
+    verifiers = [("actor_authentication.verifier", section.verifier)]
+    door = door_verifier(settings)
+    if door is not None and door != section.verifier:
+        verifiers.append(("auth.verifier", door))
+    for name, verifier in verifiers:
+        if verifier.type == "noop":
+            yield Finding("ok", name, "is noop, so there is nothing to try")
+            continue
+        async for finding in _tried(verifier, store, issuers):
+            yield finding
+
+
+async def _tried(verifier: VerifierSettings, store: Store | None, issuers: tuple[str, ...]) -> AsyncIterator[Finding]:
+    fetcher = Fetcher()
+    sources: list[Source] = static_sources(verifier, fetcher)
+    named = (*verifier.did_allowlist, *issuers)
+    for issuer in named[:_MOST_ISSUERS]:
+        try:
+            sources.append(DidDocument(issuer, verifier.did_strict_relationship, verifier.did_allow_loopback, fetcher))
+        except BadToken as bad:
+            yield Finding("fails", f"did {issuer}", bad.reason)
+    if len(named) > _MOST_ISSUERS:
+        yield Finding("note", "did", f"only the first {_MOST_ISSUERS} of {len(named)} issuers are looked at")
+    if verifier.did_pattern and not named:
+        yield Finding("note", "did", "a pattern names no document to try; --issuer names one")
+    for source in sources:
+        for finding in await _asked(source, verifier):
+            yield finding
+        if store is not None and source.shared:
+            yield await _copy(source, KeyCopies(store))
+
+
+async def _asked(source: Source, verifier: VerifierSettings) -> list[Finding]:
+    """What a source gives, asked now, whatever the fleet has."""
+    began = time.perf_counter()
+    try:
+        loaded = await source.load()
+    except SourceFailed as failed:
+        advice = next((text for part, text in _ADVICE.items() if part in failed.reason))
+        return [Finding("fails", source.label, failed.reason, advice)]
+    took = round((time.perf_counter() - began) * 1000)
+    if loaded is None:
+        return []  # as before, which a source that is new does not say
+    return [Finding("ok", source.label, f"{_described(loaded)}, in {took} ms"), *_odd(source, loaded, verifier)]
+
+
+def _described(loaded: Loaded) -> str:
+    found = f"{len(loaded.keys)} {'key' if len(loaded.keys) == 1 else 'keys'}"
+    names = [key.kid or "(without kid)" for key in loaded.keys.keys]
+    if names:
+        found += f" ({', '.join(names[:5])}{' ...' if len(names) > 5 else ''})"
+    return found + (f" of {loaded.issuer}" if loaded.issuer else "")
+
+
+def _odd(source: Source, loaded: Loaded, verifier: VerifierSettings) -> Iterator[Finding]:
+    """What may go wrong although keys are there."""
+    if loaded.keys.keys and not any(loaded.keys.suiting(algorithm) for algorithm in verifier.algorithms):
+        yield Finding(
+            "fails",
+            source.label,
+            f"none of its keys verifies {' or '.join(verifier.algorithms)}",
+            "algorithms must list what the issuer signs with",
+        )
+    for odd in loaded.keys.skipped[:5]:
+        yield Finding("note", source.label, f"left out {odd}")
+    if loaded.issuer and verifier.issuer and loaded.issuer != verifier.issuer:
+        yield Finding(
+            "warns",
+            source.label,
+            f"names the issuer {loaded.issuer}, but 'issuer' is {verifier.issuer}",
+            "tokens must name the configured one",
+        )
+    if loaded.date is not None and abs(loaded.date - time.time()) > LEEWAY / 2:
+        yield Finding(
+            "warns",
+            source.label,
+            f"its clock differs by {loaded.date - time.time():.0f} s from this machine's",
+            f"tokens may be taken for expired, or not valid yet, from {LEEWAY} s on",
+        )
+
+
+async def _copy(source: Source, copies: KeyCopies) -> Finding:
+    """What the fleet has of a source."""
+    turn = await copies.turn(source, 0, 0)
+    if not turn.fetched:
+        return Finding("note", source.label, "the fleet has no copy of these keys yet")
+    age = (turn.now - turn.fetched) // 1000
+    if turn.trouble:
+        return Finding("warns", source.label, f"the fleet's copy is {age} s old; since then: {turn.trouble}")
+    return Finding("ok", source.label, f"the fleet's copy is {age} s old")
+
+
+async def _judged(settings: Settings, store: Store | None, token: str, actor: str) -> AsyncIterator[Finding]:
+    section = settings.actor_authentication
+    try:
+        read = jws.read(token, jws.MAX_KID_URL)
+    except BadToken:
+        pass  # the verdict says why
+    else:
+        said = {
+            "alg": read.algorithm,
+            "kid": read.kid,
+            **{k: read.claims.get(k) for k in ("iss", "aud", "sub", "exp", "nbf")},
+        }
+        yield Finding("note", "token", f"says {msgspec.json.encode(said).decode()}")
+    verifier = build_verifier(section.verifier, store)
+    try:
+        outcome = await verifier.verify(token)
+    finally:
+        await verifier.aclose()
+    kind = f"/{outcome.failure}" if outcome.failure else ""
+    reason = f": {outcome.reason}" if outcome.reason else ""
+    good = outcome.status in ("verified", "unchecked")
+    yield Finding("ok" if good else "fails", "token", f"{outcome.status}{kind}{reason}")
+    name = actor or outcome.subject
+    if store is not None and name:
+        actors = Actors(section, store)
+        try:
+            trusted = await actors.resolve(Actor(name, "external", None, token))
+        except Distrusted as distrusted:
+            yield Finding("fails", "policy", distrusted.message)
+        else:
+            yield Finding(
+                "ok", "policy", f"{section.policy}: an actor {name!r} with this proof counts as {trusted.id!r}"
+            )
+        finally:
+            await actors.aclose()
