@@ -143,6 +143,11 @@ def _app() -> App:
         ),
     )
     app.command(config)
+    app.command(
+        "coordinator.cli.doctor.command:app",
+        name="doctor",
+        help="Look whether all is well with what the fleet depends on; silent when it is.",
+    )
     token = App(name="token", help="Make, list and revoke the bearer tokens of callers.")
     token.command(
         "coordinator.cli.token:create",

@@ -1,0 +1,93 @@
+"""The command ``fleet doctor``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Annotated, Literal
+
+import msgspec
+from cyclopts import App, Parameter
+from redis.exceptions import RedisError
+
+from coordinator.cli.doctor import host, store
+from coordinator.cli.doctor.findings import Finding, told
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import open_store, running_url
+from coordinator.settings import LoadedSettings
+
+_PINGS = 5
+
+
+@with_settings()
+def doctor(
+    loaded: LoadedSettings,
+    *,
+    verbose: Annotated[bool, Parameter(negative="", help="Tell also what is well.")] = False,
+    format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
+) -> int:
+    """Looks at the store, this host and the settings; the exit code is 0 only if all is well.
+
+    Raises:
+        CommandFailed: there is no store to look at.
+    """
+    findings = list(host.judge(loaded.settings))
+    findings += asyncio.run(_look(running_url(loaded.settings, os.environ), loaded.settings.redis_timeout_ms))
+    shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
+    if format == "json":
+        print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+    else:
+        for line in told(shown):
+            print(line)
+    return Exit.OK if all(finding.verdict == "ok" for finding in findings) else Exit.FAILED
+
+
+async def _look(url: str, timeout_ms: int) -> list[Finding]:
+    opened = await open_store(url, timeout_ms)
+    try:
+        client = opened.client
+        waits = []
+        for _ in range(_PINGS):
+            began = time.perf_counter()
+            await client.ping()
+            waits.append((time.perf_counter() - began) * 1000)
+        info = await client.info("all")
+        offset = store.offset(await client.time())
+        try:
+            config = await client.config_get("*")
+        except RedisError:
+            config = {}
+        text = {_text(name): _text(value) for name, value in config.items()}
+        return list(store.judge(info, text, min(waits), offset))
+    except RedisError as error:
+        raise CommandFailed(f"the store does not answer: {error}", Exit.STORE_UNREACHABLE) from None
+    finally:
+        await opened.close()
+
+
+def _text(value: bytes | str | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""
+
+
+app = App(
+    name="doctor",
+    help=(
+        "Look whether all is well with what the fleet depends on; silent when it is.\n\n"
+        "Judges the Redis (persistence, eviction, memory, role, clock, latency, layout), this host's limits and "
+        "whether the times in the settings fit into each other. The exit code is not 0 if anything is worth a look; "
+        "--verbose tells also what is well."
+    ),
+    help_format="plaintext",
+)
+app.default(doctor)
+app.command(
+    "coordinator.cli.doctor.identity:identity",
+    name="identity",
+    help=(
+        "Try the sources of keys that verify actors and bearer tokens, and say what a token would be worth.\n\n"
+        "Asks every source once, whatever the fleet has, and compares with the fleet's copy of the keys if the fleet "
+        "runs. Proofs are neither printed nor kept. The exit code is not 0 if anything fails."
+    ),
+)

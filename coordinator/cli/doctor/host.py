@@ -1,0 +1,40 @@
+"""Is this host fit for a fleet, and do the settings fit each other?"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+
+from coordinator.cli.doctor.findings import Finding
+from coordinator.settings import Settings
+from coordinator.settings.model import contradictions
+
+_FILES = 4096
+
+
+def judge(settings: Settings) -> Iterator[Finding]:
+    """Judges this host and the settings."""
+    yield _files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    found = [sentence for _, sentence in contradictions(settings)]
+    for sentence in found:
+        yield Finding("fails", "settings.times", sentence, "the shorter time must lie inside the longer one")
+    if not found:
+        yield Finding(
+            "ok",
+            "settings.times",
+            f"store {settings.redis_timeout_ms} ms < request {settings.request_deadline_ms} ms < drain "
+            f"{settings.drain_seconds} s",
+        )
+
+
+def _files(limit: int) -> Finding:
+    if limit != resource.RLIM_INFINITY and limit < _FILES:
+        return Finding(
+            "warns",
+            "host.files",
+            f"a process may open {limit} files: each connection is one",
+            f"raise the limit (ulimit -n, LimitNOFILE) to {_FILES} or more",
+        )
+    return Finding(
+        "ok", "host.files", f"a process may open {'any number of' if limit == resource.RLIM_INFINITY else limit} files"
+    )

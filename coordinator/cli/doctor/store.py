@@ -1,0 +1,139 @@
+"""Is the Redis fit for a fleet?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from coordinator.cli.doctor.findings import Finding
+
+Info = Mapping[str, Any]
+
+LISTPACK_BYTES = 512
+_CLOCK_SECONDS = 5.0
+_MEMORY_SHARE = 0.8
+_SLOW_MS = 5.0
+
+
+def judge(info: Info, config: Info, latency_ms: float, offset_seconds: float) -> Iterator[Finding]:
+    """Judges a server.
+
+    Args:
+        info: what INFO says, all sections.
+        config: what CONFIG GET says; empty where that is not allowed.
+        latency_ms: time of one PING.
+        offset_seconds: how far its clock is ahead of ours.
+    """
+    yield _version(info)
+    yield from _persistence(info, config)
+    yield _eviction(info, config)
+    yield _memory(info)
+    yield _replication(info)
+    yield _clock(offset_seconds)
+    yield _latency(latency_ms)
+    yield from _layout(config)
+
+
+def _version(info: Info) -> Finding:
+    name = "Valkey" if "valkey_version" in info else "Redis"
+    return Finding("ok", "store.version", f"{name} {info.get('valkey_version') or info.get('redis_version')}")
+
+
+def _persistence(info: Info, config: Info) -> Iterator[Finding]:
+    check = "store.persistence"
+    if not int(info.get("aof_enabled", 0)):
+        yield Finding(
+            "fails",
+            check,
+            "the append-only file is off: what was acknowledged is lost with the server",
+            "set appendonly yes, with appendfsync always or everysec",
+        )
+    else:
+        fsync = str(config.get("appendfsync", "unknown"))
+        if fsync == "no":
+            yield Finding(
+                "fails", check, "appendfsync is no: the system decides when to write", "set it to always or everysec"
+            )
+        else:
+            yield Finding("ok", check, f"append-only file, appendfsync {fsync}")
+        if info.get("aof_last_write_status", "ok") != "ok":
+            yield Finding(
+                "fails", check, "the last write to the append-only file failed", "look at the disk and the server's log"
+            )
+    if info.get("rdb_last_bgsave_status", "ok") != "ok":
+        yield Finding("warns", check, "the last snapshot failed", "look at the disk and the server's log")
+
+
+def _eviction(info: Info, config: Info) -> Finding:
+    policy = str(config.get("maxmemory-policy") or info.get("maxmemory_policy", "unknown"))
+    if policy == "noeviction":
+        return Finding("ok", "store.eviction", "noeviction")
+    return Finding(
+        "fails",
+        "store.eviction",
+        f"maxmemory-policy is {policy}: keys may vanish when memory is short",
+        "set it to noeviction; writes are refused then, and nothing is lost",
+    )
+
+
+def _memory(info: Info) -> Finding:
+    used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    if not most:
+        return Finding("ok", "store.memory", f"{used / 2**20:.0f} MiB used, no limit")
+    said = f"{used / 2**20:.0f} of {most / 2**20:.0f} MiB used"
+    if used > _MEMORY_SHARE * most:
+        return Finding("warns", "store.memory", said, "raise maxmemory, or delete what is no longer needed")
+    return Finding("ok", "store.memory", said)
+
+
+def _replication(info: Info) -> Finding:
+    if info.get("role", "master") != "master":
+        return Finding("fails", "store.role", "the server is a replica", "give the URL of the primary")
+    replicas = int(info.get("connected_slaves", 0))
+    return Finding("ok", "store.role", f"primary with {replicas} replicas")
+
+
+def _clock(offset: float) -> Finding:
+    if abs(offset) > _CLOCK_SECONDS:
+        return Finding(
+            "warns",
+            "store.clock",
+            f"the server's clock is {offset:+.1f} s off this host's",
+            "synchronise both: expiry goes by the server's, tokens and logs by this one's",
+        )
+    return Finding("ok", "store.clock", f"{offset:+.3f} s off this host's")
+
+
+def _latency(latency_ms: float) -> Finding:
+    if latency_ms > _SLOW_MS:
+        return Finding(
+            "warns",
+            "store.latency",
+            f"a PING takes {latency_ms:.1f} ms",
+            "put the Redis nearer: each call is one round trip",
+        )
+    return Finding("ok", "store.latency", f"a PING takes {latency_ms:.2f} ms")
+
+
+def _layout(config: Info) -> Iterator[Finding]:
+    if not config:
+        yield Finding(
+            "warns", "store.config", "CONFIG GET is not allowed", "allow it to have the server's settings checked"
+        )
+        return
+    value = int(config.get("hash-max-listpack-value") or config.get("hash-max-ziplist-value") or LISTPACK_BYTES)
+    if value < LISTPACK_BYTES:
+        yield Finding(
+            "warns",
+            "store.layout",
+            f"hash-max-listpack-value is {value}: an item with a long title takes up to four times the memory",
+            f"set it to {LISTPACK_BYTES}",
+        )
+    else:
+        yield Finding("ok", "store.layout", f"hash-max-listpack-value is {value}")
+
+
+def offset(server: tuple[int, int]) -> float:
+    """How far the server's clock (seconds, microseconds) is ahead of ours, in seconds."""
+    return server[0] + server[1] / 1e6 - time.time()

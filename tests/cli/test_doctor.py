@@ -1,0 +1,110 @@
+"""``fleet doctor``: what it makes of a store, and the command itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from coordinator.cli.doctor import host, store
+from coordinator.cli.exits import Exit
+from coordinator.settings import Settings
+from tests.support.fleets import RunningFleet, fleet_command
+
+GOOD_INFO: dict[str, Any] = {
+    "redis_version": "7.2.0",
+    "aof_enabled": 1,
+    "aof_last_write_status": "ok",
+    "rdb_last_bgsave_status": "ok",
+    "used_memory": 10 * 2**20,
+    "maxmemory": 0,
+    "role": "master",
+    "connected_slaves": 1,
+}
+GOOD_CONFIG = {"appendfsync": "always", "maxmemory-policy": "noeviction", "hash-max-listpack-value": "512"}
+
+
+def verdicts(
+    info: dict[str, Any] | None = None,
+    config: dict[str, Any] | None = None,
+    latency_ms: float = 0.1,
+    offset: float = 0.0,
+) -> dict[str, str]:
+    """What is not well."""
+    found = store.judge(GOOD_INFO | (info or {}), GOOD_CONFIG | (config or {}), latency_ms, offset)
+    return {one.what: one.verdict for one in found if one.verdict != "ok"}
+
+
+def test_a_good_store_is_passed_over() -> None:
+    assert verdicts() == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"info": {"aof_enabled": 0}}, {"store.persistence": "fails"}),
+        ({"config": {"appendfsync": "no"}}, {"store.persistence": "fails"}),
+        ({"info": {"aof_last_write_status": "err"}}, {"store.persistence": "fails"}),
+        ({"info": {"rdb_last_bgsave_status": "err"}}, {"store.persistence": "warns"}),
+        ({"config": {"maxmemory-policy": "allkeys-lru"}}, {"store.eviction": "fails"}),
+        ({"info": {"maxmemory": 11 * 2**20}}, {"store.memory": "warns"}),
+        ({"info": {"maxmemory": 100 * 2**20}}, {}),
+        ({"info": {"role": "slave"}}, {"store.role": "fails"}),
+        ({"offset": 6.0}, {"store.clock": "warns"}),
+        ({"offset": -6.0}, {"store.clock": "warns"}),
+        ({"latency_ms": 6.0}, {"store.latency": "warns"}),
+        ({"config": {"hash-max-listpack-value": "64"}}, {"store.layout": "warns"}),
+    ],
+)
+def test_each_trouble_is_found(given: dict[str, Any], expected: dict[str, str]) -> None:
+    assert verdicts(**given) == expected
+
+
+def test_what_may_not_be_read_is_said() -> None:
+    found = {one.what: one for one in store.judge(GOOD_INFO | {"maxmemory_policy": "noeviction"}, {}, 0.1, 0.0)}
+    assert found["store.config"].verdict == "warns"
+    assert found["store.eviction"].verdict == "ok"
+
+
+def test_times_that_do_not_fit_are_found() -> None:
+    found = [
+        one for one in host.judge(Settings(redis_timeout_ms=5000, request_deadline_ms=2000)) if one.verdict != "ok"
+    ]
+    assert [one.what for one in found if one.what == "settings.times"]
+    assert "redis_timeout_ms" in found[-1].said
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    running = RunningFleet(
+        tmp_path_factory.mktemp("doctor") / "data", "--port", "0", "--frontends", "1", "--workers", "0"
+    )
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.clean_up()
+
+
+def doctor(fleet: RunningFleet, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return fleet_command("doctor", "--data-dir", str(fleet.data_dir), *arguments)
+
+
+def test_the_fleet_of_its_own_server_is_well(fleet: RunningFleet) -> None:
+    shown = doctor(fleet, "--verbose")
+    found = json.loads(doctor(fleet, "--verbose", "--format", "json").stdout)
+    assert {one["what"] for one in found} >= {"store.persistence", "store.eviction", "host.files", "settings.times"}
+    # The limit of open files is that of whoever runs the tests.
+    troubles = [one for one in found if one["verdict"] != "ok" and one["what"] != "host.files"]
+    assert not troubles, shown.stdout
+    silent = doctor(fleet)
+    assert (silent.returncode == Exit.OK) == (silent.stdout == "")
+
+
+def test_without_a_store_it_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
+    nowhere = fleet_command("doctor", "--data-dir", str(tmp_path_factory.mktemp("none")))
+    assert nowhere.returncode == Exit.STORE_UNREACHABLE
+    assert "no Redis to work with" in nowhere.stderr
