@@ -23,6 +23,8 @@ from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStor
 
 R = TypeVar("R")
 
+_WIDE = 2_000
+
 _NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
 _OTHERS = [name for name in Settings.__struct_fields__ if name not in _NEEDED]
 Project = Annotated[str, Parameter(help="The project that the workflow belongs to.")]
@@ -93,7 +95,11 @@ def show(
     if format == "mermaid":
         print(mermaid(record, flow))
     else:
-        Console(soft_wrap=True, highlight=False).print(tree(record, flow))
+        # What is piped is not to be wrapped.
+        console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_WIDE)
+        with console.capture() as capture:
+            console.print(tree(record, flow))
+        print("\n".join(line.rstrip() for line in capture.get().splitlines()))
     return Exit.OK
 
 

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
+from coordinator.metrics import logs
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
 
@@ -27,6 +28,8 @@ def tools(
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the list.")] = "text",
 ) -> int:
     """Prints the tools of every source; asks the servers of all connections."""
+    # Whatever goes wrong with a connection stands in the list.
+    logs.configure("error", loaded.settings.log_format)
     listings = asyncio.run(_listed(loaded.settings))
     if format == "json":
         report = [
