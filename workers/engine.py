@@ -31,6 +31,9 @@ FLUSH_AT = 8
 """Reports that are sent without waiting for the end of the event loop's turn."""
 TAKE_MOST = 16
 """Steps that one call takes."""
+TURN_SECONDS = 0.1
+"""A worker goes on with what follows its own steps so long before it looks at the queues first: short steps of
+one flow run one after the other, and no flow keeps others waiting."""
 _PAUSE_FIRST, _PAUSE_MOST = 0.05, 1.0
 _SPECS_MOST, _SPEC_BYTES_MOST = 4096, 64 * 1024 * 1024
 
@@ -92,6 +95,7 @@ class Engine:
         self.paused = False
         """Whether nothing is taken for now."""
         self._reply_lost = False
+        self._looked = 0.0
         self._draining = False
         self._busy = 0
         """Steps in hand or on their way into a slot, and strangers."""
@@ -101,6 +105,8 @@ class Engine:
         self._ready: deque[StepRun] = deque()
         self._reports: dict[tuple[str, str], list[tuple[Report, Attempt]]] = {}
         self._sending: list[tuple[tuple[str, str], list[tuple[Report, Attempt]]]] = []
+        self._unsent = 0
+        """Reports that wait to be sent."""
         self._flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._sends: set[asyncio.Task[None]] = set()
@@ -120,13 +126,16 @@ class Engine:
     # --- work comes in ----------------------------------------------------------------------------
 
     def want(self) -> int:
-        """How many steps the worker has room for now."""
+        """How many steps to ask the queues for now: one for each slot that no report is about to fill."""
+        return max(0, self._room() - self._unsent)
+
+    def _room(self) -> int:
         if self.paused or self._draining:
             return 0
         return max(0, min(self._slots - self._busy - self._asked, TAKE_MOST))
 
     async def room(self) -> None:
-        """Waits until there is room for a step, however long."""
+        """Waits until ``want`` is more than 0, however long."""
         while self.want() == 0:
             self._free.clear()
             await self._free.wait()
@@ -270,6 +279,7 @@ class Engine:
         key = (step.room, step.project)
         reports = self._reports.setdefault(key, [])
         reports.append((report, attempt))
+        self._unsent += 1
         if len(reports) >= FLUSH_AT:
             self._send(key, self._reports.pop(key))
         elif not self._flushing:
@@ -285,31 +295,36 @@ class Engine:
             self._send(key, reports)
 
     def _send(self, key: tuple[str, str], reports: list[tuple[Report, Attempt]]) -> None:
-        task = asyncio.get_running_loop().create_task(self._report(*key, reports), name="step-report")
+        self._unsent -= len(reports)
+        want = self._room()
+        self._asked += want
+        task = asyncio.get_running_loop().create_task(self._report(*key, reports, want), name="step-report")
         self._sends.add(task)
         task.add_done_callback(self._sends.discard)
 
-    async def _report(self, room: str, project: str, reports: list[tuple[Report, Attempt]]) -> None:
+    async def _report(self, room: str, project: str, reports: list[tuple[Report, Attempt]], want: int) -> None:
         """Reports until the store has answered: what was recorded the first time is refused the second."""
         pause, again = _PAUSE_FIRST, False
         # A room that this worker does not know has its steps back.
         script = self._rooms[room].report if room in self._rooms else RETURN
         sending = ((room, project), reports)
         self._sending.append(sending)
-        while True:
-            want = self.want()
-            self._asked += want
+        taken: Taken | None = None
+        while taken is None:
+            now = monotonic()
+            turn = now - self._looked > TURN_SECONDS
+            if turn:
+                self._looked = now
             try:
-                taken = await self._steps.report(script, project, want, [report for report, _ in reports])
+                taken = await self._steps.report(
+                    script, project, want, [report for report, _ in reports], queue_first=turn
+                )
             except ToolFailure as failure:
                 self._reply_lost, again = True, True
                 _log.warning("outcomes cannot be reported, trying again", reason=failure.message, steps=len(reports))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _PAUSE_MOST)
-                continue
-            finally:
-                self._asked -= want
-            break
+        self._asked -= want
         self._sending.remove(sending)
         for (report, attempt), result in zip(reports, taken.results, strict=True):
             if result == RECORDED and report[2] in "DF" and (report[4].complete or report[4].error):

@@ -102,7 +102,7 @@ class Sweeper:
         return swept.queued
 
     async def _restore(self, project: str, suspects: list[tuple[str, str]]) -> None:
-        missing = await self._steps.missing(suspects)
+        missing = await self._steps.missing(project, suspects)
         if missing:
             _log.warning("jobs had vanished from their queue", project=project, jobs=len(missing))
             await self._steps.push(project, missing, force=True)

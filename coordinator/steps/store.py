@@ -68,6 +68,7 @@ _RECLAIM = Script(PACKAGE, "reclaim_steps", None)
 RETURN = Script(PACKAGE, "return_steps")
 """Reports steps of a room that the worker does not know: they are offered again."""
 _PUSH = Script(PACKAGE, "push_jobs", None)
+_WAITING = Script(PACKAGE, "waiting_steps", list[str])
 _POP = Script(PACKAGE, "pop_jobs", list[Popped])
 _NOTE = Script(PACKAGE, "note_project", scope="fleet")
 _FORGET = Script(PACKAGE, "forget_project", scope="fleet")
@@ -106,9 +107,16 @@ class StepStore:
         project = "default"
         return _read(await self._store.run(_TAKE, project, self.handoff.packed(project), want))
 
-    async def report(self, script: Script[Any], project: str, want: int, reports: Sequence[Report]) -> Taken:
-        """Reports outcomes of steps of one room and project, and takes the next ones."""
-        return _read(await self._store.run(script, project, self.handoff.packed(project), want, _pack(reports)))
+    async def report(
+        self, script: Script[Any], project: str, want: int, reports: Sequence[Report], *, queue_first: bool = False
+    ) -> Taken:
+        """Reports outcomes of steps of one room and project, and takes the next ones.
+
+        Args:
+            queue_first: take what waits in the queues before what follows the reported steps.
+        """
+        turn = "queue" if queue_first else "own"
+        return _read(await self._store.run(script, project, self.handoff.packed(project), want, turn, _pack(reports)))
 
     async def begin(self, project: str, jobs: Iterable[str]) -> Taken:
         """Takes the steps that these jobs point to."""
@@ -176,20 +184,24 @@ class StepStore:
         words = [word for job in jobs for word in job]
         await self._queue.run(_PUSH, project, self.handoff.queue_side(), project, int(force), *words)
 
-    async def missing(self, jobs: Sequence[tuple[str, str]], longest: int = 10_000) -> list[tuple[str, str]]:
-        """Those of the jobs (id and queue) that are in no queue any more, as (queue, id).
+    async def missing(
+        self, project: str, jobs: Sequence[tuple[str, str]], longest: int = 10_000
+    ) -> list[tuple[str, str]]:
+        """Those of the project's jobs (id and queue) that are in no queue although their step waits, as (queue, id).
 
         In a queue longer than ``longest`` nobody looks for them.
         """
-        gone = []
+        gone: dict[str, str] = {}
         for job, queue in jobs:
             key = f"{self.handoff.prefix}queue:{queue}"
             if not await self._queue.command("EXISTS", f"{self.handoff.prefix}job:{job}") or (
                 await self._queue.command("LLEN", key) <= longest
                 and await self._queue.command("LPOS", key, job) is None
             ):
-                gone.append((queue, job))
-        return gone
+                gone[job] = queue
+        # Looked at last, since most have just been taken.
+        waiting = await self._store.run(_WAITING, project, *gone) if gone else []
+        return [(gone[job], job) for job in waiting]
 
     async def pop(self, want: int) -> list[Popped]:
         """Takes up to so many pointers from queues outside the store; ``through`` must follow for each."""

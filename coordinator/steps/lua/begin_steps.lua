@@ -8,6 +8,5 @@ reply:     what include/take.lua says, no results
 errors:    none
 --]]
 -- @include take
-local now = server_time()
-for _, id in ipairs(jobs) do claim(id, P, now) end
-return taken_reply(now, {}, false)
+for _, id in ipairs(jobs) do claim(id, P) end
+return taken_reply({}, false)

@@ -9,14 +9,14 @@ errors:    none
 --]]
 -- @include attempts
 local MOST = 1000
-local known, given, now = {}, 0, server_time()
+local known, given = {}, 0
 for _, id in ipairs(held) do known[id] = true end
 for _, id in ipairs(redis.call('ZRANGE', K_STEP_LEASES, 0, MOST - 1)) do
   local st = not known[id] and load_step(id)
   if st and st.s == 'r' and st.w == E.worker then
-    give_back(st, now, 0)
+    give_back(st, 0)
     given = given + 1
   end
 end
-hand_over(now)
+hand_over()
 return given

@@ -10,7 +10,7 @@ reply:     {lost, fired, suspects {job id, list}, whether there is something for
 errors:    none
 --]]
 -- @include attempts
-local now, most = server_time(), tonumber(batch)
+local most = tonumber(batch)
 
 local function due(key, before)
   return redis.call('ZRANGEBYSCORE', key, '-inf', whole(before), 'LIMIT', 0, most)
@@ -19,7 +19,7 @@ end
 local expired = due(K_STEP_LEASES, now)
 for _, id in ipairs(expired) do
   local st = load_step(id)
-  if st and st.s == 'r' then crash_attempt(st, now, tonumber(crashes)) else redis.call('ZREM', K_STEP_LEASES, id) end
+  if st and st.s == 'r' then crash_attempt(st, tonumber(crashes)) else redis.call('ZREM', K_STEP_LEASES, id) end
 end
 
 local timed = due(K_STEP_TIMERS, now)
@@ -27,23 +27,23 @@ for _, id in ipairs(timed) do
   local st = load_step(id)
   redis.call('ZREM', K_STEP_TIMERS, id)
   if st and st.s == 'g' then st.v = 'expired' end
-  if st and (st.s == 'g' or st.s == 'd') then make_ready(st, now) end
+  if st and (st.s == 'g' or st.s == 'd') then make_ready(st) end
 end
 
-refill(now)
+refill()
 
 local suspects = {}
 for _, id in ipairs(due(K_STEP_QUEUE, now - look_ms)) do
   local st = load_step(id)
   if st and st.s == 'q' then
-    redis.call('ZADD', K_STEP_QUEUE, whole(now), id)
+    redis.call('ZADD', K_STEP_QUEUE, at, id)
     suspects[#suspects + 1] = {job_id(st), st.q}
   else
     redis.call('ZREM', K_STEP_QUEUE, id)
   end
 end
 
-local told = hand_over(now) or redis.call('LLEN', K_OUTBOX) > 0
+local told = hand_over() or redis.call('LLEN', K_OUTBOX) > 0
 local runs, waits = redis.call('ZCARD', K_STEP_LEASES), redis.call('ZCARD', K_STEP_QUEUE)
 local idle = runs + waits + redis.call('ZCARD', K_STEP_TIMERS) + redis.call('ZCARD', K_STEP_BACKLOG) == 0
 return cmsgpack.pack({#expired, #timed, suspects, told, runs, waits, idle and not told,

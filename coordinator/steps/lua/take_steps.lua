@@ -8,9 +8,8 @@ reply:     what include/take.lua says, no results
 errors:    none
 --]]
 -- @include take
-local now = server_time()
-local told = take(tonumber(want), now)
+local told = take(tonumber(want), 'queue')
 if #taken + #strangers < tonumber(want) then
   for _, list in ipairs(E.lists) do redis.call('DEL', E.rq .. 'bell:' .. list) end
 end
-return taken_reply(now, {}, told)
+return taken_reply({}, told)

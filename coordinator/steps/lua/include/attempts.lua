@@ -7,36 +7,36 @@ local function running(id, attempt)
   return st and st.s == 'r' and tonumber(st.f) == attempt and st or nil
 end
 
--- Another attempt at `at`; now, if that is not ahead.
-local function next_attempt(st, now, at)
+-- Another attempt after `delay` ms.
+local function next_attempt(st, delay)
   detach(st)
-  st.f = whole(st.f + 1)
-  if st.b and st.t ~= 'g' then drop_fields(st, 'b', 'w') end
-  if at > now then
-    st.s, st.e = 'd', whole(at)
+  st.f, st.w = whole(st.f + 1), nil
+  if st.t ~= 'g' then st.b = nil end
+  if delay > 0 then
+    st.s, st.e = 'd', whole(now + delay)
     save_step(st)
     redis.call('ZADD', K_STEP_TIMERS, st.e, st.id)
   else
-    make_ready(st, now)
+    make_ready(st)
   end
 end
 
 -- The attempt failed, and the step's retries are not used up.
-local function fail_attempt(st, now, delay)
-  st.l = whole((st.l or 0) + 1)
+local function fail_attempt(st, delay)
+  st.l = (st.l or 0) + 1
   emit(E.cap, 'step_retry', st.r, 's', st.id, 'n', st.k, 'f', st.f)
-  next_attempt(st, now, now + delay)
+  next_attempt(st, delay)
 end
 
 -- The worker could not or would not execute it: it drains, or does not know how.
-local function give_back(st, now, delay)
-  next_attempt(st, now, now + delay)
+local function give_back(st, delay)
+  next_attempt(st, delay)
 end
 
 -- The worker was lost. The `most`th time the step is taken for what kills workers.
-local function crash_attempt(st, now, most)
-  st.c = whole((st.c or 0) + 1)
-  if tonumber(st.c) >= most then st.v = 'poisoned' end
+local function crash_attempt(st, most)
+  st.c = (st.c or 0) + 1
+  if st.c >= most then st.v = 'poisoned' end
   emit(E.cap, 'step_lost', st.r, 's', st.id, 'n', st.k, 'f', st.f)
-  next_attempt(st, now, now)
+  next_attempt(st, 0)
 end

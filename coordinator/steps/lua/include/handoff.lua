@@ -8,7 +8,7 @@
 --   iso (what time it is, for RQ's tools)  protocol; of a worker also  worker  lease  lists
 
 local E = cmsgpack.unpack(engine)
-local BELLS = 128 -- a bell is rung for each pointer; so many are kept while nobody listens
+local BELLS = 128 -- a bell is rung for each pointer; so many at most while nobody listens
 local fresh, pending = {}, 0
 
 -- 'fleet-steps', 'fleet-steps-gpu', 'fleet-steps-gpu.high': one list per pool and priority.
@@ -28,8 +28,8 @@ local function crowded()
 end
 
 -- Lets a step be executed: now, or when the project's limit allows it.
-local function make_ready(st, now)
-  st.e = whole(now)
+local function make_ready(st)
+  st.e = at
   if not st.v and crowded() then
     st.s = 'h'
     save_step(st)
@@ -42,12 +42,12 @@ local function make_ready(st, now)
 end
 
 -- After steps ended: lets as many of those that were held back go as the limit allows.
-local function refill(now)
+local function refill()
   while E.limit > 0 and not crowded() do
     local first = redis.call('ZPOPMIN', K_STEP_BACKLOG)
     if not first[1] then return end
     local st = load_step(first[1])
-    if st and st.s == 'h' then make_ready(st, now) end
+    if st and st.s == 'h' then make_ready(st) end
   end
 end
 
@@ -57,18 +57,20 @@ local function push_job(id, list, project)
     E.iso, 'timeout', -1, 'result_ttl', 0, 'failure_ttl', 60, 'description', 'step ' .. id, 'fleet', project,
     'data', '["workers.steps.run", null, ["' .. project .. '", "' .. run .. '", "' .. step .. '", ' .. attempt .. '], {}]')
   local key, bell = E.rq .. 'queue:' .. list, E.rq .. 'bell:' .. list
-  if redis.call('RPUSH', key, id) == 1 then redis.call('SADD', E.rq .. 'queues', key) end
-  if redis.call('RPUSH', bell, 1) > BELLS then redis.call('LTRIM', bell, 0, BELLS - 1) end
+  local waiting = redis.call('RPUSH', key, id)
+  if waiting == 1 then redis.call('SADD', E.rq .. 'queues', key) end
+  -- Whoever is free when more than that are waiting does not wait for a bell.
+  if waiting <= BELLS and redis.call('LLEN', bell) < BELLS then redis.call('RPUSH', bell, 1) end
 end
 
 -- Writes the pointers of all steps that this run made ready and nobody took.
-local function hand_over(now)
+local function hand_over()
   local project, told = string.sub(P, 5, -3), false
   for list, steps in pairs(fresh) do
     for _, st in ipairs(steps) do
       st.s = 'q'
       save_step(st)
-      redis.call('ZADD', K_STEP_QUEUE, whole(now), st.id)
+      redis.call('ZADD', K_STEP_QUEUE, at, st.id)
       if E.rq ~= '' then
         push_job(job_id(st), list, project)
       else

@@ -8,15 +8,15 @@ local function none(text)
 end
 
 -- Creates a step of a run: hands it to the workers, opens the gate, or records that it is done.
-local function create_step(run, new, now, delay)
+local function create_step(run, new, delay)
   local number = redis.call('HINCRBY', K_RUN .. run.id, 'i', 1)
   local priority = new[4] ~= '' and new[4] or run.p
-  local st = {id = whole((tonumber(run.id) or 0) + number), r = run.id, k = new[1], f = 1, e = whole(now),
+  local st = {id = whole((tonumber(run.id) or 0) + number), r = run.id, k = new[1], f = 1, e = at,
     q = list_of(none(new[3]) or run.q, priority), z = none(new[7]), a = none(new[8])}
   local wait = new[5] + (delay or 0)
   if new[2] == 'done' then
     st.b = st.e
-    redis.call('RPUSH', K_HISTORY .. run.id, pack_row(st, 'D', 'null', now))
+    redis.call('RPUSH', K_HISTORY .. run.id, pack_row(st, 'D', 'null'))
   elseif new[2] == 'gate' then
     st.s, st.b, st.t = 'g', st.e, 'g'
     save_step(st)
@@ -27,17 +27,17 @@ local function create_step(run, new, now, delay)
     save_step(st)
     redis.call('ZADD', K_STEP_TIMERS, st.e, st.id)
   else
-    make_ready(st, now)
+    make_ready(st)
   end
 end
 
 -- Creates all that a plan says; whether the run goes on afterwards is up to the room.
-local function follow(run, plan, now, delay)
+local function follow(run, plan, delay)
   for _, fork in ipairs(plan[2]) do redis.call('HSET', K_RUN .. run.id, 'j' .. fork[1], fork[2]) end
-  for _, new in ipairs(plan[1]) do create_step(run, new, now, delay) end
+  for _, new in ipairs(plan[1]) do create_step(run, new, delay) end
   local arrival = plan[3]
   if arrival and redis.call('HINCRBY', K_RUN .. run.id, 'j' .. arrival[1], -1) == 0 then
     redis.call('HDEL', K_RUN .. run.id, 'j' .. arrival[1])
-    create_step(run, arrival[2], now)
+    create_step(run, arrival[2])
   end
 end

@@ -2,16 +2,18 @@
 -- @include clock
 -- @include events
 -- An open step in Redis: one small hash, gone once its outcome is recorded.
---   r run  k key  s status  f attempt (the fence)  q list of the queue  e ready at  b started at
---   w worker  z context  a arguments  l failures  c crashes  v verdict  g released by  t 'g': a gate
---   p protocol that a worker needs  (all times in ms)
+--   r run  k key  s status  f attempt (the fence)  q list of the queue  e ready at  b started at  w worker
+--   x what few steps have, packed: z context  a arguments  l failures  c crashes  v verdict  g released by
+--     t 'g': a gate  p protocol that a worker needs
 -- Status: q queued  r running  d waits for its time  h held back by the project's limit  g gate
 -- A run, as far as steps go: n name  u creator  o room ('flows' where it is missing)  s status, 'r' while
 --   it goes on  p priority  q pool  i steps created so far  w the worker that has its spec
 --   j<fork> arrivals that its join waits for
--- Times and ids in a run's history count from the run's id, where that is a number: small ones take less.
+-- Times are ms. Times and ids in a run's history count from the run's id, where that is a number: small ones
+-- take less.
 
-local STEP_FIELDS = {'r', 'k', 's', 'f', 'q', 'e', 'b', 'z', 'a', 'l', 'c', 'v', 'g', 't', 'p', 'w'}
+local now = server_time()
+local at = whole(now)
 
 -- A key of the project whose keys begin with `prefix`: a worker takes steps of any project.
 local function key_in(prefix, key)
@@ -20,28 +22,34 @@ end
 
 -- The open step, or nil.
 local function load_step(id, prefix)
-  local v = redis.call('HMGET', key_in(prefix or P, K_STEP) .. id, unpack(STEP_FIELDS))
+  local v = redis.call('HMGET', key_in(prefix or P, K_STEP) .. id, 'r', 'k', 's', 'f', 'q', 'e', 'b', 'w', 'x')
   if not v[1] then return nil end
-  local st = {id = id}
-  for n, field in ipairs(STEP_FIELDS) do st[field] = v[n] or nil end
+  local st = {id = id, r = v[1], k = v[2], s = v[3], f = v[4], q = v[5], e = v[6], b = v[7], w = v[8], x = v[9]}
+  if st.x then
+    for field, value in pairs(cmsgpack.unpack(st.x)) do st[field] = value end
+  end
   return st
 end
 
 -- Writes a step with all that it has; fields that a newer release may have put there stay.
 local function save_step(st)
-  local args = {}
-  for _, field in ipairs(STEP_FIELDS) do
-    if st[field] then
-      args[#args + 1] = field
-      args[#args + 1] = st[field]
-    end
-  end
-  redis.call('HSET', K_STEP .. st.id, unpack(args))
+  local rest = (st.z or st.a or st.l or st.c or st.v or st.g or st.t or st.p) and cmsgpack.pack({z = st.z, a = st.a,
+    l = st.l, c = st.c, v = st.v, g = st.g, t = st.t, p = st.p})
+  redis.call('HSET', K_STEP .. st.id, 'r', st.r, 'k', st.k, 's', st.s, 'f', st.f, 'q', st.q, 'e', st.e, 'b', st.b or '',
+    'w', st.w or '', unpack(rest and {'x', rest} or {}))
 end
 
-local function drop_fields(st, ...)
-  for _, field in ipairs({...}) do st[field] = nil end
-  redis.call('HDEL', K_STEP .. st.id, ...)
+local runs = {}
+
+-- The run of a step as far as its steps need to know it, or nil; one table per run and script run.
+local function load_run(id, prefix)
+  local key = key_in(prefix or P, K_RUN) .. id
+  if runs[key] then return runs[key] end
+  local v = redis.call('HMGET', key, 's', 'p', 'q', 'o', 'u', 'n', 'w')
+  if not v[1] then return nil end
+  runs[key] = {id = id, s = v[1], p = v[2] or nil, q = v[3] or nil, o = v[4] or 'flows', u = v[5] or '', n = v[6] or '',
+    w = v[7]}
+  return runs[key]
 end
 
 -- Id of the RQ job that points to the present attempt. Ids of runs and steps are a project's own, so those
@@ -65,17 +73,18 @@ end
 
 -- One entry of a run's history: step, key, status (D done, F failed, X cancelled), attempt, ready, started,
 -- ended, result as JSON, released by, and what it takes to run the step again.
-local function pack_row(st, status, result, now, again)
+local function pack_row(st, status, result, again)
   local base = tonumber(st.r) or 0
-  local row = {st.id - base, st.k, status, tonumber(st.f), st.e - base, st.b and st.b - base or false, now - base, result}
+  local row = {st.id - base, st.k, status, tonumber(st.f), st.e - base, tonumber(st.b) and st.b - base or false,
+    now - base, result}
   if st.g or again then row[9] = st.g or false end
   if again then row[10] = {q = st.q, z = st.z, a = st.a, t = st.t, u = again} end
   return cmsgpack.pack(row)
 end
 
 -- Ends an open step: into the history, and out of everything else.
-local function record(st, status, result, now, again)
+local function record(st, status, result, again)
   detach(st)
-  redis.call('RPUSH', K_HISTORY .. st.r, pack_row(st, status, result, now, again))
+  redis.call('RPUSH', K_HISTORY .. st.r, pack_row(st, status, result, again))
   redis.call('DEL', K_STEP .. st.id)
 end

@@ -13,11 +13,11 @@ if stored then return stored end
 
 local run = load_run(flow)
 if not run then return cmsgpack.pack({}) end
-local now, reply = server_time(), {run.s == 'r', run.s}
+local reply = {run.s == 'r', run.s}
 if run.s == 'r' then
-  end_flow(run, 'x', actor, now)
+  end_flow(run, 'x', actor)
   reply[2] = 'x'
-  refill(now)
-  hand_over(now)
+  refill()
+  hand_over()
 end
 return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

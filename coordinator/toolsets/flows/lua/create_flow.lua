@@ -14,7 +14,7 @@ local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return stored end
 
-local now, new = server_time(), cmsgpack.unpack(flow)
+local new = cmsgpack.unpack(flow)
 local id = math.max(now, tonumber(redis.call('GET', K_STEP_IDS) or 0) + 1)
 redis.call('SET', K_STEP_IDS, whole(id + new[4]))
 
@@ -28,11 +28,11 @@ end
 also('p', run.p)
 also('q', run.q)
 also('m', none(new[8]))
-also('t', id ~= now and whole(now))
+also('t', id ~= now and at)
 redis.call('HSET', K_RUN .. run.id, unpack(fields))
 redis.call('SET', K_RUN_SPEC .. run.id, spec)
 redis.call('ZADD', K_FLOWS .. 'r', run.id, run.id)
 redis.call('ZADD', K_OWNED .. new[3], run.id, run.id)
 emit(E.cap, 'flow_created', run.id)
-follow(run, cmsgpack.unpack(plan), now, new[7])
-return remember(request, fingerprint, 'D', cmsgpack.pack({id, hand_over(now)}), keep_ms)
+follow(run, cmsgpack.unpack(plan), new[7])
+return remember(request, fingerprint, 'D', cmsgpack.pack({id, hand_over()}), keep_ms)

@@ -14,14 +14,14 @@ if stored then return stored end
 
 local st = load_step(step)
 if not st then return cmsgpack.pack({}) end
-local now, reply = server_time(), {st.s == 'g' or st.s == 'd', st.s, false}
+local reply = {st.s == 'g' or st.s == 'd', st.s, false}
 if reply[1] then
   detach(st)
   if st.s == 'g' then
     st.g = actor
     emit(E.cap, 'step_released', st.r, 's', st.id, 'n', st.k, 'a', actor)
   end
-  make_ready(st, now)
-  reply[3] = hand_over(now)
+  make_ready(st)
+  reply[3] = hand_over()
 end
 return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

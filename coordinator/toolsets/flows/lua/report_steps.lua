@@ -12,32 +12,30 @@ errors:    none
 --]]
 -- @include flow
 -- @include take
-local now = server_time()
-
 local function settle(id, attempt, how, result, what)
   local st = running(id, attempt)
   if not st then return 0 end
   local run = load_run(st.r)
   local over = run.s ~= 'r'
-  if how == 'B' and not over then give_back(st, now, what) return 1 end
-  if how == 'Y' and not over then fail_attempt(st, now, what) return 1 end
-  if how == 'B' then record(st, 'X', false, now, 'x') return 2 end
+  if how == 'B' and not over then give_back(st, what) return 1 end
+  if how == 'Y' and not over then fail_attempt(st, what) return 1 end
+  if how == 'B' then record(st, 'X', false, 'x') return 2 end
   local done = how == 'D'
   local failed = not done and (over or what[5] ~= '')
-  record(st, done and 'D' or 'F', result, now, failed and 'f' or over and 'o' or nil)
+  record(st, done and 'D' or 'F', result, failed and 'f' or over and 'o' or nil)
   emit(E.cap, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
   if over then return 2 end
-  follow(run, what, now)
+  follow(run, what)
   if what[4] then
-    end_flow(run, 'c', nil, now)
+    end_flow(run, 'c')
   elseif what[5] ~= '' then
-    end_flow(run, 'f', what[5], now)
+    end_flow(run, 'f', what[5])
   end
   return 1
 end
 
 local results = {}
 for n, report in ipairs(cmsgpack.unpack(reports)) do results[n] = settle(unpack(report)) end
-refill(now)
-local told = take(tonumber(want), now, turn)
-return taken_reply(now, results, told)
+refill()
+local told = take(tonumber(want), turn)
+return taken_reply(results, told)

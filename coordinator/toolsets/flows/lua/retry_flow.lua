@@ -15,7 +15,7 @@ if stored then return stored end
 
 local run = load_run(flow)
 if not run then return cmsgpack.pack({}) end
-local now, reply, kept, again = server_time(), {0, run.s, false}, {}, {}
+local reply, kept, again = {0, run.s, false}, {}, {}
 if run.s == 'f' or run.s == 'x' then
   for _, packed in ipairs(redis.call('LRANGE', K_HISTORY .. flow, 0, -1)) do
     local row = cmsgpack.unpack(packed)
@@ -31,16 +31,16 @@ if #again > 0 then
   emit(E.cap, 'flow_retried', flow, 'a', actor)
   for _, row in ipairs(again) do
     local more = row[10]
-    local st = {id = whole(flow + row[1]), r = flow, k = row[2], f = whole(row[4] + 1), e = whole(now), q = more.q,
+    local st = {id = whole(flow + row[1]), r = flow, k = row[2], f = whole(row[4] + 1), e = at, q = more.q,
       z = more.z, a = more.a, t = more.t}
     if more.u == 'o' then st.v, st.a, st.b = 'recorded', row[8], row[6] and whole(flow + row[6]) end
     if st.t == 'g' and not st.v then
       st.s, st.b = 'g', st.e
       save_step(st)
     else
-      make_ready(st, now)
+      make_ready(st)
     end
   end
-  reply[1], reply[3] = #again, hand_over(now)
+  reply[1], reply[3] = #again, hand_over()
 end
 return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

@@ -15,25 +15,25 @@ local function set_status(run, status)
 end
 
 -- Cancels the open steps of a flow: those that nobody runs, or all.
-local function close_steps(run, now, all)
+local function close_steps(run, all)
   for n = 1, tonumber(redis.call('HGET', K_RUN .. run.id, 'i') or 0) do
     local st = load_step(whole(run.id + n))
     if st and (all or st.s ~= 'r') then
       if st.s == 'r' and st.w and E.rq ~= '' then
         redis.call('PUBLISH', E.rq .. 'pubsub:' .. st.w, '{"command": "stop-job", "job_id": "' .. job_id(st) .. '"}')
       end
-      record(st, 'X', false, now, 'x')
+      record(st, 'X', false, 'x')
     end
   end
 end
 
 -- Ends a flow; `why` goes with a failure (what) and a cancellation (who).
-local function end_flow(run, status, why, now)
+local function end_flow(run, status, why)
   set_status(run, status)
-  redis.call('HSET', K_RUN .. run.id, 'e', whole(now), unpack(why and {'x', why} or {}))
+  redis.call('HSET', K_RUN .. run.id, 'e', at, unpack(why and {'x', why} or {}))
   -- A flow that failed or was cancelled may be run again.
   redis.call('HDEL', K_RUN .. run.id, 'w', unpack(status == 'c' and {'i'} or {}))
-  redis.call('ZADD', K_ENDED, whole(now), run.id)
-  if status ~= 'c' then close_steps(run, now, status == 'x') end
+  redis.call('ZADD', K_ENDED, at, run.id)
+  if status ~= 'c' then close_steps(run, status == 'x') end
   emit(E.cap, status == 'c' and 'flow_completed' or status == 'f' and 'flow_failed' or 'flow_cancelled', run.id)
 end
