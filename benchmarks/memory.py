@@ -64,7 +64,7 @@ def _kind(key: bytes) -> str:
         return family.name
     scope = key.split(b":", 3)[3]
     # The roots' set is one large key: it must not be one of thousands that a sample leaves out.
-    return "ranked: roots" if scope.startswith(b"p:") else f"ranked: {_SCOPES[scope[:1]]}"
+    return "ranked: roots" if scope == b"p" else f"ranked: {_SCOPES[scope[:1]]}"
 
 
 def _until_settled(server: Server, seconds: float = 60) -> None:

@@ -119,11 +119,11 @@ item = Family("i", "hash", reason="a work item lives until it is deleted", doc="
 text = Family("l", "hash", reason="goes with its item", doc="an item's long texts: over 64 bytes, and always "
               "description, metadata and properties")  # fmt: skip
 ranked = Family("x", "zset", reason="empties with its items",
-                doc="items of one scope and class by rank: everything, a parent's children, a tag, a type")  # fmt: skip
+                doc="items of one scope by score: everything, a parent's children, a tag, a type")  # fmt: skip
 prefixes = Family("u", "zset", reason="empties with its items", doc="ids by their first four hex digits, in order")
 edges = Family("e", "hash", reason="goes with its item", doc="an item's dependency edges, each held at both ends")
 dependency = Family("d", "string", reason="lives until the edge is deleted", doc="the two ends of a dependency id")
-leases = Family("ls", "zset", single=True, reason="empties as claims end", doc="live claims by expiry")
+leases = Family("ls", "zset", single=True, reason="empties as claims end", doc="agents by their claims' expiry")
 agents = Family("ag", "hash", single=True, reason="an entry goes with its claim", doc="the item that each agent holds")
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",
                 doc="expired claims that are still on their items, counted per scope")  # fmt: skip

@@ -6,6 +6,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.idempotency import NONE
+from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.work import WorkStore
 from tests.items.client import Client
@@ -25,11 +26,12 @@ async def lapse(tools: Client, item: str) -> str:
     inner = item.replace("-", "")
     end = await server_time(tools.store) - 1
     key = keys.item.key(tools.project, inner)
-    times = await tools.store.command("HMGET", key, "cx", "cc", "co")
-    assert int(times[0] or 0) > end, "the item has no live claim"
-    claimed, first = (min(int(time), end) for time in times[1:])
-    await tools.store.command("HSET", key, "cx", end, "cc", claimed, "co", first)
-    await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, inner)
+    claim = claim_of({"h": (await tools.store.command("HGET", key, "h") or b"1").decode()})
+    assert claim is not None, "the item has no claim"
+    assert claim.expires > end, "the item has no live claim"
+    claimed, first = min(claim.claimed, end), min(claim.first, end)
+    await tools.store.command("HSET", key, "h", f"{claim.fence} {end} {claimed} {first} {claim.agent}")
+    await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, claim.agent)
     return iso(first)
 
 

@@ -10,6 +10,7 @@ import redis
 
 from coordinator.store import keys
 from coordinator.store.address import parse
+from coordinator.toolsets.items.rules.recount import parsed, score_of
 from tests.items.client import Client, Json
 from tests.items.moments import lapse
 
@@ -49,8 +50,9 @@ def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
     with redis.Redis(**options) as client, client.pipeline() as change:
         shift: dict[str, int] = {}
         for inner, time in times.items():
-            shift[inner] = time - int(client.hget(keys.item.key(project, inner), "ca") or time)
-            change.hset(keys.item.key(project, inner), "ca", time)
+            score = parsed(str(client.hget(keys.item.key(project, inner), "w")))
+            shift[inner] = time - score.created
+            change.hset(keys.item.key(project, inner), "w", score_of(score._replace(created=time)))
         for key in client.scan_iter(prefix + keys.ranked.suffix.encode() + b":*", count=1000):
             members: list[tuple[str, float]] = client.zrange(key, 0, -1, withscores=True)
             moved = {inner: score + shift[inner] for inner, score in members if inner in shift}

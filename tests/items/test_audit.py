@@ -8,12 +8,16 @@ import pytest
 
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import SLICE, Report, audit
+from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from tests.items.client import Client
 from tests.items.moments import lapse
 
 pytestmark = pytest.mark.anyio
 
 GHOST = "0" * 32
+_PLACE = (15 << 41) + (1 << 40)
+DONE, NEVER = 9 * CLASS_SPAN + _PLACE, 11 * CLASS_SPAN + _PLACE
+"""Scores: of a terminal item, and of a class that there is not."""
 LONG = "long " * 30
 
 
@@ -60,15 +64,18 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("HDEL i:{waits} nb", "i:{waits}", "counts 0 unsatisfied blockers, but has 2"),
         ("HDEL i:{waits} nb", "i:{waits}", "is in class 1, should be in q"),
         ("HSET i:{blocker} nb 1", "i:{blocker}", "counts 1 unsatisfied blockers, but has 0"),
-        ("HSET i:{blocker} k t", "i:{waits}", "counts 2 unsatisfied blockers, but has 1"),
+        (f"HSET i:{{blocker}} w {DONE}", "i:{waits}", "counts 2 unsatisfied blockers, but has 1"),
         ("HSET i:{waits} lv 0", "e:{waits}", "has level 0, not above 0 of {blocker}, which blocks it"),
         ("HSET i:{waits} odd 1", "i:{waits}", "has a field odd that means nothing"),
-        ("HSET i:{waits} p 7", "i:{waits}", "has p = 7, out of its range"),
+        ("HSET i:{waits} rv 7", "i:{waits}", "has rv = 7, out of its range"),
         ("HSET i:{waits} pr 0", "i:{waits}", "has a previous role without being blocked"),
         ("HSET i:{waits} ma 1", "i:{waits}", "was modified before it was created"),
         ("HSET i:{waits} ra 1", "i:{waits}", "changed its role before it was created"),
-        ("HDEL i:{waits} k", "i:{waits}", "cannot be read: KeyError('k')"),
-        ("HSET i:{waits} k -", "i:{waits}", "cannot be read: ValueError(\"'-' is not a class\")"),
+        ("HDEL i:{waits} w", "i:{waits}", "cannot be read: KeyError('w')"),
+        ("HSET i:{waits} w -1", "i:{waits}", "cannot be read: ValueError('-1 is no score')"),
+        (f"HSET i:{{waits}} w {15 * CLASS_SPAN}", "i:{waits}", f"ValueError('{15 * CLASS_SPAN} is no score')"),
+        ("HSET i:{waits} w 5", "i:{waits}", "cannot be read: ValueError('5 has priority 0 and complexity 0')"),
+        (f"HSET i:{{waits}} w {NEVER}", "i:{waits}", f"cannot be read: ValueError('{NEVER} is no score')"),
         ("HDEL i:{waits} t", "i:{waits}", "has no title"),
         ("HSET l:{waits} t twice", "i:{waits}", "has the text t twice, short and long"),
         ("HSET l:{waits} z odd", "i:{waits}", "has a long text z that means nothing"),
@@ -76,26 +83,26 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("HSET l:" + GHOST + " x text", "l:" + GHOST, "belongs to an item that does not exist"),
         ("HSET n:" + GHOST + " key note", "n:" + GHOST, "belongs to an item that does not exist"),
         ("HSET e:" + GHOST + " B{waits} {dependency}-", "e:" + GHOST, "has an edge B{waits} from or to an item that"),
-        ("ZREM x:*:1 {waits}", "i:{waits}", "is missing in *:1"),
-        ("ZREM x:p{root}:1 {waits}", "i:{waits}", "is missing in p{root}:1"),
-        ("ZREM x:gapi:1 {waits}", "i:{waits}", "is missing in gapi:1"),
-        ("ZREM x:yfeature:q {root}", "i:{root}", "is missing in yfeature:q"),
-        ("ZADD x:*:1 5 {waits}", "i:{waits}", "has rank 5 in *, should have "),
-        ("ZADD x:*:q 5 {waits}", "x:*:q", "lists {waits}, which is not there or does not belong there"),
-        ("ZADD x:godd:1 5 {waits}", "x:godd:1", "lists {waits}, which is not there or does not belong there"),
-        ("ZADD x:*:q 5 " + GHOST, "x:*:q", f"lists {GHOST}, which is not there or does not belong there"),
+        ("ZREM x:* {waits}", "i:{waits}", "is missing in *"),
+        ("ZREM x:p{root} {waits}", "i:{waits}", "is missing in p{root}"),
+        ("ZREM x:gapi {waits}", "i:{waits}", "is missing in gapi"),
+        ("ZREM x:yfeature {root}", "i:{root}", "is missing in yfeature"),
+        ("ZADD x:* 5 {waits}", "i:{waits}", "has score 5 in *, should have "),
+        ("ZADD x:godd 5 {waits}", "x:godd", "lists {waits}, which is not there or does not belong there"),
+        ("ZADD x:* 5 " + GHOST, "x:*", f"lists {GHOST}, which is not there or does not belong there"),
         ("HDEL e:{blocker} B{waits}", "e:{waits}", "has an edge b{blocker} that is missing at its other end"),
         ("HSET e:{waits} b{blocker} {dependency}1", "e:{waits}", "should be {dependency}1"),
         ("DEL d:{dependency}", "e:{waits}", "has an edge b{blocker} whose id leads to nothing"),
         ("SET d:" + GHOST + " B{blocker}{waits}", "d:" + GHOST, "names an edge B{blocker}{waits} that is not there"),
-        ("ZREM ls {held}", "i:{held}", "is held without a lease"),
-        ("ZADD ls 5 {waits}", "i:{waits}", "has a lease without being held"),
-        ("ZADD ls 5 {held}", "i:{held}", "has a lease until 5, but its claim ends at "),
-        ("ZADD ls 5 " + GHOST, "ls", f"lists {GHOST} ({GHOST}), which is not there"),
-        ("HDEL i:{held} cb", "i:{held}", "has only cx, cc, co of a claim"),
-        ("HDEL i:{held} cb cx cc co", "i:{held}", "is held by nobody"),
-        ("HSET i:{held} cc 1", "i:{held}", "has claim times in the wrong order"),
-        ("HSET i:{lapsed} cx 9999999999999", "i:{lapsed}", "has a live claim that does not hold it"),
+        ("ZREM ls agent-2", "i:{held}", "is held without a lease"),
+        ("ZADD ls 5 agent-1", "i:{lapsed}", "has a lease without being held"),
+        ("ZADD ls 5 agent-2", "i:{held}", "has a lease until 5, but its claim ends at "),
+        ("ZADD ls 5 agent-9", "ls", "lists agent-9, which has no claim"),
+        ("HSET i:{held} h 1_2_3", "i:{held}", "cannot be read: ValueError(\"'1 2 3' is no claim\")"),
+        ("HSET i:{held} h 0_2_3_4_agent-2", "i:{held}", "' is no claim"),
+        ("HSET i:{held} h 1", "i:{held}", "is held by nobody"),
+        ("HSET i:{held} h 1_9999999999999_1_2_agent-2", "i:{held}", "has claim times in the wrong order"),
+        ("HSET i:{lapsed} h 1_9999999999999_1_1_agent-1", "i:{lapsed}", "has a live claim that does not hold it"),
         ("HDEL ag agent-1", "i:{lapsed}", "is claimed by an agent that holds another item or none"),
         ("HSET ag agent-2 {waits}", "ag", "lists {waits} (agent-2), which is not there or does not belong there"),
         ("HSET ag agent-9 " + GHOST, "ag", f"lists {GHOST} (agent-9), which is not there"),
@@ -114,6 +121,7 @@ async def test_each_difference_is_named(tools: Client, damage: str, key: str, pr
     ids = await a_bit_of_everything(tools)
     await tools.next()  # puts the lapsed claim back
     command, name, *words = damage.format(**ids).split(" ")
+    words = [word.replace("_", " ") for word in words]
     await tools.store.command(command, keys.project_prefix(tools.project) + name.encode(), *words)
     found = (await audited(tools)).differences
     expected = problem.format(**ids)

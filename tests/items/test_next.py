@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.store import keys
 from tests.items.client import Client
 from tests.items.moments import claim_for, lapse
 from tests.support.wait import wait_until
@@ -181,3 +182,24 @@ async def test_many_expired_claims_come_back_in_one_call(tools: Client) -> None:
     for item in ids:
         await lapse(tools, item)
     assert await tools.next(limit=20) == sorted(ids)[:20]
+
+
+async def test_however_many_claims_have_expired_the_last_to_expire_is_found(tools: Client) -> None:
+    ids = [*await tools.add_many(250), await tools.add(tags="wanted", priority="high")]
+    poor = await tools.add(tags="wanted", priority="low")
+    for number, item in enumerate(ids):
+        await tools.claim(f"agent-{number}", item)
+    for item in ids:
+        await lapse(tools, item)
+    assert await tools.next(tags="wanted", limit=2) == [ids[-1], poor]
+
+
+async def test_expired_claims_that_do_not_matter_are_left_for_later(tools: Client) -> None:
+    ids = await tools.add_many(250)
+    best = await tools.add(priority="high")
+    for number, item in enumerate(ids):
+        await tools.claim(f"agent-{number}", item)
+    for item in ids:
+        await lapse(tools, item)
+    assert await tools.next() == [best]
+    assert await tools.store.command("ZCARD", keys.leases.key(tools.project)) > 200

@@ -108,10 +108,10 @@ async def test_very_many_expired_claims_are_put_back_first(tools: Client) -> Non
     await asyncio.gather(*(claim_for(tools, f"agent {n}", item, 1) for n, item in enumerate(children[:510])))
     await tools.claim("late", children[515])
     end = await server_time(tools.store) - 1
-    for item in children[:510]:
-        inner = item.replace("-", "")
-        await tools.store.command("HSET", keys.item.key(tools.project, inner), "cx", end)
-        await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, inner)
+    for n, item in enumerate(children[:510]):
+        key = keys.item.key(tools.project, item.replace("-", ""))
+        await tools.store.command("HSET", key, "h", f"1 {end} {end} {end} agent {n}")
+        await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, f"agent {n}")
     assert (await root(tools))["claimSummary"] == {"active": 1, "expired": 510, "unclaimed": 9}
     assert await tools.store.command("ZCARD", keys.leases.key(tools.project)) == 1
 

@@ -14,6 +14,7 @@ from coordinator.settings import Settings
 from coordinator.store import Script, Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.rules.classes import best_first
+from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.reads import Ranked, ReadStore
@@ -103,7 +104,8 @@ async def test_notes_beyond_one_runs_measure_are_read_in_the_next(store: Store, 
 
 
 def test_several_classes_come_in_one_order_by_rank_then_id() -> None:
-    classes = [Ranked(2, ["b", "1", "d", "9007199254740991"]), Ranked(0, []), Ranked(3, ["a", "1", "c", "2"])]
+    last, first = 2 * CLASS_SPAN - 1, CLASS_SPAN * 3 + 1
+    classes = [Ranked(2, ["b", "1", "d", f"{last}"]), Ranked(0, []), Ranked(3, ["a", f"{first}", "c", f"{first + 1}"])]
     assert list(best_first(classes)) == ["a", "b", "c", "d"]
     assert [ranked.cut for ranked in classes] == [False, False, True]
 

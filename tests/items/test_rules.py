@@ -245,8 +245,9 @@ RANKED = st.tuples(st.integers(0, 2), st.none() | st.integers(1, 10), st.integer
 def test_ranks_order_by_priority_complexity_and_age_exactly(one: Any, other: Any) -> None:
     def rank(item: Any) -> int:
         priority, complexity, age = item
-        found = {"p": str(priority), "ca": str(age + recount.RANK_EPOCH)}
-        return recount.rank(found | ({"c": str(complexity)} if complexity else {}))
+        score = recount.Score(4, 2, priority, complexity or recount.NO_COMPLEXITY, age + recount.RANK_EPOCH)
+        assert recount.parsed(str(recount.score_of(score))) == score
+        return recount.score_of(score)
 
     def position(item: Any) -> tuple[int, int, int]:
         return item[0], item[1] or 11, item[2]

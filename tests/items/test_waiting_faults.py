@@ -102,7 +102,7 @@ async def test_what_has_expired_is_taken_out_of_what_has_not(fronts: Fronts) -> 
     call = await dying.park("agent", {"orderBy": "oldest"})
     await dying.kill()
     (queue,) = await tools.store.command("ZRANGE", keys.waiting.key(tools.project), 0, -1)
-    place = keys.wanted.key(tools.project, "*:q")
+    place = keys.wanted.key(tools.project, "*:0")
     stale = (await tools.store.command("HGET", place, queue))[13:]
     await tools.store.command("ZADD", keys.waiting.key(tools.project), 1, queue)
     await tools.store.command("HSET", place, queue, b"%013d" % 1 + stale)

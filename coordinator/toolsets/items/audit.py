@@ -173,14 +173,15 @@ class _Audit:
     async def _item(self, name: str, item: str) -> AsyncIterator[_Subject]:
         def beside(first: list[Any]) -> list[Read]:
             fields, edges = _pairs(first[0]), _edges_of(first[1])
+            agent = fields.get("h", "").partition(" ")[2].partition(" ")[2].partition(" ")[2].partition(" ")[2]
             return [
                 ("ZSCORE", f"{keys.prefixes.suffix}:{item[:4]}", item[4:]),
-                ("ZSCORE", keys.leases.suffix, item),
-                ("HGET", keys.agents.suffix, fields.get("cb", "")),
+                ("ZSCORE", keys.leases.suffix, agent),
+                ("HGET", keys.agents.suffix, agent),
                 ("HGET", f"{_ITEM}:{fields.get('pa', '')}", "d"),
-                *(("ZSCORE", f"{keys.ranked.suffix}:{scope}:{fields['k']}", item) for scope in recount.scopes(fields)),
-                *(("HGET", f"{_ITEM}:{edge.other}", "k") for edge in edges if edge.waits),
-            ] if "k" in fields else []  # fmt: skip
+                *(("ZSCORE", f"{keys.ranked.suffix}:{scope}", item) for scope in recount.scopes(fields)),
+                *(("HGET", f"{_ITEM}:{edge.other}", "w") for edge in edges if edge.waits),
+            ] if fields else []  # fmt: skip
 
         def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
             fields, edges, texts = _pairs(first[0]), _edges_of(first[1]), first[2]
@@ -191,7 +192,7 @@ class _Audit:
             if problems:
                 yield from problems
                 return
-            if "cb" in fields:
+            if recount.claim_of(fields):
                 lapsed = recount.lapsed(fields)
                 self._claimed[item] = ["*", f"p{fields.get('pa', '')}"] if lapsed else []
             in_bucket, lease, held_by_agent, parent_depth, *more = beside
@@ -217,8 +218,8 @@ class _Audit:
                 return []
             edge = recount.edge(field, first[0])
             return [
-                ("HMGET", f"{_ITEM}:{item}", "k", "lv"),
-                ("HMGET", f"{_ITEM}:{edge.other}", "k", "lv"),
+                ("HMGET", f"{_ITEM}:{item}", "w", "lv"),
+                ("HMGET", f"{_ITEM}:{edge.other}", "w", "lv"),
                 ("HGET", f"{_EDGES}:{edge.other}", edge.mirrored + item),
                 ("GET", f"{keys.dependency.suffix}:{edge.dependency}"),
             ]
@@ -277,13 +278,11 @@ class _Audit:
 
         yield _Subject(name, [("GET", name)], beside, judge)
 
-    async def _ranked(self, name: str, index: str) -> AsyncIterator[_Subject]:
-        scope, _, letter = index.rpartition(":")
-
+    async def _ranked(self, name: str, scope: str) -> AsyncIterator[_Subject]:
         def entry(item: str) -> _Subject:
             def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
                 score, fields = first[0], _pairs(first[1])
-                if score is not False and not (fields.get("k") == letter and scope in recount.scopes(fields)):
+                if score is not False and not (fields and scope in recount.scopes(fields)):
                     yield f"lists {item}, which is not there or does not belong there"
 
             return _Subject(name, [("ZSCORE", name, item), ("HGETALL", f"{_ITEM}:{item}")], _nothing, judge)
@@ -296,18 +295,19 @@ class _Audit:
             yield self._member(name, ("ZSCORE", name, rest), bucket + rest)
 
     async def _leases(self, name: str, _: str) -> AsyncIterator[_Subject]:
-        async for item, _score in self._members("ZSCAN", name):
-            yield self._member(name, ("ZSCORE", name, item), item)
+        async for agent, _score in self._members("ZSCAN", name):
+            reads: list[Read] = [("ZSCORE", name, agent), ("HGET", keys.agents.suffix, agent)]
+            yield _Subject(name, reads, _nothing, _leased(agent))
 
     async def _agents(self, name: str, _: str) -> AsyncIterator[_Subject]:
         async for agent, item in self._members("HSCAN", name):
-            yield self._member(name, ("HGET", name, agent), item, "cb", agent)
+            yield self._member(name, ("HGET", name, agent), item, "h", f" {agent}")
 
-    def _member(self, name: str, kept: Read, item: str, field: str = "k", value: str = "") -> _Subject:
+    def _member(self, name: str, kept: Read, item: str, field: str = "w", ending: str = "") -> _Subject:
         """An entry of an index that an existing item must stand behind; the item's side has the rest."""
 
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
-            if first[0] is not False and (first[1] is False or (value and first[1] != value)):
+            if first[0] is not False and (first[1] is False or not first[1].endswith(ending)):
                 yield f"lists {item} ({kept[2]}), which is not there or does not belong there"
 
         return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", field)], _nothing, judge)
@@ -334,6 +334,14 @@ class _Audit:
             for scope in sorted({*kept, *derived})
             if kept.get(scope) != derived.get(scope)
         ]
+
+
+def _leased(agent: str) -> Callable[[list[Any], list[Any]], Iterator[str]]:
+    def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+        if first[0] is not False and first[1] is False:
+            yield f"lists {agent}, which has no claim"
+
+    return judge
 
 
 def _nothing(first: list[Any]) -> list[Read]:

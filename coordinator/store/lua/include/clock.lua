@@ -4,7 +4,8 @@ local function server_time()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- Whole numbers above 2^46 lose digits in Lua's own formatting; scores and times are written with this.
+-- Whole numbers above 2^46 lose digits in Lua's own formatting, and above 10^12 they may reach a command in a form
+-- like 1.7e+12. Times are written with this wherever they are not the score of a sorted set.
 local function whole(n)
-  return string.format('%.0f', n)
+  return string.format('%d', n)
 end

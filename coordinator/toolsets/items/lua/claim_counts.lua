@@ -7,7 +7,7 @@ errors:    none
 --]]
 -- @include clock
 -- @include keys
-local now = whole(server_time())
+local now = server_time()
 local unseen = redis.call('ZCOUNT', K_LEASES, '-inf', now)
 local lapsed = tonumber(redis.call('HGET', K_LAPSED, '*') or 0)
-return cmsgpack.pack({redis.call('ZCOUNT', K_LEASES, '(' .. now, '+inf'), unseen + lapsed})
+return cmsgpack.pack({redis.call('ZCOUNT', K_LEASES, now + 1, '+inf'), unseen + lapsed})

@@ -4,7 +4,7 @@ guarantee: One winner per item among any number of callers. The agent's earlier 
            after a new one was acquired. One claim per agent: of several claimable entries the last is
            acquired and the others are `superseded`; nothing is reported as held that is not.
 args:      request fingerprint keep_ms events_max agent claims releases
-           claims = packed {id, ttl_ms, fence}, releases = packed {id, fence}; fence 0 = none shown
+           claims = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none shown
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}}
 errors:    REQUEST_ID_REUSED
 --]]
@@ -29,35 +29,23 @@ local function judge(id, fence)
   return 'success', it
 end
 
-local results, winner = {}, nil
-for n, claim in ipairs(cmsgpack.unpack(claims)) do
-  local outcome, detail = judge(claim[1], claim[3])
+local results, winner, place, ttl = {}, nil, nil, nil
+for n, claim in ipairs(claims ~= '' and cmsgpack.unpack(claims) or {}) do
+  local id = claim[1]
+  local outcome, detail = judge(id, claim[3])
+  results[n] = {outcome, id, 0, 0, 0}
   if outcome == 'success' then
-    if winner then results[winner.n] = {'superseded', winner.it.id, 0, 0, 0} end
-    winner = {n = n, it = detail, ttl = claim[2]}
+    if winner then results[place][1] = 'superseded' end
+    winner, place, ttl = detail, n, claim[2]
+  elseif detail then
+    results[n][3] = detail
   end
-  results[n] = {outcome, claim[1], outcome == 'already_claimed' and detail or 0, 0, 0}
 end
 if winner then
-  local it = winner.it
-  acquire(it, agent, winner.ttl, now, events_max)
-  results[winner.n] = {'success', it.id, now + winner.ttl, tonumber(it.co), tonumber(it.f)}
+  acquire(winner, agent, ttl, now, events_max)
+  results[place] = {'success', winner.id, now + ttl, tonumber(winner.co), tonumber(winner.f)}
 end
 
-local released = {}
-for n, entry in ipairs(cmsgpack.unpack(releases)) do
-  local it = load(entry[1])
-  if not it then
-    released[n] = {absent(entry[1]), entry[1]}
-  elseif it.cb ~= agent then
-    released[n] = {'not_claimed_by_you', it.id}
-  elseif entry[2] > 0 and entry[2] ~= tonumber(it.f) then
-    released[n] = {'stale_fence', it.id}
-  else
-    release(it, events_max)
-    released[n] = {'success', it.id}
-  end
-end
-
+local released = release_all(releases, agent, events_max)
 serve(now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack({now, results, released}), keep_ms)

@@ -5,7 +5,7 @@ guarantee: Finding and claiming are one step, so an item that is found is not lo
            calls are served in order of arrival (include/waiters.lua). A repeated call that is parked
            already keeps its place, and its answer ends every call with the same request.
 args:      request fingerprint keep_ms events_max agent ttl_ms selector queue releases wait_ms process after
-           selector = packed (include/filters.lua), queue = its hash; releases = packed {id, fence};
+           selector = packed (include/filters.lua), queue = its hash; releases = packed {id, fence}, '' for none;
            wait_ms = 0 not to wait; after = cursor of the run before, or ''
 reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}} as claim_item;
            outcome success, no_match, more (id = cursor for the next run, '' to begin again), parked
@@ -22,14 +22,17 @@ if stored then return stored end
 
 local SCAN = 200
 local now, sel, wait = server_time(), cmsgpack.unpack(selector), tonumber(wait_ms)
-if sel.parent ~= '' and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
-local waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'f', 'w')
-local parked = waiter[1]
-if parked and waiter[4] ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
+if sel.parent and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
+local waiter = {}
+if redis.call('EXISTS', K_WAITER .. request) == 1 then
+  waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'f', 'w')
+  if waiter[4] ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
+end
+local parked, found = waiter[1], nil
 
-local class, found = ready_class(sel.role), nil
 local function look()
-  return select_items(sel, class, agent, now, resume(after), SCAN, function(it)
+  local class = (sel.role or QUEUE) * 3 + READY
+  return select_items(sel, class, agent, now, resume(after), SCAN, 1, function(it)
     found = it
     return true
   end)
@@ -57,26 +60,8 @@ end
 
 if not found and (stopped or not swept) then return more(cursor(stopped)) end
 
-local function let_go()
-  local released = {}
-  for n, entry in ipairs(cmsgpack.unpack(releases)) do
-    local it = load(entry[1])
-    if not it then
-      released[n] = {absent(entry[1]), entry[1]}
-    elseif it.cb ~= agent then
-      released[n] = {'not_claimed_by_you', it.id}
-    elseif entry[2] > 0 and entry[2] ~= tonumber(it.f) then
-      released[n] = {'stale_fence', it.id}
-    else
-      release(it, events_max)
-      released[n] = {'success', it.id}
-    end
-  end
-  return released
-end
-
 if found then acquire(found, agent, tonumber(ttl_ms), now, events_max) end
-local released = parked and cmsgpack.unpack(waiter[3]) or let_go()
+local released = parked and cmsgpack.unpack(waiter[3]) or release_all(releases, agent, events_max)
 if found or wait == 0 then
   local result = {'no_match', '', 0, 0, 0}
   if found then result = {'success', found.id, tonumber(found.cx), tonumber(found.co), tonumber(found.f)} end

@@ -1,23 +1,21 @@
 --[[
 purpose:   A page of the direct children of an item.
 guarantee: Children that do not change role or claim between pages are listed exactly once.
-args:      id class offset limit
-           class = position in the order of classes, from 1; offset within it
-reply:     {ids, next class or 0, next offset}
+args:      id after limit
+           after = cursor of the page before, or ''
+reply:     {ids, cursor for the next page, '' at the end}
 errors:    none
 --]]
 -- @include index
-local ids, wanted = {}, tonumber(limit)
-local keys = {}
-each_class('p' .. id, function(key) keys[#keys + 1] = key end)
-local at, from = tonumber(class), tonumber(offset)
-while at <= #keys and #ids < wanted do
-  local page = redis.call('ZRANGE', keys[at], from, from + wanted - #ids - 1)
-  for _, child in ipairs(page) do ids[#ids + 1] = child end
-  if #ids < wanted then
-    at, from = at + 1, 0
-  else
-    from = from + #page
+local key, ids, wanted = K_RANKED .. 'p' .. id, {}, tonumber(limit)
+local score, last = string.match(after, '^(%d+):(.*)$')
+local seen, page = 0, nil
+repeat
+  page = redis.call('ZRANGEBYSCORE', key, score or '-inf', '+inf', 'WITHSCORES', 'LIMIT', seen, wanted)
+  for n = 1, #page, 2 do
+    if not score or tonumber(page[n + 1]) > tonumber(score) or page[n] > last then ids[#ids + 1] = page[n] end
   end
-end
-return cmsgpack.pack({ids, at <= #keys and at or 0, from})
+  seen = seen + wanted
+until ids[1] or #page < 2 * wanted
+if #page < 2 * wanted then return cmsgpack.pack({ids, ''}) end
+return cmsgpack.pack({ids, whole(page[#page]) .. ':' .. page[#page - 1]})

@@ -8,8 +8,9 @@ args:      events_max held shielding selector limit ancestors after
            held = 0 ready items, 1 held ones; shielding = 1 leaves out those below a held item;
            selector = packed (include/filters.lua); ancestors = 1 or 0; after = cursor of the run before,
            or ''; NOT_FOUND says which field names no item
-reply:     {rows, after}; row = {position, id, title, role, priority, complexity, summary, tags, parent,
-           claimed, ancestors}; after = cursor for the next run, '' at the end
+reply:     {rows, more, after}; row = {position, id, title, role, priority, complexity, summary, tags, parent,
+           claimed, ancestors}; more = whether to go on, with the cursor `after`; from the beginning, without
+           these rows, where that is '': expired claims were left whose items may suit
 errors:    NOT_FOUND
 --]]
 -- @include clock
@@ -20,24 +21,25 @@ errors:    NOT_FOUND
 local SCAN = 200
 local now, wanted, sel = server_time(), tonumber(limit), cmsgpack.unpack(selector)
 for _, field in ipairs({'parent', 'ancestor'}) do
-  if sel[field] ~= '' and not load(sel[field]) then return redis.error_reply('FLEET NOT_FOUND ' .. field) end
+  if sel[field] and not load(sel[field]) then return redis.error_reply('FLEET NOT_FOUND ' .. field) end
 end
 
 local rows
 
 local function row(it)
-  local position = tonumber(rank(it))
-  if sel.order ~= 'priority' then position = sel.order == 'newest' and -tonumber(it.ca) or tonumber(it.ca) end
+  local position, created = it.score % CLASS, created_of(it.score)
+  if sel.order == 'oldest' then position = created end
+  if sel.order == 'newest' then position = -created end
   return {
-    position, it.id, title(it), it.role, tonumber(it.p), tonumber(it.c) or false, text(it, 's') or '', it.g or false,
-    it.pa or false, live(it, now) and true or false, ancestors == '1' and ancestors_of(it) or {},
+    position, it.id, title(it), it.role, priority_of(it.score), complexity_of(it.score), text(it, 's') or '',
+    it.g or false, it.pa or false, live(it, now) and true or false, ancestors == '1' and ancestors_of(it) or {},
   }
 end
 
 local function look()
   rows = {}
-  local class = held == '1' and held_class(sel.role) or ready_class(sel.role)
-  return select_items(sel, class, shielding == '1' and '', now, resume(after), SCAN, function(it)
+  local class = (sel.role or QUEUE) * 3 + (held == '1' and HELD or READY)
+  return select_items(sel, class, shielding == '1' and '', now, resume(after), SCAN, wanted, function(it)
     if not it.nb then rows[#rows + 1] = row(it) end
     return #rows == wanted
   end)
@@ -47,8 +49,9 @@ local swept = sweep(now, events_max, SWEEP_BATCH)
 serve(now, events_max)
 local stopped = look()
 if #rows < wanted and not stopped and not swept then
-  sweep(now, events_max, SCAN)
+  swept = sweep(now, events_max, SCAN)
   serve(now, events_max)
   stopped = look()
 end
-return cmsgpack.pack({rows, #rows < wanted and cursor(stopped) or ''})
+if #rows == wanted or (swept and not stopped) then return cmsgpack.pack({rows, false, ''}) end
+return cmsgpack.pack({rows, true, cursor(stopped)})

@@ -16,10 +16,10 @@ errors:    none
 
 local MOST_LATE = 500
 local now, left = server_time(), tonumber(budget)
-local expired = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', whole(now), 'LIMIT', 0, MOST_LATE)
-if #expired == MOST_LATE then return cmsgpack.pack({-1, {}}) end
+local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, MOST_LATE)
+if #agents == MOST_LATE then return cmsgpack.pack({-1, {}}) end
 local late = {}
-for _, id in ipairs(expired) do
+for _, id in ipairs(agents[1] and redis.call('HMGET', K_AGENTS, unpack(agents)) or {}) do
   local parent = redis.call('HGET', K_ITEM .. id, 'pa')
   if parent then late[parent] = (late[parent] or 0) + 1 end
 end

@@ -2,15 +2,17 @@
 purpose:   The best items of some classes, by id, within everything or one parent's children.
 guarantee: O(log n + limit) for each class; expired claims stay in the class where they are.
 args:      parent classes limit
-           parent = id or '' for all items; classes = letters (include/item.lua)
-reply:     for each class {how many there are, {id, rank, id, rank ...} best first}
+           parent = id or '' for all items; classes = letters (include/classes.lua)
+reply:     for each class {how many there are, {id, score, id, score ...} best first}
 errors:    NOT_FOUND
 --]]
 -- @include index
 if parent ~= '' and not load(parent) then return redis.error_reply('FLEET NOT_FOUND') end
-local scope, reply = parent == '' and '*' or 'p' .. parent, {}
-for class in string.gmatch(classes, '.') do
-  local key = index_key(scope, class)
-  reply[#reply + 1] = {redis.call('ZCARD', key), redis.call('ZRANGE', key, 0, limit - 1, 'WITHSCORES')}
+local key, reply = K_RANKED .. (parent == '' and '*' or 'p' .. parent), {}
+for letter in string.gmatch(classes, '.') do
+  local from = class_of(letter) * CLASS
+  local to = from + CLASS - 1
+  local best = redis.call('ZRANGEBYSCORE', key, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+  reply[#reply + 1] = {redis.call('ZCOUNT', key, from, to), best}
 end
 return cmsgpack.pack(reply)

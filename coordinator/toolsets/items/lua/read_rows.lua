@@ -14,15 +14,16 @@ errors:    none
 local ask, now = cmsgpack.unpack(asked), server_time()
 local first, last, from, to = unpack(ask.span)
 local fields, test, field = conditions(ask.conditions, now)
-local class_at, priority_at, complexity_at, created_at = field('k'), field('p'), field('c'), field('ca')
-local expires_at = field('cx')
+local score_at, claim_at = field('w'), field('h')
+local classes = {}
+for letter in string.gmatch(ask.classes, '.') do classes[class_of(letter)] = true end
 
 local function meets(id, values)
-  if not values[class_at] or not string.find(ask.classes, values[class_at], 1, true) then return false end
-  local group = values[priority_at] * 256 + (values[complexity_at] or NO_COMPLEXITY)
-  local age = values[created_at] - RANK_EPOCH
+  local score = tonumber(values[score_at])
+  if not score or not classes[math.floor(score / CLASS)] then return false end
+  local group, age = math.floor(score % CLASS / GROUP), score % GROUP
   if group < first or group > last or age < from or age > to then return false end
-  return (test(values, id, tonumber(values[created_at])))
+  return (test(values, id, created_of(score)))
 end
 
 local rows, paths, claimed = {}, {}, {}
@@ -32,7 +33,7 @@ for _, id in ipairs(cmsgpack.unpack(ids)) do
     local row = short_row(id)
     rows[#rows + 1] = row
     paths[#rows] = ancestors == '1' and path_to(row[2]) or {}
-    claimed[#rows] = claim_status(values[expires_at], now) == 'claimed'
+    claimed[#rows] = claim_status(values[claim_at], now) == 'claimed'
   end
 end
 return cmsgpack.pack({rows, paths, claimed})

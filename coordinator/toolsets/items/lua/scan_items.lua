@@ -32,7 +32,7 @@ for n, offer in ipairs(ask.scopes) do
   end
 end
 if ask.conditions.cl == 'expired' and redis.call('HEXISTS', K_LAPSED, '*') == 0 then
-  if redis.call('ZCOUNT', K_LEASES, '-inf', whole(now)) == 0 then sets = {} end -- no claim has expired
+  if redis.call('ZCOUNT', K_LEASES, '-inf', now) == 0 then sets = {} end -- no claim has expired
 end
 local answered, scope = unpack(ask.scopes[narrowest])
 ask.conditions[answered] = nil

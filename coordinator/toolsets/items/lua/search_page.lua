@@ -21,19 +21,19 @@ local function spans_in_order()
   if sorting == 'a' then return {{place.span}} end
   local first, last, from, to = unpack(place.span)
   local priorities = {}
-  for priority = math.floor(first / 256), math.floor(last / 256) do
+  for priority = math.floor(first / 16), math.floor(last / 16) do
     table.insert(priorities, descending and #priorities + 1 or 1, priority)
   end
   local list = {}
   if sorting == 'p' then
-    for n, priority in ipairs(priorities) do list[n] = {{priority * 256, priority * 256 + 255, from, to}} end
+    for n, priority in ipairs(priorities) do list[n] = {{priority * 16, priority * 16 + 15, from, to}} end
     return list
   end
   for n = 1, 11 do
     local complexity = n == 11 and NO_COMPLEXITY or descending and 11 - n or n
     list[n] = {}
     for m, priority in ipairs(priorities) do
-      local group = priority * 256 + complexity
+      local group = priority * 16 + complexity
       list[n][m] = {group, group, from, to}
     end
   end

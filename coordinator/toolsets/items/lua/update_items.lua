@@ -29,7 +29,7 @@ local function descendants(it)
   while #level > 0 do
     local below = {}
     for _, id in ipairs(level) do
-      for _, child in ipairs(children(id)) do below[#below + 1] = child end
+      for _, child in ipairs(redis.call('ZRANGE', K_RANKED .. 'p' .. id, 0, -1)) do below[#below + 1] = child end
     end
     for _, id in ipairs(below) do list[#list + 1] = load(id) end
     level = below
@@ -68,6 +68,11 @@ local function apply_move(it, parent_id, shift, below)
   end
 end
 
+local function new_complexity(it, given)
+  if given == nil then given = complexity_of(it.score) end
+  return given or NO_COMPLEXITY
+end
+
 local function update(id, fields)
   local it = load(id)
   if not it then return {absent(id), id, 0, false} end
@@ -77,7 +82,10 @@ local function update(id, fields)
     shift, below, above = plan_move(it, fields.pa)
     if not shift then return {below, id, 0, false} end
   end
-  index_remove(it)
+  unrank(it)
+  set_score(it, score_of(
+    it.class, fields.p or priority_of(it.score), new_complexity(it, fields.c), created_of(it.score)
+  ))
   for field, value in pairs(fields) do
     if IS_TEXT[field] then
       put_text(it, field, value)
@@ -87,13 +95,13 @@ local function update(id, fields)
       else
         redis.call('HDEL', K_TEXT .. id, field)
       end
-    elseif field ~= 'pa' then
+    elseif field ~= 'pa' and field ~= 'p' and field ~= 'c' then
       put(it, field, value)
     end
   end
   if moves then apply_move(it, fields.pa, shift, below) end
   touch(it, run.now)
-  index_add(it)
+  rank(it)
   save(it)
   emit(run.cap, 'update', id)
   if moves and above then child_added(above, run) end

@@ -1,10 +1,12 @@
-"""Index classes by role (``lua/include/item.lua``), and one order over several of them."""
+"""Index classes by role (``lua/include/classes.lua``), and one order over several of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import TYPE_CHECKING
+
+from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.reads import Ranked
@@ -22,4 +24,5 @@ def best_first(classes: Sequence[Ranked]) -> Iterator[str]:
 
 
 def _pairs(flat: Sequence[str]) -> Iterator[tuple[float, str]]:
-    return ((float(rank), item) for item, rank in zip(flat[::2], flat[1::2], strict=True))
+    """Rank, which is the score without the class, and id of each."""
+    return ((float(score) % CLASS_SPAN, item) for item, score in zip(flat[::2], flat[1::2], strict=True))

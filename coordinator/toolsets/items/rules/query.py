@@ -21,7 +21,7 @@ FEW_ROOTS = 50
 """Roots of which an overview lists the children within any deadline."""
 _LAST_AGE = 2**41 - 1
 _EVER = 2**53
-_EVERYTHING = (0, 2 * 256 + NO_COMPLEXITY, 0, _LAST_AGE)
+_EVERYTHING = (0, 2 * 16 + NO_COMPLEXITY, 0, _LAST_AGE)
 _CLASSES = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4", "terminal": "tT"}
 _HELD = "QWRBT"
 _SORTS = {"title": "t", "priority": "p", "complexity": "c", "createdat": "a", "modifiedat": "m"}
@@ -118,7 +118,7 @@ def _span(args: QueryItems) -> tuple[int, int, int, int] | None:
         first = last = PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, "priority")]
     low, high = _bounds("created", args.created_after, args.created_before) or (-_EVER, _EVER)
     from_age, to_age = max(low - RANK_EPOCH, 0), min(high - RANK_EPOCH, _LAST_AGE)
-    return (first * 256, last * 256 + NO_COMPLEXITY, from_age, to_age) if from_age <= to_age else None
+    return (first * 16, last * 16 + NO_COMPLEXITY, from_age, to_age) if from_age <= to_age else None
 
 
 def _classes(role: str | None, status: str | None) -> str:

@@ -9,20 +9,86 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-CLASSES = "qwrtbQWRTB123-4"
-"""Letters of the classes: five roles ready, held, waiting; '-' stands for a class that cannot be."""
+CLASSES = "qQ1wW2rR3tT-bB4"
+"""Letters of the classes: ready, held, waiting of each role; '-' stands for a class that cannot be."""
+READY, HELD, WAITING = 0, 1, 2
 TERMINAL, BLOCKED = 3, 4
 MAX_DEPTH = 3
 INLINE_BYTES = 64
 RANK_EPOCH = 1_577_836_800_000
-NO_COMPLEXITY = 255
+NO_COMPLEXITY = 15
+CLASS_SPAN = 2**47
+"""Scores of one class."""
 
 Fields = Mapping[str, str]
 
-_CLAIM = ("cb", "cx", "cc", "co")
-_KNOWN = frozenset(("pr", "lb", "pa", "ca", "ma", "ra", "rv", "nb", "lv", *_CLAIM, *"tskpcdgyqf"))
+_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "nb", "lv", *"wtsdgyqh"))
 _TEXTS = frozenset("tsxmo")
-_RANGES = {"p": (0, 2), "c": (1, 10), "d": (0, MAX_DEPTH), "pr": (0, 2), "rv": (1, 1), "nb": (1, None), "f": (1, None)}
+_RANGES = {"d": (0, MAX_DEPTH), "pr": (0, 2), "rv": (1, 1), "nb": (1, None)}
+
+
+class Score(NamedTuple):
+    """What an item's score says (``lua/include/classes.lua``)."""
+
+    role: int
+    state: int
+    priority: int
+    complexity: int
+    created: int
+    """In ms."""
+
+    @property
+    def letter(self) -> str:
+        """The letter of its class."""
+        return CLASSES[self.role * 3 + self.state]
+
+
+def score_of(item: Score) -> int:
+    """The parts put together."""
+    place = (item.priority << 45) + (item.complexity << 41) + item.created - RANK_EPOCH
+    return (item.role * 3 + item.state) * CLASS_SPAN + place
+
+
+def parsed(text: str) -> Score:
+    """The parts of a score.
+
+    Raises:
+        ValueError: it is none that an item can have.
+    """
+    score = int(text)
+    found = Score(
+        score // CLASS_SPAN // 3, score // CLASS_SPAN % 3, score >> 45 & 3, score >> 41 & 15, score % 2**41 + RANK_EPOCH
+    )
+    if not 0 <= score < 15 * CLASS_SPAN or found.letter == "-":
+        raise ValueError(f"{text} is no score")
+    if found.priority > 2 or not (1 <= found.complexity <= 10 or found.complexity == NO_COMPLEXITY):
+        raise ValueError(f"{text} has priority {found.priority} and complexity {found.complexity}")
+    return found
+
+
+class Claim(NamedTuple):
+    """A claim as the item keeps it; times in ms."""
+
+    fence: int
+    expires: int
+    claimed: int
+    first: int
+    agent: str
+
+
+def claim_of(fields: Fields) -> Claim | None:
+    """The claim of an item, live or lapsed; None where only a fence is left, or nothing.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    text = fields.get("h", "1")
+    words = text.split(" ", 4)
+    if len(words) == 1 and int(text) > 0:
+        return None
+    if len(words) != 5 or int(words[0]) < 1:
+        raise ValueError(f"'{text}' is no claim")
+    return Claim(int(words[0]), int(words[1]), int(words[2]), int(words[3]), words[4])
 
 
 class Edge(NamedTuple):
@@ -51,22 +117,9 @@ def edge(field: str, value: str) -> Edge:
     return Edge(field[:1], field[1:], value[:32], TERMINAL if mark == "-" else int(mark))
 
 
-def role_of(letter: str) -> int:
-    """The role's code. Raises ValueError for a letter that is no class."""
-    if len(letter) != 1 or letter == "-":
-        raise ValueError(f"'{letter}' is not a class")
-    return CLASSES.index(letter) % 5
-
-
 def satisfied(role: int, threshold: int) -> bool:
     """Whether a blocker of this role lets what it blocks go on; one in BLOCKED never does."""
     return role != BLOCKED and role >= threshold
-
-
-def rank(fields: Fields) -> int:
-    """The score in every index: priority, then complexity, then age."""
-    age = int(fields["ca"]) - RANK_EPOCH
-    return (int(fields["p"]) << 49) + (int(fields.get("c", NO_COMPLEXITY)) << 41) + age
 
 
 def scopes(fields: Fields) -> list[str]:
@@ -78,20 +131,20 @@ def scopes(fields: Fields) -> list[str]:
 
 def is_held(fields: Fields) -> bool:
     """Whether the class says that a claim holds the item."""
-    return fields["k"].isupper()
+    return parsed(fields["w"]).state == HELD
 
 
 def lapsed(fields: Fields) -> bool:
     """Whether an expired claim's record is still on the item, and counted as such."""
-    return "cb" in fields and not is_held(fields)
+    return claim_of(fields) is not None and not is_held(fields)
 
 
-def class_letter(fields: Fields, held: bool) -> str:
+def class_letter(fields: Fields) -> str:
     """The class that role, claim and blockers make."""
-    role = role_of(fields["k"])
-    if held:
-        return CLASSES[role + 5]
-    return CLASSES[role + 10] if "nb" in fields and role != TERMINAL else CLASSES[role]
+    score = parsed(fields["w"])
+    waits = "nb" in fields and score.role != TERMINAL
+    state = HELD if score.state == HELD else WAITING if waits else READY
+    return score._replace(state=state).letter
 
 
 def own_problems(fields: Fields, texts: Collection[str], now: int) -> Iterator[str]:
@@ -104,7 +157,7 @@ def own_problems(fields: Fields, texts: Collection[str], now: int) -> Iterator[s
 
 
 def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
-    role = role_of(fields["k"])
+    score = parsed(fields["w"])
     for name in sorted(set(fields) - _KNOWN):
         yield f"has a field {name} that means nothing"
     for name, (least, most) in _RANGES.items():
@@ -119,43 +172,43 @@ def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
             yield f"has a short text {name} of {len(fields[name].encode())} bytes"
     if "t" not in fields and "t" not in texts:
         yield "has no title"
-    if "pr" in fields and role != BLOCKED:
+    if "pr" in fields and score.role != BLOCKED:
         yield "has a previous role without being blocked"
-    created, modified = int(fields["ca"]), int(fields.get("ma", fields["ca"]))
-    if not RANK_EPOCH < created <= modified:
+    created = score.created
+    if created > int(fields.get("ma", created)):
         yield "was modified before it was created"
-    if created > int(fields.get("ra", fields["ca"])):
+    if created > int(fields.get("ra", created)):
         yield "changed its role before it was created"
-    int(fields["p"]), int(fields["d"]), int(fields.get("lv", "0"))
+    int(fields["d"]), int(fields.get("lv", "0"))
 
 
 def _claim(fields: Fields, now: int) -> Iterator[str]:
-    there = [name for name in _CLAIM if name in fields]
-    if not there:
+    claim = claim_of(fields)
+    if claim is None:
         if is_held(fields):
             yield "is held by nobody"
         return
-    if len(there) < len(_CLAIM) or "f" not in fields:
-        yield f"has only {', '.join(there)} of a claim"
-        return
-    if not int(fields["co"]) <= int(fields["cc"]) <= int(fields["cx"]):
+    if not claim.first <= claim.claimed <= claim.expires:
         yield "has claim times in the wrong order"
-    if not is_held(fields) and int(fields["cx"]) > now:
+    if not is_held(fields) and claim.expires > now:
         yield "has a live claim that does not hold it"
 
 
 def claim_problems(item: str, fields: Fields, lease: str | bool, held_by_agent: str | bool) -> Iterator[str]:
-    """The item's class, lease and agent entry against its claim; False stands for a missing one."""
-    held = is_held(fields)
-    if class_letter(fields, held) != fields["k"]:
-        yield f"is in class {fields['k']}, should be in {class_letter(fields, held)}"
-    expires = str(lease).partition(".")[0] if held else False
-    if lease is False if held else lease is not False:
-        yield "is held without a lease" if held else "has a lease without being held"
-    elif held and expires != fields["cx"]:
-        yield f"has a lease until {expires}, but its claim ends at {fields['cx']}"
-    if "cb" in fields and held_by_agent != item:
+    """The item's class, and its agent's lease and entry, against its claim; False stands for a missing one."""
+    claim, letter = claim_of(fields), parsed(fields["w"]).letter
+    if class_letter(fields) != letter:
+        yield f"is in class {letter}, should be in {class_letter(fields)}"
+    if claim is None:
+        return
+    if held_by_agent != item:
         yield "is claimed by an agent that holds another item or none"
+    elif is_held(fields) and lease is False:
+        yield "is held without a lease"
+    elif is_held(fields) and str(lease).partition(".")[0] != str(claim.expires):
+        yield f"has a lease until {str(lease).partition('.')[0]}, but its claim ends at {claim.expires}"
+    elif not is_held(fields) and lease is not False:
+        yield "has a lease without being held"
 
 
 def depth_problems(fields: Fields, parent_depth: str | bool) -> Iterator[str]:
@@ -171,15 +224,16 @@ def depth_problems(fields: Fields, parent_depth: str | bool) -> Iterator[str]:
 def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str]:
     """The item's entry in the index of one of its scopes; False where it is missing."""
     if score is False:
-        yield f"is missing in {scope}:{fields['k']}"
-    elif float(score) != rank(fields):
-        yield f"has rank {float(score):.0f} in {scope}, should have {rank(fields)}"
+        yield f"is missing in {scope}"
+    elif float(score) != int(fields["w"]):
+        yield f"has score {float(score):.0f} in {scope}, should have {fields['w']}"
 
 
 def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]]) -> Iterator[str]:
-    """Whether ``nb`` counts the blockers that are not satisfied: (edge, the blocker's class or False)."""
+    """Whether ``nb`` counts the blockers that are not satisfied: (edge, the blocker's score or False)."""
     unsatisfied = sum(
-        isinstance(letter, str) and not satisfied(role_of(letter), found.threshold) for found, letter in waits_for
+        isinstance(score, str) and not satisfied(int(score) // CLASS_SPAN // 3, found.threshold)
+        for found, score in waits_for
     )
     if int(fields.get("nb", "0")) != unsatisfied:
         yield f"counts {fields.get('nb', '0')} unsatisfied blockers, but has {unsatisfied}"
@@ -189,7 +243,7 @@ def edge_problems(
     item: str, field: str, value: str, here: Sequence[str | bool], there: Sequence[str | bool],
     mirrored: str | bool, dependency: str | bool,
 ) -> Iterator[str]:  # fmt: skip
-    """One edge against its other end: class and level of both items, the edge as kept there, its ends by id."""
+    """One edge against its other end: score and level of both items, the edge as kept there, its ends by id."""
     found = edge(field, value)
     if here[0] is False or there[0] is False:
         yield f"has an edge {field} from or to an item that does not exist"

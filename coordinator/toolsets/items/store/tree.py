@@ -37,7 +37,7 @@ class Completion(msgspec.Struct, array_like=True):
 
 
 _CREATE = Script(PACKAGE, "create_work_tree", TreeReply)
-_CHILDREN = Script(PACKAGE, "list_children", tuple[list[str], int, int])
+_CHILDREN = Script(PACKAGE, "list_children", tuple[list[str], str])
 _DEPENDENTS = Script(PACKAGE, "read_dependents", list[tuple[str, bool, list[str]]])
 _COMPLETE = Script(PACKAGE, "complete_items", Completion)
 
@@ -63,10 +63,11 @@ class TreeStore(RoomStore):
         while level and len(found) <= most:
             below: list[str] = []
             for item in level:
-                position, offset = 1, 0
-                while position and len(found) + len(below) <= most:
-                    ids, position, offset = await self._read(_CHILDREN, project, item, position, offset, _PAGE)
+                after, more = "", True
+                while more and len(found) + len(below) <= most:
+                    ids, after = await self._read(_CHILDREN, project, item, after, _PAGE)
                     below.extend(ids)
+                    more = bool(after)
             found.extend(below)
             level = below
         return list(dict.fromkeys(found))

@@ -53,8 +53,8 @@ class Next(msgspec.Struct, array_like=True):
     ancestors: Path
 
 
-class Selector(msgspec.Struct, kw_only=True):
-    """Filters and order as ``include/filters.lua`` takes them."""
+class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Filters and order as ``include/filters.lua`` takes them; what is not asked for is left out."""
 
     role: int = 0
     parent: str = ""
@@ -75,7 +75,12 @@ _CLAIM_NEXT = Script(PACKAGE, "claim_next", ClaimReply)
 _END_WAIT = Script(PACKAGE, "end_wait", ClaimReply)
 _SWEEP = Script(PACKAGE, "sweep_claims", tuple[int, int, bool])
 _ADVANCE = Script(PACKAGE, "advance_item", list[Advanced])
-_NEXT = Script(PACKAGE, "next_items", tuple[list[Next], str])
+_NEXT = Script(PACKAGE, "next_items", tuple[list[Next], bool, str])
+
+
+def _packed(entries: Sequence[Any]) -> bytes | str:
+    """Claims or releases as scripts take them."""
+    return pack(entries) if entries else ""
 
 
 def _no_such_item(field: str) -> ToolFailure:
@@ -94,7 +99,7 @@ class WorkStore(RoomStore):
         releases: Sequence[tuple[str, int]],
     ) -> ClaimReply:
         """Claims (id, ttl in ms, fence or 0) and releases (id, fence or 0) of one agent, in one step."""
-        return await self._change(_CLAIM, project, request, agent, pack(claims), pack(releases))
+        return await self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
 
     async def advance(self, project: str, request: Request, transitions: Sequence[tuple[Any, ...]]) -> list[Advanced]:
         """Transitions in order, each whole or not at all."""
@@ -126,14 +131,16 @@ class WorkStore(RoomStore):
         while True:
             left = limit - len(rows)
             try:
-                found, after = await self._read(
+                found, more, after = await self._read(
                     _NEXT, project, self._events, int(held), int(shields), packed, left, int(ancestors), after
                 )
             except ScriptFailure as failure:
                 raise _no_such_item(f"{failure.detail}Id") from None
             rows += found
-            if not after:
+            if not more:
                 return rows
+            if not after:  # among the items that come back from expired claims there may be better ones
+                rows.clear()
 
     async def claim_next(
         self,
@@ -151,12 +158,12 @@ class WorkStore(RoomStore):
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent.
         """
-        packed, after = pack(selector), ""
+        packed, let_go, after = pack(selector), _packed(releases), ""
         queue = blake2b(packed, digest_size=8).hexdigest()
         while True:
             try:
                 reply = await self._change(
-                    _CLAIM_NEXT, project, request, agent, ttl_ms, packed, queue, pack(releases), wait_ms, process, after
+                    _CLAIM_NEXT, project, request, agent, ttl_ms, packed, queue, let_go, wait_ms, process, after
                 )
             except ScriptFailure:
                 raise _no_such_item("claims[0].selector.parentId") from None

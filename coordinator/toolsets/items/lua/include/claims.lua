@@ -5,6 +5,8 @@
 -- moves expired ones back, lazily and in bounded batches, which keeps expiry passive (seed 004): no
 -- reaper runs. The record of an expired claim stays on the item ("lapsed") until somebody claims,
 -- releases or deletes it; lapsed ones are counted per scope so that claim summaries stay O(1).
+--   K_AGENTS  agent -> the item whose claim it has, live or lapsed
+--   K_LEASES  agents by the expiry of their claims, those of held items only
 
 local SWEEP_BATCH = 16
 local unshielded = {} -- items that this run has freed: what is below them is within reach again
@@ -13,38 +15,47 @@ local function live(it, now)
   return it.cb and tonumber(it.cx) > now
 end
 
-local function count_lapsed(it, by)
+local function count_lapsed(it, by) -- @rare
   for _, scope in ipairs({'*', 'p' .. (it.pa or '')}) do
     if redis.call('HINCRBY', K_LAPSED, scope, by) == 0 then redis.call('HDEL', K_LAPSED, scope) end
   end
 end
 
--- Moves up to `budget` expired claims back to where nobody holds them; true when none are left.
-local function sweep(now, cap, budget)
-  local expired = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', whole(now), 'LIMIT', 0, budget)
-  for _, id in ipairs(expired) do
+local function put_back(now, cap, budget) -- @rare
+  local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, budget)
+  redis.call('ZREM', K_LEASES, unpack(agents))
+  for _, id in ipairs(redis.call('HMGET', K_AGENTS, unpack(agents))) do
     local it = load(id)
-    redis.call('ZREM', K_LEASES, id)
     move(it, resting(it, it.role))
     save(it)
     count_lapsed(it, 1)
     unshielded[#unshielded + 1] = id
     emit(cap, 'expire', id, 'a', it.cb, 'f', it.f)
   end
-  return #expired < budget
 end
 
--- Takes the claim record off the item, live or lapsed.
-local function unclaim(it)
+-- Moves up to `budget` expired claims back to where nobody holds them; true when none are left.
+local function sweep(now, cap, budget)
+  local expired = redis.call('ZCOUNT', K_LEASES, '-inf', now)
+  if expired > 0 then put_back(now, cap, budget) end
+  return expired <= budget
+end
+
+-- Takes the claim's record off the item; whether it has to be ranked anew.
+local function let_go(it)
   unshielded[#unshielded + 1] = it.id
-  if is_held(it) then
-    redis.call('ZREM', K_LEASES, it.id)
-    move(it, resting(it, it.role))
-  else
-    count_lapsed(it, -1)
-  end
-  if redis.call('HGET', K_AGENTS, it.cb) == it.id then redis.call('HDEL', K_AGENTS, it.cb) end
-  for _, field in ipairs({'cb', 'cx', 'cc', 'co'}) do put(it, field, nil) end
+  it.cb, it.cx, it.cc, it.co = nil, nil, nil, nil
+  put(it, 'h', it.f)
+  if is_held(it) then return reclass(it, resting(it, it.role)) end
+  count_lapsed(it, -1)
+  return false
+end
+
+-- Ends the claim of an item, live or lapsed.
+local function unclaim(it)
+  redis.call('HDEL', K_AGENTS, it.cb)
+  if is_held(it) then redis.call('ZREM', K_LEASES, it.cb) end
+  if let_go(it) then rank(it) end
 end
 
 local function release(it, cap)
@@ -53,27 +64,55 @@ local function release(it, cap)
   save(it)
 end
 
--- Places or refreshes `agent`'s claim on an item that nobody else holds; then, never before, lets go
--- of the one the agent had. The fence rises unless the agent's own claim was still live.
+-- Releases {id, fence or 0} ... for an agent; `packed` = '' for none. Returns {outcome, id} of each.
+local function release_all(packed, agent, cap)
+  local results = {}
+  for n, entry in ipairs(packed ~= '' and cmsgpack.unpack(packed) or {}) do
+    local it = load(entry[1])
+    local outcome = 'success'
+    if not it then
+      outcome = absent(entry[1])
+    elseif it.cb ~= agent then
+      outcome = 'not_claimed_by_you'
+    elseif entry[2] > 0 and entry[2] ~= tonumber(it.f) then
+      outcome = 'stale_fence'
+    else
+      release(it, cap)
+    end
+    results[n] = {outcome, entry[1]}
+  end
+  return results
+end
+
+-- Places or refreshes `agent`'s claim on an item that nobody else holds, and lets go of the one the agent
+-- had. The fence rises unless the agent's own claim was still live.
 local function acquire(it, agent, ttl_ms, now, cap)
-  local renewed = it.cb == agent and live(it, now)
-  if it.cb and it.cb ~= agent and redis.call('HGET', K_AGENTS, it.cb) == it.id then
-    redis.call('HDEL', K_AGENTS, it.cb)
-  end
+  local own, at, ends = it.cb == agent, whole(now), whole(now + ttl_ms)
+  local renewed, old = own and tonumber(it.cx) > now, nil
   if it.cb and not is_held(it) then count_lapsed(it, -1) end
-  if it.cb ~= agent then put(it, 'co', whole(now)) end
-  if not renewed then put(it, 'f', whole((it.f or 0) + 1)) end
-  put(it, 'cb', agent)
-  put(it, 'cc', whole(now))
-  put(it, 'cx', whole(now + ttl_ms))
-  redis.call('ZADD', K_LEASES, it.cx, it.id)
-  move(it, held_class(it.role))
-  save(it)
-  local before = redis.call('HGET', K_AGENTS, agent)
-  if before ~= it.id then
+  if not own then
+    if it.cb then
+      redis.call('HDEL', K_AGENTS, it.cb)
+      redis.call('ZREM', K_LEASES, it.cb)
+    end
+    local before = redis.call('HGET', K_AGENTS, agent)
     redis.call('HSET', K_AGENTS, agent, it.id)
-    local old = before and load(before)
-    if old and old.cb == agent then release(old, cap) end
+    old, it.co = before and load(before), at
   end
-  emit(cap, renewed and 'renew' or 'claim', it.id, 'a', agent, 'f', it.f, 'x', it.cx)
+  if not renewed then it.f = whole((it.f or 0) + 1) end
+  it.cb, it.cc, it.cx = agent, at, ends
+  put(it, 'h', it.f .. ' ' .. ends .. ' ' .. at .. ' ' .. it.co .. ' ' .. agent)
+  redis.call('ZADD', K_LEASES, ends, agent)
+  local moved = reclass(it, it.role * 3 + HELD)
+  if old then
+    emit(cap, 'release', old.id, 'a', agent, 'f', old.f)
+    if let_go(old) then
+      if moved then rank_both(it, old) else rank(old) end
+      moved = false
+    end
+    save(old)
+  end
+  if moved then rank(it) end
+  save(it)
+  emit(cap, renewed and 'renew' or 'claim', it.id, 'a', agent, 'f', it.f, 'x', ends)
 end

@@ -1,32 +1,56 @@
 -- @include keys
 -- @include clock
--- The class is the item's role and readiness in one letter. Scopes are everything ('*'), the parent's
--- children ('p' .. parent, roots under 'p'), each tag ('g' .. tag) and the type ('y' .. type).
--- An item is in exactly one class of each of its scopes, so ZCARD counts roles and the head of a
--- ready class is the next item.
+-- Where an item stands is one number, its score, of 51 bits (exact in a double):
+--   score = class * CLASS + priority * PRIORITY + complexity * GROUP + ms since RANK_EPOCH at its creation
+--   class = role * 3 + state    roles   0 queue  1 work  2 review  3 terminal  4 blocked
+--                               states  0 ready (terminal: nobody holds it)  1 held by a claim
+--                                       2 waiting for a dependency
+-- Scopes are everything ('*'), the parent's children ('p' .. parent, roots under 'p'), each tag ('g' .. tag)
+-- and the type ('y' .. type). Each is one sorted set with the scores of its items: those of a class stand
+-- together in it, best first, so the first of a ready class is the next item, counting is counting a range of
+-- scores, and an item moves to another class by one new score per scope. Callers name classes by letters.
 
--- Class letters by role code (0 queue, 1 work, 2 review, 3 terminal, 4 blocked):
---   q w r t b  ready (t: nobody holds it)   Q W R T B  held by a claim   1 2 3 - 4  waiting for a dependency
-local CLASSES = 'qwrtbQWRTB123-4'
-
+local LETTERS = 'qQ1wW2rR3tT-bB4'
 local QUEUE, WORK, REVIEW, TERMINAL, BLOCKED = 0, 1, 2, 3, 4
+local READY, HELD, WAITING = 0, 1, 2
+local CLASS, PRIORITY, GROUP = 2 ^ 47, 2 ^ 45, 2 ^ 41
 local RANK_EPOCH = 1577836800000 -- 2020-01-01: leaves 41 bits of milliseconds, 69 years
-local NO_COMPLEXITY = 255 -- sorts after every real one
+local NO_COMPLEXITY = 15 -- sorts after every real one
 
-local function ready_class(role)
-  return string.sub(CLASSES, role + 1, role + 1)
+local function class_of(letter)
+  return string.find(LETTERS, letter, 1, true) - 1
 end
 
-local function held_class(role)
-  return string.sub(CLASSES, role + 6, role + 6)
+-- Of a score, as it is stored.
+local function role_of(score)
+  return math.floor(score / (3 * CLASS))
 end
 
-local function role_of(class)
-  return (string.find(CLASSES, class, 1, true) - 1) % 5
+local function priority_of(score)
+  return math.floor(score / PRIORITY) % 4
+end
+
+local function created_of(score)
+  return score % GROUP + RANK_EPOCH
+end
+
+-- The complexity, or false when there is none.
+local function complexity_of(score)
+  local complexity = math.floor(score / GROUP) % 16
+  return complexity ~= NO_COMPLEXITY and complexity
+end
+
+local function score_of(class, priority, complexity, created)
+  return class * CLASS + priority * PRIORITY + complexity * GROUP + created - RANK_EPOCH
 end
 
 local function is_held(it)
-  return it.k >= 'A' and it.k <= 'Z'
+  return it.class % 3 == HELD
+end
+
+-- The class of an item of `role` that nobody holds.
+local function resting(it, role)
+  return role * 3 + (it.nb and role ~= TERMINAL and WAITING or READY)
 end
 
 local function role_name(role)

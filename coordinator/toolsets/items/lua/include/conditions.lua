@@ -12,13 +12,15 @@ local function folded(s, fold)
 end
 
 local function has_tag(tags, wanted)
-  for tag in string.gmatch(tags or '', '[^,%s]+') do
+  for tag in each_tag(tags or '') do
     if wanted[tag] then return true end
   end
   return false
 end
 
-local function claim_status(expires, now)
+-- Of a claim as it is stored.
+local function claim_status(claim, now)
+  local expires = claim and string.match(claim, '^%d+ (%d+)')
   if not expires then return 'unclaimed' end
   return tonumber(expires) > now and 'claimed' or 'expired'
 end
@@ -59,7 +61,7 @@ local function conditions(asked, now)
   condition('g', 'g', has_tag)
   condition('m', 'ma', in_span)
   condition('r', 'ra', in_span)
-  condition('cl', 'cx', function(value, wanted) return claim_status(value, now) == wanted end)
+  condition('cl', 'h', function(value, wanted) return claim_status(value, now) == wanted end)
   local title_at, summary_at
   if asked.q then title_at, summary_at = field('t'), field('s') end
   local function test(values, id, created)

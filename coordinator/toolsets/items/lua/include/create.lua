@@ -24,16 +24,14 @@ local function create(spec, run)
   local depth = parent and parent.d + 1 or 0
   if depth > MAX_DEPTH then return nil, 'too_deep' end
   if redis.call('EXISTS', K_ITEM .. id) == 1 then return nil, 'id_taken' end
-  local it = {id = id, changed = {}, fresh = true, role = spec[5]}
+  local it = {id = id, changed = {}, fresh = true}
   loaded[id] = it
   put(it, 'lv', spec[16] and spec[16] > 0 and spec[16])
   put(it, 'nb', spec[17] and spec[17] > 0 and spec[17])
-  put(it, 'k', resting(it, it.role))
-  put(it, 'p', spec[6])
-  put(it, 'c', spec[7] > 0 and spec[7])
+  local complexity = spec[7] > 0 and spec[7] or NO_COMPLEXITY
+  set_score(it, score_of(resting(it, spec[5]), spec[6], complexity, run.now))
   put(it, 'd', depth)
   put(it, 'pa', parent_id ~= '' and parent_id)
-  put(it, 'ca', whole(run.now))
   put(it, 'g', given(spec[8]))
   put(it, 'y', given(spec[9]))
   put(it, 'lb', given(spec[10]))
@@ -47,7 +45,7 @@ local function create(spec, run)
   end
   save(it)
   it.fresh = nil
-  index_add(it)
+  rank(it)
   redis.call('ZADD', K_PREFIXES .. string.sub(id, 1, 4), 0, string.sub(id, 5))
   emit(run.cap, 'create', id, 'r', it.role, 'p', parent_id)
   if parent then child_added(parent, run) end

@@ -1,11 +1,10 @@
 -- @include index
--- What a selector asks of an item. A selector is a map: role, parent ('' any), tags (any of them; empty =
--- any), priority (-1 any), type ('' any), complexity (0 any, else at most), created_from, created_to,
--- changed_from, changed_to (ms, 0 open), ancestor ('' any), order ('priority', 'oldest', 'newest').
+-- What a selector asks of an item. A selector is a map of what it does ask: role (queue unless given), parent,
+-- tags (any of them), priority, type, complexity (at most), created_from, created_to, changed_from,
+-- changed_to (ms), ancestor, order ('priority' unless given, 'oldest', 'newest').
 
 local function has_any_tag(it, tags)
-  if #tags == 0 then return true end
-  for tag in string.gmatch(it.g or '', '[^,%s]+') do
+  for tag in each_tag(it.g or '') do
     for _, wanted in ipairs(tags) do
       if tag == wanted then return true end
     end
@@ -14,7 +13,7 @@ local function has_any_tag(it, tags)
 end
 
 local function within(value, from, to)
-  return (from == 0 or value >= from) and (to == 0 or value <= to)
+  return (not from or value >= from) and (not to or value <= to)
 end
 
 local function below(it, ancestor)
@@ -27,15 +26,15 @@ local function below(it, ancestor)
 end
 
 local function matches(it, sel)
-  return it.role == sel.role
-    and (sel.parent == '' or it.pa == sel.parent)
-    and (sel.type == '' or it.y == sel.type)
-    and (sel.priority < 0 or tonumber(it.p) == sel.priority)
-    and (sel.complexity == 0 or (it.c and tonumber(it.c) <= sel.complexity))
-    and has_any_tag(it, sel.tags)
-    and within(tonumber(it.ca), sel.created_from, sel.created_to)
-    and within(tonumber(it.ra or it.ca), sel.changed_from, sel.changed_to)
-    and (sel.ancestor == '' or below(it, sel.ancestor))
+  return it.role == (sel.role or QUEUE)
+    and (not sel.parent or it.pa == sel.parent)
+    and (not sel.type or it.y == sel.type)
+    and (not sel.priority or priority_of(it.score) == sel.priority)
+    and (not sel.complexity or (complexity_of(it.score) or NO_COMPLEXITY) <= sel.complexity)
+    and (not sel.tags or has_any_tag(it, sel.tags))
+    and within(created_of(it.score), sel.created_from, sel.created_to)
+    and within(tonumber(it.ra) or created_of(it.score), sel.changed_from, sel.changed_to)
+    and (not sel.ancestor or below(it, sel.ancestor))
 end
 
 -- Ancestor protection: nobody is given an item below one that somebody else holds. One answer per parent,
@@ -47,9 +46,10 @@ local function keeper_above(it, now)
   local parent = it.pa
   if not parent then return nil end
   if not keepers[parent] then
-    local f = redis.call('HMGET', K_ITEM .. parent, 'cb', 'cx', 'pa')
-    local keeper = keeper_above({pa = f[3]}, now)
-    if f[1] and tonumber(f[2]) > now then keeper = (keeper == nil or keeper == f[1]) and f[1] end
+    local f = redis.call('HMGET', K_ITEM .. parent, 'h', 'pa')
+    local keeper = keeper_above({pa = f[2]}, now)
+    local expires, holder = string.match(f[1] or '', '^%d+ (%d+) %d+ %d+ (.*)$')
+    if holder and tonumber(expires) > now then keeper = (keeper == nil or keeper == holder) and holder end
     keepers[parent] = {keeper}
   end
   return keepers[parent][1]

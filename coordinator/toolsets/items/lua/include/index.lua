@@ -1,85 +1,80 @@
 -- @include item
--- The ranked index: where an item stands in each of its scopes, and who is in a scope's classes.
+-- The ranked index: puts items where their scores say, and looks into it.
 
-local readied = {} -- ids that this run has put into a ready class (include/waiters.lua hands them out)
+local readied = {} -- ids that this run has put into a ready class (include/serve.lua hands them out)
 
--- Priority, complexity, age packed into one double (53 bits, exact): smallest first, ids break ties.
-local function rank(it)
-  return whole(it.p * 2 ^ 49 + (it.c or NO_COMPLEXITY) * 2 ^ 41 + (it.ca - RANK_EPOCH))
+local function each_tag(tags)
+  return string.gmatch(tags, '[^,%s]+')
 end
 
 local function scopes(it)
   local list = {'*', 'p' .. (it.pa or '')}
   if it.g then
-    for tag in string.gmatch(it.g, '[^,%s]+') do list[#list + 1] = 'g' .. tag end
+    for tag in each_tag(it.g) do list[#list + 1] = 'g' .. tag end
   end
   if it.y then list[#list + 1] = 'y' .. it.y end
   return list
 end
 
-local function index_key(scope, class)
-  return K_RANKED .. scope .. ':' .. class
+local function rank_marked(it)
+  if it.g then
+    for tag in each_tag(it.g) do redis.call('ZADD', K_RANKED .. 'g' .. tag, it.score, it.id) end
+  end
+  if it.y then redis.call('ZADD', K_RANKED .. 'y' .. it.y, it.score, it.id) end
 end
 
-local function note_ready(it)
-  if it.role ~= TERMINAL and it.k == ready_class(it.role) then readied[#readied + 1] = it.id end
+-- Puts an item into its scopes by its score, new or moved.
+local function rank(it)
+  redis.call('ZADD', K_RANKED .. '*', it.score, it.id)
+  redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.score, it.id)
+  if it.g or it.y then rank_marked(it) end
 end
 
-local function index_add(it)
-  local score = rank(it)
-  note_ready(it)
-  for _, scope in ipairs(scopes(it)) do redis.call('ZADD', index_key(scope, it.k), score, it.id) end
+-- The same for two items, with fewer commands.
+local function rank_both(it, other)
+  redis.call('ZADD', K_RANKED .. '*', it.score, it.id, other.score, other.id)
+  if it.pa == other.pa then
+    redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.score, it.id, other.score, other.id)
+  else
+    redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.score, it.id)
+    redis.call('ZADD', K_RANKED .. 'p' .. (other.pa or ''), other.score, other.id)
+  end
+  if it.g or it.y then rank_marked(it) end
+  if other.g or other.y then rank_marked(other) end
 end
 
-local function index_remove(it)
-  for _, scope in ipairs(scopes(it)) do redis.call('ZREM', index_key(scope, it.k), it.id) end
+local function unrank(it)
+  for _, scope in ipairs(scopes(it)) do redis.call('ZREM', K_RANKED .. scope, it.id) end
+end
+
+local function set_score(it, score)
+  it.score, it.class = score, math.floor(score / CLASS)
+  it.role = math.floor(it.class / 3)
+  put(it, 'w', whole(score))
+  if it.class % 3 == READY and it.role ~= TERMINAL then readied[#readied + 1] = it.id end
+end
+
+-- Gives the item the score of another class; false when it is in that class already. To be ranked then.
+local function reclass(it, class)
+  if it.class == class then return false end
+  set_score(it, it.score + (class - it.class) * CLASS)
+  return true
 end
 
 local function move(it, class)
-  if it.k == class then return end
-  local score = rank(it)
-  for _, scope in ipairs(scopes(it)) do
-    redis.call('ZREM', index_key(scope, it.k), it.id)
-    redis.call('ZADD', index_key(scope, class), score, it.id)
-  end
-  put(it, 'k', class)
-  it.role = role_of(class)
-  note_ready(it)
-end
-
--- The class of an item of `role` that nobody holds.
-local function resting(it, role)
-  if role ~= TERMINAL and tonumber(it.nb or 0) > 0 then return string.sub(CLASSES, role + 11, role + 11) end
-  return ready_class(role)
-end
-
--- Calls visit(key) for each class of a scope, open ones first.
-local function each_class(scope, visit)
-  for class in string.gmatch('qwrbQWRB1234tT', '.') do visit(index_key(scope, class)) end
-end
-
-local function children(id)
-  local list = {}
-  each_class('p' .. id, function(key)
-    for _, child in ipairs(redis.call('ZRANGE', key, 0, -1)) do list[#list + 1] = child end
-  end)
-  return list
+  if reclass(it, class) then rank(it) end
 end
 
 local function count_children(id)
-  local n = 0
-  each_class('p' .. id, function(key) n = n + redis.call('ZCARD', key) end)
-  return n
+  return redis.call('ZCARD', K_RANKED .. 'p' .. id)
 end
 
 local function first_child(id)
-  local found
-  each_class('p' .. id, function(key) found = found or redis.call('ZRANGE', key, 0, 0)[1] end)
-  return found
+  return redis.call('ZRANGE', K_RANKED .. 'p' .. id, 0, 0)[1]
 end
 
 local function all_children_terminal(id)
-  local keys = {}
-  for class in string.gmatch('qwrbQWRB1234', '.') do keys[#keys + 1] = index_key('p' .. id, class) end
-  return redis.call('EXISTS', unpack(keys)) == 0
+  local key = K_RANKED .. 'p' .. id
+  if redis.call('ZCOUNT', key, '-inf', '(' .. whole(TERMINAL * 3 * CLASS)) > 0 then return false end
+  return redis.call('ZCOUNT', key, whole(BLOCKED * 3 * CLASS), '+inf') == 0
 end

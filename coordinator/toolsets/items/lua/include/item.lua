@@ -2,13 +2,15 @@
 -- @include clock
 -- @include classes
 -- A work item in Redis: one small hash (listpack form: short field names, nothing stored that is a
--- default) and one entry in a rank index per scope.
---   t title  s summary  k class  pr previous role  lb status label  p priority 0 high..2 low
---   c complexity  d depth  pa parent  g tags  y type  ca created  ma modified  ra role changed
---   rv requires verification  nb unsatisfied blockers  lv graph level  f fence
---   cb claimed by  cx claim expires  cc claimed at  co first claimed at  (all times in ms)
+-- default) and one entry per scope in the ranked index.
+--   w score (include/classes.lua)  t title  s summary  pr previous role  lb status label  d depth
+--   pa parent  g tags  y type  q traits  ma modified  ra role changed  rv requires verification
+--   nb unsatisfied blockers  lv graph level  (all times in ms)
+--   h claim: fence, or fence, expires, claimed at, first claimed at and agent, a blank between
 -- Texts over 64 bytes live in a second hash under the same letters, and so do always
 --   x description  m metadata  o properties
+-- In a script an item is a table of these fields, and: id, score (as a number), class, role, and of its
+-- claim f fence, cx expires, cc claimed at, co first claimed at, cb claimed by.
 
 local MAX_DEPTH = 3
 local INLINE_BYTES = 64
@@ -20,11 +22,18 @@ local loaded = {}
 local function load(id)
   local it = loaded[id]
   if it then return it end
-  local flat = redis.call('HGETALL', K_ITEM .. id)
-  if #flat == 0 then return nil end
-  it = {id = id, changed = {}}
-  for n = 1, #flat, 2 do it[flat[n]] = flat[n + 1] end
-  it.role = role_of(it.k)
+  redis.setresp(3) -- fields come as a table, not as a list to be made one
+  it = redis.call('HGETALL', K_ITEM .. id).map
+  redis.setresp(2)
+  local score, claim = tonumber(it.w), it.h
+  if not score then return nil end
+  it.id, it.changed, it.score = id, {}, score
+  it.class = math.floor(score / CLASS)
+  it.role = math.floor(it.class / 3)
+  if claim then
+    it.f, it.cx, it.cc, it.co, it.cb = string.match(claim, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+    it.f = it.f or claim
+  end
   loaded[id] = it
   return it
 end
@@ -37,13 +46,15 @@ end
 
 -- Sets a stored field (false or nil removes it); `save` writes all of them at once.
 local function put(it, field, value)
-  it[field] = value or nil
-  it.changed[field] = true
+  value = value or nil
+  if it[field] == value then return end
+  it[field] = value
+  it.changed[#it.changed + 1] = field
 end
 
 local function save(it)
   local set, gone = {}, {}
-  for field in pairs(it.changed) do
+  for _, field in ipairs(it.changed) do
     if it[field] ~= nil then
       set[#set + 1] = field
       set[#set + 1] = it[field]
@@ -52,8 +63,8 @@ local function save(it)
     end
   end
   it.changed = {}
-  if #set > 0 then redis.call('HSET', K_ITEM .. it.id, unpack(set)) end
-  if #gone > 0 then redis.call('HDEL', K_ITEM .. it.id, unpack(gone)) end
+  if set[1] then redis.call('HSET', K_ITEM .. it.id, unpack(set)) end
+  if gone[1] then redis.call('HDEL', K_ITEM .. it.id, unpack(gone)) end
 end
 
 -- A text wherever its length puts it; '' and false remove it.
@@ -77,5 +88,5 @@ end
 
 -- modifiedAt rises strictly, by a millisecond where the clock did not.
 local function touch(it, now)
-  put(it, 'ma', whole(math.max(now, (it.ma or it.ca) + 1)))
+  put(it, 'ma', whole(math.max(now, (it.ma or created_of(it.score)) + 1)))
 end

@@ -1,21 +1,21 @@
 -- @include ranges
 -- Items of many groups in one order of creation. A moment is a time since RANK_EPOCH that rises in the
 -- wanted order: itself for oldest first, its negative for newest first. A run is one group of one set and
--- stands at an item: {key, base, id, moment}.
+-- stands at an item: {key, base, id, moment}; its base is the score at which the group begins.
 
 local LARGEST_READ = 16
 
 -- Appends a run for each group of a set that has items within the span, at the first of them.
-local function add_runs(runs, key, span, newest)
-  local first, last, near, far = unpack(span)
+local function add_runs(runs, set, span, newest)
+  local key, start = set.key, set.base / GROUP
+  local first, last, near, far = start + span[1], start + span[2], span[3], span[4]
   local step, command = 1, 'ZRANGEBYSCORE'
   if newest then
     first, last, near, far = last, first, far, near
     step, command = -1, 'ZREVRANGEBYSCORE'
   end
   while (last - first) * step >= 0 do
-    local from, to = whole(first * GROUP + near), whole(last * GROUP + far)
-    local flat = redis.call(command, key, from, to, 'WITHSCORES', 'LIMIT', 0, 1)
+    local flat = redis.call(command, key, first * GROUP + near, last * GROUP + far, 'WITHSCORES', 'LIMIT', 0, 1)
     if not flat[1] then return end
     local score = tonumber(flat[2])
     local group = math.floor(score / GROUP)
@@ -40,8 +40,7 @@ local function advance_run(run, newest)
     run.start = run.start or run.base + math.abs(run.moment)
     run.taken = (run.taken or 1) + (flat and #flat / 2 or 0)
     run.read = math.min(2 * (run.read or 1), LARGEST_READ) -- of many runs most give one item or none
-    local from, to = whole(run.start), whole(run.bound)
-    flat = redis.call(command, run.key, from, to, 'WITHSCORES', 'LIMIT', run.taken, run.read)
+    flat = redis.call(command, run.key, run.start, run.bound, 'WITHSCORES', 'LIMIT', run.taken, run.read)
     if #flat == 0 then return false end
     run.flat, run.at = flat, 1
   end
@@ -90,7 +89,7 @@ end
 -- The newest items of a scope, at most `wanted`.
 local function newest_of(scope, wanted)
   local runs, ids = {}, {}
-  for _, set in ipairs(ranked_sets({scope}, ALL_CLASSES)) do add_runs(runs, set.key, EVERYTHING, true) end
+  add_runs(runs, {key = K_RANKED .. scope, base = 0}, {0, #LETTERS * CLASS / GROUP - 1, 0, GROUP - 1}, true)
   merge_runs(runs, true, 0, wanted, ids)
   return ids
 end

@@ -15,9 +15,9 @@ local heads = {}
 local function head(id)
   local known = heads[id]
   if known then return known end
-  local k, t, p = unpack(redis.call('HMGET', K_ITEM .. id, 'k', 't', 'p'))
-  if not k then return nil end
-  known = {t or redis.call('HGET', K_TEXT .. id, 't'), role_of(k), tonumber(p)}
+  local w, t = unpack(redis.call('HMGET', K_ITEM .. id, 'w', 't'))
+  if not w then return nil end
+  known = {t or redis.call('HGET', K_TEXT .. id, 't'), role_of(w), priority_of(w)}
   heads[id] = known
   return known
 end

@@ -12,7 +12,7 @@ local function runs_of(place, spans, moment)
     local first, last, from, to = unpack(span)
     if moment and place.newest then to = math.min(to, -moment) end
     if moment and not place.newest then from = math.max(from, moment) end
-    for _, set in ipairs(place.sets) do add_runs(runs, set.key, {first, last, from, to}, place.newest) end
+    for _, set in ipairs(place.sets) do add_runs(runs, set, {first, last, from, to}, place.newest) end
   end
   return runs
 end
@@ -21,8 +21,8 @@ end
 local function count_before(place, runs, moment)
   local n, _, _, earliest, latest = 0, unpack(place.span)
   for _, run in ipairs(runs) do
-    local from, to = whole(run.base + earliest), '(' .. whole(run.base + moment)
-    if place.newest then from, to = '(' .. whole(run.base - moment), whole(run.base + latest) end
+    local from, to = run.base + earliest, run.base + moment - 1
+    if place.newest then from, to = run.base - moment + 1, run.base + latest end
     n = n + redis.call('ZCOUNT', run.key, from, to)
   end
   return n
@@ -36,7 +36,7 @@ local function count(place, spans)
   local n = 0
   for _, set in ipairs(place.sets) do
     for _, span in ipairs(spans) do
-      n = n + redis.call('ZCOUNT', set.key, whole(span[1] * GROUP), '(' .. whole((span[2] + 1) * GROUP))
+      n = n + redis.call('ZCOUNT', set.key, set.base + span[1] * GROUP, set.base + (span[2] + 1) * GROUP - 1)
     end
   end
   return n
@@ -48,8 +48,8 @@ local function extent(place, runs)
   for _, run in ipairs(runs) do
     local from, to, command = earliest, latest, 'ZRANGEBYSCORE'
     if not place.newest then from, to, command = latest, earliest, 'ZREVRANGEBYSCORE' end
-    from, to = whole(run.base + from), whole(run.base + to)
-    local last = tonumber(redis.call(command, run.key, from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2]) - run.base
+    local flat = redis.call(command, run.key, run.base + from, run.base + to, 'WITHSCORES', 'LIMIT', 0, 1)
+    local last = tonumber(flat[2]) - run.base
     low, high = math.min(low, run.moment), math.max(high, place.newest and -last or last)
   end
   return low, high + 1

@@ -2,10 +2,10 @@
 -- What search and overview show of an item, in the order of the reply struct: {id, parent, title, role,
 -- label, priority, depth, tags, type, traits}; nil when there is none.
 local function short_row(id)
-  local v = redis.call('HMGET', K_ITEM .. id, 'pa', 't', 'k', 'lb', 'p', 'd', 'g', 'y', 'q')
+  local v = redis.call('HMGET', K_ITEM .. id, 'pa', 't', 'w', 'lb', 'd', 'g', 'y', 'q')
   if not v[3] then return nil end
   local title_shown = v[2] or redis.call('HGET', K_TEXT .. id, 't')
-  return {id, v[1], title_shown, role_of(v[3]), v[4], tonumber(v[5]), tonumber(v[6]), v[7], v[8], v[9]}
+  return {id, v[1], title_shown, role_of(v[3]), v[4], priority_of(v[3]), tonumber(v[5]), v[6], v[7], v[8]}
 end
 
 -- {id, title, depth} of each ancestor, root first, for the parent that a row has.

@@ -3,21 +3,21 @@
 -- complexity) are a contiguous range of scores in order of age, so the candidates of any order are a
 -- merge of runs: (key, lowest, highest score).
 
-local GROUP = 2 ^ 41 -- scores of one priority and complexity
-local PRIORITY_SPAN = 2 ^ 49
-local PAGE = 16
+local MOST = 32 -- candidates read at a time
 
 -- The narrowest scopes that hold every match.
 local function narrowest(sel, class)
   local best, best_size = {'*'}, math.huge
   local function offer(list)
     local size = 0
-    for _, scope in ipairs(list) do size = size + redis.call('ZCARD', index_key(scope, class)) end
+    for _, scope in ipairs(list) do
+      size = size + redis.call('ZCOUNT', K_RANKED .. scope, class * CLASS, class * CLASS + CLASS - 1)
+    end
     if size < best_size then best, best_size = list, size end
   end
-  if sel.parent ~= '' then offer({'p' .. sel.parent}) end
-  if sel.type ~= '' then offer({'y' .. sel.type}) end
-  if #sel.tags > 0 then
+  if sel.parent then offer({'p' .. sel.parent}) end
+  if sel.type then offer({'y' .. sel.type}) end
+  if sel.tags then
     local list = {}
     for n, tag in ipairs(sel.tags) do list[n] = 'g' .. tag end
     offer(list)
@@ -26,11 +26,11 @@ local function narrowest(sel, class)
 end
 
 local function read_page(run)
-  local command = run.down and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
-  local from, to = whole(run.low), whole(run.high)
-  if run.down then from, to = to, from end
-  run.page = redis.call(command, run.key, from, to, 'WITHSCORES', 'LIMIT', run.seen, PAGE)
-  run.seen, run.at = run.seen + #run.page / 2, 1
+  local command, from, to = 'ZRANGEBYSCORE', run.low, run.high
+  if run.down then command, from, to = 'ZREVRANGEBYSCORE', to, from end
+  run.page = redis.call(command, run.key, from, to, 'WITHSCORES', 'LIMIT', run.seen, run.size)
+  run.done = #run.page < 2 * run.size
+  run.seen, run.at, run.size = run.seen + #run.page / 2, 1, math.min(4 * run.size, MOST)
 end
 
 -- Where a run stands in the wanted order: (position, id), or nil at its end.
@@ -38,50 +38,57 @@ local function head(run)
   if run.at > #run.page then
     if run.done then return nil end
     read_page(run)
-    run.done = #run.page < 2 * PAGE
     if #run.page == 0 then return nil end
   end
   local score = tonumber(run.page[run.at + 1])
-  if run.order == 'priority' then return score, run.page[run.at] end
+  if run.by_rank then return score, run.page[run.at] end
   local age = score % GROUP
   return run.down and -age or age, run.page[run.at]
 end
 
--- The non-empty (priority, complexity) groups of a key, as runs.
-local function group_runs(key, sel, runs, low, high)
+-- The non-empty (priority, complexity) groups of a range of scores, as runs.
+local function group_runs(key, runs, low, high, down)
   local from = low
-  while true do
-    local first = redis.call('ZRANGEBYSCORE', key, whole(from), whole(high), 'WITHSCORES', 'LIMIT', 0, 1)
+  while from <= high do
+    local first = redis.call('ZRANGEBYSCORE', key, from, high, 'WITHSCORES', 'LIMIT', 0, 1)
     if #first == 0 then return end
     local base = math.floor(tonumber(first[2]) / GROUP) * GROUP
-    runs[#runs + 1] = {key = key, low = base, high = base + GROUP - 1, order = sel.order, down = sel.order == 'newest'}
+    runs[#runs + 1] = {key = key, low = base, high = base + GROUP - 1, down = down}
     from = base + GROUP
-    if from > high then return end
   end
 end
 
--- `after` = {position, id} of the last candidate that was looked at, or nil.
-local function open_runs(sel, class, after)
-  local runs = {}
-  local first, last = sel.priority, sel.priority
-  if sel.priority < 0 then first, last = 0, 2 end
+-- The ranges of scores in a class that may suit.
+local function ranges(sel, class)
+  local first, last = sel.priority or 0, sel.priority or 2
+  local start = class * CLASS
+  if not sel.complexity then return {{start + first * PRIORITY, start + (last + 1) * PRIORITY - 1}} end
+  local list = {}
+  for priority = first, last do
+    local low = start + priority * PRIORITY
+    list[#list + 1] = {low, low + (sel.complexity + 1) * GROUP - 1}
+  end
+  return list
+end
+
+-- `after` = {position, id} of the last candidate that was looked at, or nil; `wanted` = how many are likely to do.
+local function open_runs(sel, class, after, wanted)
+  local runs, by_rank, down = {}, not sel.order or sel.order == 'priority', sel.order == 'newest'
   for _, scope in ipairs(narrowest(sel, class)) do
-    local key = index_key(scope, class)
-    for priority = first, last do
-      local low = priority * PRIORITY_SPAN
-      local high = low + (sel.complexity > 0 and (sel.complexity + 1) * GROUP or PRIORITY_SPAN) - 1
-      if sel.order == 'priority' then
-        runs[#runs + 1] = {key = key, low = low, high = high, order = sel.order}
+    local key = K_RANKED .. scope
+    for _, range in ipairs(ranges(sel, class)) do
+      if by_rank then
+        runs[#runs + 1] = {key = key, low = range[1], high = range[2], by_rank = true}
       else
-        group_runs(key, sel, runs, low, high)
+        group_runs(key, runs, range[1], range[2], down)
       end
     end
   end
   for _, run in ipairs(runs) do
-    run.seen, run.at, run.page = 0, 1, {}
-    if after and sel.order == 'priority' then
+    run.seen, run.at, run.page, run.size = 0, 1, {}, math.min(wanted, MOST)
+    if after and by_rank then
       run.low = math.max(run.low, after[1])
-    elseif after and run.down then
+    elseif after and down then
       run.high = run.low - after[1]
     elseif after then
       run.low = run.low + after[1]

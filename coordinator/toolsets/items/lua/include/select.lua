@@ -10,10 +10,10 @@ local function resume(text)
 end
 
 -- Calls visit(item) for matching items of the class that are not shielded from the agent (false: never
--- mind shields), in the wanted order, until it returns true or `budget` candidates were looked at. Returns
--- {position, id} of the last one looked at, or nil when there are no more.
-local function select_items(sel, class, agent, now, after, budget, visit)
-  local runs, looked = open_runs(sel, class, after), 0
+-- mind shields), in the wanted order, until it returns true, after `wanted` items or so, or `budget`
+-- candidates were looked at. Returns {position, id} of the last one looked at, or nil when there are no more.
+local function select_items(sel, class, agent, now, after, budget, wanted, visit)
+  local runs, looked = open_runs(sel, class, after, wanted), 0
   local last_position, last_id = after and after[1], after and after[2]
   while true do
     local run, position, id = next_run(runs)

@@ -10,15 +10,13 @@ local function look_below(id, budget)
   local list, at = {top and {id, tonumber(top.d)}}, 1
   while list[at] and budget >= 0 do
     local depth = list[at][2] + 1
-    each_class('p' .. list[at][1], function(key)
-      if budget < 0 then return end
-      local found = redis.call('ZRANGE', key, 0, budget)
-      budget = budget - #found
-      for _, child in ipairs(found) do
-        if depth < MAX_DEPTH then list[#list + 1] = {child, depth} end
-        if string.find('qwrb', string.sub(key, -1), 1, true) then readied[#readied + 1] = child end
-      end
-    end)
+    local found = redis.call('ZRANGE', K_RANKED .. 'p' .. list[at][1], 0, budget, 'WITHSCORES')
+    budget = budget - #found / 2
+    for n = 1, #found, 2 do
+      if depth < MAX_DEPTH then list[#list + 1] = {found[n], depth} end
+      local class = math.floor(found[n + 1] / CLASS)
+      if class % 3 == READY and class ~= TERMINAL * 3 then readied[#readied + 1] = found[n] end
+    end
     at = at + 1
   end
   return budget
@@ -46,7 +44,7 @@ local function first_for(it, now)
   local keeper, best = keeper_above(it, now), nil
   if keeper == false then return nil end
   for _, scope in ipairs(scopes(it)) do
-    for queue, selector in pairs(wanted_at(scope .. ':' .. it.k, now)) do
+    for queue, selector in pairs(wanted_at(scope .. ':' .. it.class, now)) do
       local waiter = matches(it, selector) and front_waiter(queue, keeper, now)
       if waiter and (not best or waiter.order < best.order) then best = waiter end
     end
@@ -60,7 +58,7 @@ local function ready_of(ids)
   for _, id in ipairs(ids) do
     local it = not seen[id] and load(id)
     seen[id] = true
-    if it and it.k == ready_class(it.role) then items[#items + 1] = {tonumber(rank(it)), id, it} end
+    if it and it.class % 3 == READY and it.role ~= TERMINAL then items[#items + 1] = {it.score % CLASS, id, it} end
   end
   table.sort(items, function(a, b)
     if a[1] ~= b[1] then return a[1] < b[1] end

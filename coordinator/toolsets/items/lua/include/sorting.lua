@@ -30,10 +30,10 @@ local function sorting(by, descending, field)
   local function key_of(_, rank_score, created, values)
     local key = created
     if by == 'm' then key = tonumber(values[at] or created) end
-    if by == 'p' then key = 2 - math.floor(rank_score / 2 ^ 49) end
+    if by == 'p' then key = 2 - priority_of(rank_score) end
     if by == 'c' then
-      key = math.floor(rank_score / 2 ^ 41) % 256
-      if key == NO_COMPLEXITY then return key end
+      key = complexity_of(rank_score)
+      if not key then return NO_COMPLEXITY end
     end
     return descending and -key or key
   end

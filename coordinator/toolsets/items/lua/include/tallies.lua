@@ -1,16 +1,16 @@
--- @include ranges
--- Counts of an item's direct children from the sizes of the sets they are ranked in.
+-- @include index
+-- Counts of an item's direct children from the scores that they are ranked by.
 
 -- {queue, work, review, terminal, blocked}, and how many of all are in a held class.
 local function tally(id)
-  local counts, held, keys = {0, 0, 0, 0, 0}, 0, {}
-  for n = 1, #ALL_CLASSES do keys[n] = index_key('p' .. id, string.sub(ALL_CLASSES, n, n)) end
-  if redis.call('EXISTS', unpack(keys)) == 0 then return counts, 0 end
-  for n, key in ipairs(keys) do
-    local class, size = string.sub(ALL_CLASSES, n, n), redis.call('ZCARD', key)
-    local role = role_of(class)
-    counts[role + 1] = counts[role + 1] + size
-    if class >= 'A' and class <= 'Z' then held = held + size end
+  local key, counts, held = K_RANKED .. 'p' .. id, {0, 0, 0, 0, 0}, 0
+  local left = redis.call('ZCARD', key)
+  for role = QUEUE, BLOCKED do
+    if left == 0 then break end
+    local start = role * 3 * CLASS
+    local size = redis.call('ZCOUNT', key, start, start + 3 * CLASS - 1)
+    if size > 0 then held = held + redis.call('ZCOUNT', key, start + HELD * CLASS, start + (HELD + 1) * CLASS - 1) end
+    counts[role + 1], left = size, left - size
   end
   return counts, held
 end

@@ -44,7 +44,7 @@ local function change_role(it, to, trigger, label, run, by)
   put(it, 'lb', label)
   put(it, 'ra', whole(run.now))
   touch(it, run.now)
-  move(it, is_held(it) and held_class(to) or resting(it, to))
+  move(it, is_held(it) and to * 3 + HELD or resting(it, to))
   save(it)
   redis.call(
     'XADD', K_TRANSITIONS, 'MAXLEN', '~', run.cap, '*', 'i', it.id, 'f', before, 't', to, 'g', trigger,

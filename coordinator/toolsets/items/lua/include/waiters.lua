@@ -13,7 +13,7 @@
 --   K_WAITING  queues by when the last call of each ends
 --   K_WANTED   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   K_ALIVE    process: it lives and can take a call
--- A place is a scope and a class as in include/index.lua: an item leads to the selectors that may suit it
+-- A place is a scope and a class as in include/classes.lua: an item leads to the selectors that may suit it
 -- and to no others, however many there are. All of these expire some time after the calls they are for,
 -- so those of dead processes do not stay.
 
@@ -30,15 +30,15 @@ end
 -- Where every item that suits a selector leads.
 local function places_of(sel)
   local scopes_of_sel = {'*'}
-  if sel.parent ~= '' then
+  if sel.parent then
     scopes_of_sel = {'p' .. sel.parent}
-  elseif sel.type ~= '' then
+  elseif sel.type then
     scopes_of_sel = {'y' .. sel.type}
-  elseif #sel.tags > 0 then
+  elseif sel.tags then
     for n, tag in ipairs(sel.tags) do scopes_of_sel[n] = 'g' .. tag end
   end
   local places = {}
-  for n, scope in ipairs(scopes_of_sel) do places[n] = scope .. ':' .. ready_class(sel.role) end
+  for n, scope in ipairs(scopes_of_sel) do places[n] = scope .. ':' .. (sel.role or QUEUE) * 3 end
   return places
 end
 

@@ -8,8 +8,9 @@ local LARGEST_READ = 128
 -- Puts every set at the first item from walk.score on.
 local function rewind(walk)
   for _, set in ipairs(walk.sets) do
-    set.at, set.flat, set.full = 1, {}, true
-    set.position = redis.call('ZCOUNT', set.key, '-inf', '(' .. whole(walk.score))
+    set.at, set.flat = 1, {}
+    set.position = redis.call('ZCOUNT', set.key, '-inf', set.base + walk.score - 1)
+    set.full = set.position < set.stop
     set.read = math.max(4, math.floor(walk.read * set.size / walk.total))
   end
 end
@@ -19,14 +20,15 @@ end
 local function start_walk(sets, total, span, score, last, wanted)
   local walk = {sets = sets, total = total, span = span, score = score, last = last}
   walk.read = math.min(wanted, LARGEST_READ)
+  for _, set in ipairs(sets) do set.stop = redis.call('ZCOUNT', set.key, '-inf', set.base + CLASS - 1) end
   rewind(walk)
   return walk
 end
 
 local function refill(set, most)
-  set.flat = redis.call('ZRANGE', set.key, set.position, set.position + set.read - 1, 'WITHSCORES')
-  set.at, set.position = 1, set.position + #set.flat / 2
-  set.full = #set.flat == 2 * set.read
+  local next_position = math.min(set.position + set.read, set.stop)
+  set.flat = redis.call('ZRANGE', set.key, set.position, next_position - 1, 'WITHSCORES')
+  set.at, set.position, set.full = 1, next_position, next_position < set.stop
   set.read = math.min(2 * set.read, most)
 end
 
@@ -36,8 +38,9 @@ local function next_range(walk)
   local wanted = (math.floor(walk.score / GROUP) + 1) * GROUP + from
   local nearest
   for _, set in ipairs(walk.sets) do
-    local score = score_from(set.key, wanted)
-    nearest = score and math.min(nearest or score, score) or nearest
+    local from, to = set.base + wanted, set.base + CLASS - 1
+    local score = tonumber(redis.call('ZRANGEBYSCORE', set.key, from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2])
+    if score then nearest = math.min(nearest or CLASS, score - set.base) end
   end
   local group = nearest and math.floor(nearest / GROUP) or last_group + 1
   if group > last_group then return false end
@@ -56,13 +59,13 @@ local function step(walk, visit)
   for _, set in ipairs(walk.sets) do
     if set.at > #set.flat and set.full then refill(set, walk.read) end
     if set.full then
-      local id, at = set.flat[#set.flat - 1], tonumber(set.flat[#set.flat])
+      local id, at = set.flat[#set.flat - 1], set.flat[#set.flat] - set.base
       if at < end_score or (at == end_score and id < end_id) then end_score, end_id = at, id end
     end
   end
   for _, set in ipairs(walk.sets) do
     while set.at < #set.flat do
-      local id, at = set.flat[set.at], tonumber(set.flat[set.at + 1])
+      local id, at = set.flat[set.at], set.flat[set.at + 1] - set.base
       if at > end_score or (at == end_score and id > end_id) then break end
       if at > walk.score or (at == walk.score and id > walk.last) then visit(id, at) end
       set.at = set.at + 2
