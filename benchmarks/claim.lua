@@ -1,6 +1,8 @@
--- wrk script: claim_item calls, each connection an agent that renews its claim. BENCH_ITEMS has the ids.
-local items = {}
+-- wrk script: claim_item calls, each connection an agent that renews its claim. BENCH_ITEMS has the ids,
+-- BENCH_TOKENS the bearer tokens of the agents, where they need any.
+local items, tokens = {}, {}
 for id in string.gmatch(os.getenv('BENCH_ITEMS'), '[^,]+') do items[#items + 1] = id end
+for token in string.gmatch(os.getenv('BENCH_TOKENS') or '', '[^,]+') do tokens[#tokens + 1] = token end
 local modern = os.getenv('BENCH_ERA') == 'modern'
 local seed = tonumber(os.getenv('BENCH_SEED'))
 local n = 0
@@ -22,6 +24,7 @@ end
 function request()
   n = n + 1
   local agent = n % #items + 1
+  if tokens[agent] then headers['Authorization'] = 'Bearer ' .. tokens[agent] end
   local body = string.format(
     '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"claim_item","arguments":{"actor":{"id":"agent-%d",'
       .. '"kind":"subagent"},"requestId":"%08x-0000-4000-8000-%012x","claims":[{"itemId":"%s","ttlSeconds":900}]}%s}}',

@@ -3,7 +3,8 @@
 Asks every server for ``claim_item`` over 32 keep-alive connections, in turn and round after
 round, all against one store (its log flushed each second, so that the disk, which is the same for
 all, does not hide the servers; ``always`` shows it): the front-end with everything on
-(idempotency, policy, metrics, events, all protocol checks), a bare ASGI handler on the same
+(idempotency, policy, metrics, events, all protocol checks), the same behind its front door, so that
+each call has a bearer token to be checked and an actor to be held against it, a bare ASGI handler on the same
 store connection, one on redis-py's pool, the official SDK's server with the same claim, and
 FastMCP with a tool that does nothing. Prints requests/s, p99 and the server's CPU time per
 request, and the ratios.
@@ -36,7 +37,9 @@ from benchmarks.support import (
     until_listening,
     wrk,
 )
+from coordinator.identity import token_edit
 from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.token_file import TokenEntry, digest_of, new_token
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
@@ -46,6 +49,7 @@ from coordinator.toolsets.tool import Call, Services
 CONNECTIONS = 32
 _SCRIPT = Path(__file__).with_name("claim.lua")
 FRONT = "front-end"
+BEARER = "front-end, bearer token"
 
 
 class Server(NamedTuple):
@@ -56,6 +60,8 @@ class Server(NamedTuple):
     pid: int
     path: str
     era: str
+    tokens: tuple[str, ...] = ()
+    """Of the agents."""
 
 
 async def _items(url: str, count: int) -> list[str]:
@@ -85,6 +91,17 @@ def _start(stack: contextlib.ExitStack, url: str) -> list[Server]:
     process = stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
     for name, era in ((FRONT, "modern"), ("front-end, old wire", "legacy")):
         servers.append(Server(name, port, process.pid, "/mcp/items", era))
+    port, tokens = free_port(), Path(env["FLEET_DATA_DIR"]) / "tokens.json"
+    guarded = {
+        **env,
+        "FLEET_PORT": str(port),
+        "FLEET_DATA_DIR": stack.enter_context(TemporaryDirectory(prefix="fleet-bench-")),
+        "FLEET_AUTH_MODE": "required",
+        "FLEET_AUTH_TOKENS": str(tokens),
+    }
+    made = tuple(_token(tokens, f"agent-{number + 1}") for number in range(CONNECTIONS))
+    process = stack.enter_context(running(*python("-m", "coordinator", "serve"), env=guarded))
+    servers.append(Server(BEARER, port, process.pid, "/mcp/items", "modern", made))
     for kind in ("bare-link", "bare-pool", "sdk", "sdk-hint", "fastmcp"):
         port = free_port()
         process = stack.enter_context(running(*python("-m", "benchmarks.servers", kind, str(port), url)))
@@ -94,10 +111,18 @@ def _start(stack: contextlib.ExitStack, url: str) -> list[Server]:
     return servers
 
 
+def _token(file: Path, agent: str) -> str:
+    """A new token of an agent."""
+    token = new_token()
+    token_edit.add(file, TokenEntry(id=agent, sha256=digest_of(token.encode()).hex(), permissions=("items",)))
+    return token
+
+
 def measure(server: Server, items: list[str], seconds: float) -> tuple[Load, float]:
     """One run against one server: the load, and CPU microseconds per request of the server."""
     os.environ["BENCH_ITEMS"] = ",".join(items)
     os.environ["BENCH_ERA"] = server.era
+    os.environ["BENCH_TOKENS"] = ",".join(server.tokens)
     os.environ["BENCH_SEED"] = str(random.getrandbits(31))
     before = cpu_seconds(server.pid)
     load = wrk(f"http://127.0.0.1:{server.port}{server.path}", _SCRIPT, CONNECTIONS, seconds)
@@ -143,5 +168,9 @@ def _report(runs: dict[str, list[tuple[Load, float]]], rounds: int) -> None:
         "the front-end against each, pairwise in each round",
         ("against", "requests/s ratio", "p99 ratio", "CPU ratio"),
         [(o, f"{ratio(FRONT, o, 0):.2f}x", f"{ratio(FRONT, o, 1):.2f}x", f"{ratio(FRONT, o, 2):.2f}x") for o in others],
+    )
+    console.print(
+        f"a claim with a bearer token takes {ratio(BEARER, FRONT, 2):.2f}x the CPU of one without, "
+        f"{median([b[1] - a[1] for a, b in zip(runs[FRONT], runs[BEARER], strict=True)]):+.1f} us"
     )
     console.print(f"run {uuid4().hex[:8]}: goals >= 0.8x bare-link (p99 <= 1.5x), 2x bare-pool, 8x sdk, 12x fastmcp\n")

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import structlog
@@ -45,6 +45,7 @@ _UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"cookie", b"
 
 _BEARER = b"uthorization: Bearer "
 """How clients begin the line, but for the case of its first letter."""
+_LINE_STARTS = (b"\r\na", b"\r\nA")
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*\Z")
 
 _HEAD = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
@@ -56,13 +57,6 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     plan: Plan
     body: int
     """Bytes of the body that follows."""
-
-
-class _Cut(NamedTuple):
-    """A head whose line with a bearer token was taken out."""
-
-    rest: bytes
-    token: bytes
 
 
 class ExpressHttpProtocol(BoundedHttpProtocol):
@@ -93,7 +87,7 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         rested = self._rested()
         if rested:
             end = data.find(b"\r\n\r\n") + 4
-            known = self.known.get(data[:end])
+            known = self.known.get(data[:end]) if self.known else None
             if known is not None:
                 if len(data) == end + known.body and not self.flow.write_paused and self.front.entrance.strangers:
                     order = self.front.fast_path.order(known.plan, data[end:])
@@ -111,11 +105,12 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         cut = _without_token(data, end)
         if cut is None or self.flow.write_paused:
             return False
-        known = self.bearers.get(cut.rest)
+        rest, token = cut
+        known = self.bearers.get(rest)
         if known is None or len(data) != end + known.body:
             return False
         entrance = self.front.entrance
-        grant = entrance.holder(cut.token, known.plan)
+        grant = entrance.holder(token, known.plan)
         if type(grant) is not Grant:
             return False
         order = self.front.fast_path.order(known.plan, data[end:])
@@ -155,9 +150,9 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         rest, known = data[:end], self.known
         if b"authorization" in head:
             cut = _without_token(data, end) if self.front.entrance.guarded else None
-            if cut is None or head[b"authorization"] != b"Bearer " + cut.token or not _TOKEN.match(cut.token):
+            if cut is None or head[b"authorization"] != b"Bearer " + cut[1] or not _TOKEN.match(cut[1]):
                 return
-            rest, known = cut.rest, self.bearers
+            rest, known = cut[0], self.bearers
         if len(rest) > _LONGEST_HEAD or scope["http_version"] != "1.1" or not _UNUSUAL.isdisjoint(head):
             return
         length = head.get(b"content-length", b"")
@@ -239,14 +234,14 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         return self._default_head
 
 
-def _without_token(data: bytes, end: int) -> _Cut | None:
-    """The head, which is ``data`` up to ``end``, without its line with a token; None if there is no such line."""
+def _without_token(data: bytes, end: int) -> tuple[bytes, bytes] | None:
+    """The head, ``data`` up to ``end``, without its line with a token, and the token; None if there is no such line."""
     at = data.find(_BEARER, 0, end)
     start = at - 3
-    if start < 0 or data[start:at] not in (b"\r\na", b"\r\nA"):
+    if start < 0 or not data.startswith(_LINE_STARTS, start):
         return None
     stop = data.find(b"\r\n", at, end)
-    return _Cut(data[:start] + data[stop:end], data[at + len(_BEARER) : stop])
+    return data[:start] + data[stop:end], data[at + len(_BEARER) : stop]
 
 
 def http_protocol(
