@@ -1,0 +1,225 @@
+"""Real front-end processes that share keys: while the key server dies, comes back, and settings change."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import redis
+
+from coordinator.store import keys
+from coordinator.store.address import parse
+from tests.identity.servers import KeyServer
+from tests.identity.signing import AUDIENCE, ISSUER, Json, Signer, jwks
+from tests.items.client import fresh_id
+from tests.support import leaks
+from tests.support.fleets import Http, RunningCommand, call_body, fleet_command, once, scrape
+from tests.support.wait import wait_until_sync
+
+OLD, NEW = Signer("old"), Signer("new", number=1)
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
+
+
+class Front:
+    """One ``fleet serve`` with one front-end."""
+
+    def __init__(self, directory: Path, redis_url: str, config: Path) -> None:
+        self.command = RunningCommand(
+            directory, "serve", "--config", str(config), "--port", "0", "--frontends", "1",
+            "--data-dir", str(directory / "data"), FLEET_REDIS_URL=redis_url,
+        )  # fmt: skip
+
+    @functools.cached_property
+    def port(self) -> int:
+        return int(self.command.wait_ready().rsplit(":", 1)[1])
+
+    def wait(self, **identity: str) -> None:
+        """Until /readyz says this of the identity."""
+        wait_until_sync(lambda: identity.items() <= self.identity.items(), 15.0, f"{identity}")
+
+    def call(self, tool: str, **arguments: Any) -> Json:
+        """The structured content of the answer, failures included."""
+        with Http(self.port) as client:
+            client.connection.request("POST", "/mcp/items", call_body(tool, arguments), _HEADERS)
+            answer = msgspec.json.decode(client.connection.getresponse().read())
+        found: Json = answer["result"]["structuredContent"]
+        return found
+
+    def claim(self, item: str, agent: str, proof: str) -> str:
+        """``success``, or the code of the refusal."""
+        actor = {"id": agent, "kind": "subagent", "proof": proof}
+        found = self.call("claim_item", claims=[{"itemId": item}], actor=actor, requestId=fresh_id())
+        return str(found["error"]["code"] if "error" in found else found["claimResults"][0]["outcome"])
+
+    def verification(self, item: str, proof: str) -> Json:
+        """What a note by this actor says about its proof."""
+        actor = {"id": "agent", "kind": "subagent", "proof": proof}
+        note = {"itemId": item, "key": "k", "role": "queue", "body": "b", "actor": actor}
+        found: Json = self.call("manage_notes", operation="upsert", notes=[note])["notes"][0]["verification"]
+        return found
+
+    @property
+    def identity(self) -> Json:
+        """What /readyz says."""
+        status, body = once(self.port, "/readyz")
+        assert status == 200
+        found: Json = json.loads(body)["identity"]
+        return found
+
+
+@pytest.fixture
+def config(key_server: KeyServer, tmp_path: Path) -> Path:
+    return write(tmp_path / "fleet.yaml", key_server)
+
+
+def write(file: Path, server: KeyServer, policy: str = "reject", **verifier: Any) -> Path:
+    settings = {
+        "type": "jwks",
+        "jwks_uri": server.url(),
+        "issuer": ISSUER,
+        "audience": AUDIENCE,
+        "algorithms": ["EdDSA"],
+        "cache_ttl_seconds": 1,
+        **verifier,
+    }
+    # Only what actors say counts here, not who is let in at the door.
+    section = {"degraded_mode_policy": policy, "verifier": settings}
+    file.write_text(json.dumps({"actor_authentication": section, "auth": {"mode": "none"}}))
+    return file
+
+
+@pytest.fixture
+def store_url(redis_url: str) -> Iterator[str]:
+    """The session's server, without what the fleet and the default project leave there."""
+    with contextlib.closing(redis.Redis(**parse(redis_url).client_options())) as client:
+        leaks.delete_keys(client, keys.FLEET)
+        yield redis_url
+        complaints = [*leaks.leaked_keys(client, keys.FLEET), *leaks.leaked_keys(client, "default")]
+        leaks.delete_keys(client, keys.FLEET)
+        leaks.delete_keys(client, "default")
+    assert not complaints, complaints
+
+
+@pytest.fixture
+def start(tmp_path: Path, store_url: str, config: Path) -> Iterator[Any]:
+    """Starts a front-end; it ends with the test."""
+    fronts: list[Front] = []
+
+    def start() -> Front:
+        fronts.append(Front(tmp_path / f"front-{len(fronts)}", store_url, config))
+        return fronts[-1]
+
+    yield start
+    for front in fronts:
+        front.command.clean_up()
+
+
+def test_processes_go_on_verifying_while_the_key_server_is_dead(key_server: KeyServer, start: Any) -> None:
+    key_server.serve(jwks(OLD))
+    first, second = start(), start()
+    items = [
+        item["id"]
+        for item in first.call("manage_items", operation="create", items=[{"title": f"{n}"} for n in range(6)])["items"]
+    ]
+    good, stranger = OLD.token("agent"), Signer("old", number=3).token("agent")
+    for front in (first, second):
+        assert front.claim(items[0], "agent", good) == "success"
+        assert front.claim(items[0], "agent", stranger) == "rejected_by_policy"
+        assert front.claim(items[0], "somebody-else", good) == "rejected_by_policy"
+        assert front.claim(items[0], "agent", "") == "rejected_by_policy"
+        assert front.verification(items[0], good) == {"status": "verified", "verifier": "jwks"}
+        assert front.identity["policy"] == "reject"
+        assert front.identity["state"] == "ok"
+
+    key_server.kill()
+    for front in (first, second):
+        front.wait(state="stale")
+        wait_until_sync(lambda front=front: not front.identity["sources"][0]["fresh"])  # type: ignore[misc]
+    third = start()  # knows the keys although it never met the key server
+    for front in (first, second, third):
+        assert front.claim(items[1], "agent", OLD.token("agent")) == "success"
+        assert front.claim(items[1], "agent", stranger) == "rejected_by_policy"
+        assert front.claim(items[1], "agent", NEW.token("agent")) == "rejected_by_policy"
+        found = front.verification(items[1], good)
+        assert (found["status"], found["metadata"]["verifiedFromCache"]) == ("verified", "true")
+        assert int(found["metadata"]["cacheAgeSeconds"]) >= 1
+        found = front.verification(items[1], NEW.token("agent"))
+        assert (found["status"], found["metadata"]) == ("unavailable", {"failureKind": "network"})
+
+    key_server.serve(jwks(NEW))
+    key_server.start()
+    for front in (first, second, third):
+        front.wait(state="ok")
+        assert front.claim(items[2], "agent", NEW.token("agent")) == "success"
+        assert front.claim(items[2], "agent", OLD.token("agent")) == "rejected_by_policy"
+        assert good not in front.command.stderr
+        assert front.command.logged("keys cannot be renewed") or front is third
+
+
+def test_a_changed_policy_is_in_force_told_and_counted(
+    key_server: KeyServer, start: Any, config: Path, store_url: str
+) -> None:
+    key_server.serve(jwks(OLD))
+    first, second = start(), start()
+    (made,) = first.call("manage_items", operation="create", items=[{"title": "x"}])["items"]
+    assert first.claim(made["id"], "agent", "") == second.claim(made["id"], "agent", "") == "rejected_by_policy"
+
+    write(config, key_server, policy="accept-self-reported")
+    for front in (first, second):
+        front.command.process.send_signal(signal.SIGHUP)
+        wait_until_sync(lambda front=front: front.identity["policy"] == "accept-self-reported", 10.0)  # type: ignore[misc]
+        assert front.command.logged(
+            "degraded-mode policy changed", policy="accept-self-reported", policy_before="reject"
+        )
+        assert front.claim(made["id"], "agent", "") == "success"
+        metrics = scrape(front.port)
+        assert metrics["coordinator_identity_policy{policy=accept-self-reported}"] == 1
+        assert metrics["coordinator_identity_policy{policy=reject}"] == 0
+        assert metrics["coordinator_identity_trust_total{policy=reject,whose=nobody}"] >= 1
+        assert metrics["coordinator_identity_verifications_total{result=absent}"] >= 2
+        assert metrics["coordinator_identity_state{state=ok}"] == 1
+    with contextlib.closing(redis.Redis(**parse(store_url).client_options())) as client:
+        told: Any = client.xrange(keys.fleet_events.key(keys.FLEET))
+    assert [(fields[b"k"], fields[b"i"]) for _, fields in told].count(
+        (b"identity.policy_changed", b"accept-self-reported")
+    ) == 1
+
+    # Another issuer's keys, and the verifier with them; then a section that is wrong, which changes nothing.
+    key_server.serve(jwks(NEW), "/other")
+    write(config, key_server, policy="reject", jwks_uri=key_server.url("/other"))
+    first.command.process.send_signal(signal.SIGHUP)
+    first.wait(policy="reject")
+    assert first.claim(made["id"], "agent", NEW.token("agent")) == "success"
+    assert first.claim(made["id"], "agent", OLD.token("agent")) == "rejected_by_policy"
+    write(config, key_server, policy="trust-everybody")
+    first.command.process.send_signal(signal.SIGHUP)
+    wait_until_sync(lambda: first.command.logged("settings not reloaded, the old ones stay in force"), 10.0)
+    assert first.identity["policy"] == "reject"
+    assert first.claim(made["id"], "agent", "") == "rejected_by_policy"
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "said"),
+    [
+        ("actor_authentication: {verifier: {type: jwks}}", "reject", "keys must come from somewhere"),
+        ("", "rejekt", "environment DEGRADED_MODE_POLICY: "),
+    ],
+)  # fmt: skip
+def test_a_wrong_section_stops_the_start(tmp_path: Path, text: str, policy: str, said: str) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(text)
+    done = fleet_command("serve", "--config", str(file), "--data-dir", str(tmp_path), DEGRADED_MODE_POLICY=policy)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
