@@ -173,7 +173,10 @@ def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
     if text == _NEVER:
         return None
     if match := _SPAN.match(text):
-        return now + dt.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+        try:
+            return now + dt.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+        except OverflowError:
+            raise CommandFailed(f"--expires: {text} is too far away", Exit.USAGE) from None
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

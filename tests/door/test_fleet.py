@@ -1,0 +1,374 @@
+"""A real fleet behind its door: two front-ends, tokens that come and go, JWTs, operators' port, ownership."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.door.support import Tokens
+from tests.identity.signing import AUDIENCE, ISSUER, Signer, jwks
+from tests.support.fleets import RunningFleet, samples
+from tests.support.wait import wait_until_sync
+
+CONFIG = """\
+frontends: 2
+workers: 0
+admin_port: {admin}
+toolsets: [items]
+auth:
+  mode: required
+  tokens: tokens.yaml
+  default_permissions: [items]
+  verifier:
+    type: jwks
+    jwks_path: keys.json
+    issuer: {issuer}
+    audience: {audience}
+    algorithms: [EdDSA]
+actor_authentication:
+  degraded_mode_policy: reject
+"""
+MCP = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+    @property
+    def result(self) -> Any:
+        """The structured content of a call that went well."""
+        assert self.status == 200, self
+        assert not self.body["result"].get("isError"), self.body
+        return self.body["result"]["structuredContent"]
+
+    @property
+    def code(self) -> str:
+        """The code of a call that was refused."""
+        assert (self.status, self.body["result"]["isError"]) == (200, True)
+        code: str = self.body["result"]["structuredContent"]["error"]["code"]
+        return code
+
+
+class Guarded:
+    """A fleet, its token file, and the key that JWTs are signed with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tokens = Tokens(folder / "tokens.yaml")
+        self.signer = Signer()
+        (folder / "keys.json").write_text(json.dumps(jwks(self.signer)))
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.admin = probe.getsockname()[1]
+        self.config = folder / "fleet.yaml"
+        self.config.write_text(CONFIG.format(admin=self.admin, issuer=ISSUER, audience=AUDIENCE))
+        self.agent = self.tokens.add("agent-1", permissions=("items",))
+        self.said: list[str] = [self.agent]
+        """Every token that was ever sent."""
+        self.fleet = RunningFleet(folder / "data", "--config", str(self.config), "--port", "0")
+        self.fleet.wait_ready()
+        self.port = self.fleet.port
+
+    def ask(self, token: str | None, body: Any, path: str = "/mcp", method: str = "POST") -> Answer:
+        """One request on a connection of its own, so that any process may get it."""
+        if token is not None:
+            self.said.append(token)
+        more = {} if token is None else {"authorization": f"Bearer {token}"}
+        return request(self.port, method, path, json.dumps(body).encode(), {**MCP, **more})
+
+    def call(self, token: str | None, tool: str, path: str = "/mcp", **arguments: Any) -> Answer:
+        params = {"name": tool, "arguments": arguments}
+        return self.ask(token, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, path)
+
+    def both(self, token: str | None) -> set[int]:
+        """The statuses of so many requests that each process got some."""
+        return {self.call(token, "get_next_item").status for _ in range(12)}
+
+    def jwt(self, subject: str = "agent-9", **claims: Any) -> str:
+        return self.signer.token(subject, **claims)
+
+    def metrics(self) -> dict[str, float]:
+        return samples(request(self.admin, "GET", "/metrics").body)
+
+    def ready(self) -> Any:
+        return request(self.admin, "GET", "/readyz").body
+
+
+def request(port: int, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request(method, path, body or None, headers or {})
+        response = connection.getresponse()
+        data = response.read()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        is_json = found.get("content-type", "").startswith("application/json")
+        return Answer(response.status, found, json.loads(data) if is_json and data else data)
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    guarded = Guarded(tmp_path_factory.mktemp("guarded"))
+    try:
+        yield guarded
+        assert guarded.fleet.end() == 0
+        # Whatever happened: no token in what the fleet has said or written.
+        written = [guarded.fleet.stderr, guarded.fleet.stdout]
+        written += [path.read_text(errors="replace") for path in (guarded.folder / "data").rglob("*") if path.is_file()]
+        for token in set(guarded.said):
+            assert not any(token in text for text in written)
+    finally:
+        guarded.fleet.clean_up()
+
+
+def claim(guarded: Guarded, token: str, item: str, **more: Any) -> Answer:
+    return guarded.call(token, "claim_item", requestId=str(uuid.uuid4()), claims=[{"itemId": item}], **more)
+
+
+def new_item(guarded: Guarded) -> str:
+    made = guarded.call(guarded.agent, "manage_items", operation="create", items=[{"title": "x"}])
+    found: str = made.result["items"][0]["id"]
+    return found
+
+
+def test_nobody_gets_in_without_a_token(guarded: Guarded) -> None:
+    assert guarded.both(None) == {401}
+    assert guarded.both("nobody") == {401}
+    assert guarded.both(guarded.agent) == {200}
+
+
+def test_tokens_come_and_go_while_the_fleet_serves(guarded: Guarded) -> None:
+    token = guarded.tokens.add("passing", permissions=("items.read",))
+    wait_until_sync(lambda: guarded.both(token) == {200}, 10, "the new token")
+    assert guarded.call(token, "manage_items", operation="create", items=[{"title": "x"}]).status == 403
+    guarded.tokens.revoke("passing")
+    wait_until_sync(lambda: guarded.both(token) == {401}, 10, "the end of it")
+    assert guarded.both(guarded.agent) == {200}
+
+
+def test_a_token_runs_out(guarded: Guarded) -> None:
+    token = guarded.tokens.add("brief", seconds=4)
+    wait_until_sync(lambda: guarded.call(token, "get_next_item").status == 200, 10, "the new token")
+    wait_until_sync(lambda: guarded.both(token) == {401}, 10, "its end")
+    answer = guarded.call(token, "get_next_item")
+    assert 'error_description="the token has expired"' in answer.headers["www-authenticate"]
+
+
+def test_a_wrong_file_changes_nothing_and_is_told(guarded: Guarded) -> None:
+    good = guarded.tokens.path.read_text()
+    guarded.tokens.write("tokens: [oops\n")
+    wait_until_sync(lambda: "refused" in guarded.ready()["auth"]["file"], 10, "the reading")
+    assert guarded.both(guarded.agent) == {200}
+    wait_until_sync(
+        lambda: guarded.metrics()["coordinator_token_file_reads_total{outcome=refused}"] >= 2, 10, "both processes"
+    )
+    assert guarded.fleet.logged("token file refused, what was known before stays in force")
+    guarded.tokens.write(good)
+    wait_until_sync(lambda: "refused" not in guarded.ready()["auth"]["file"], 10, "the reading")
+
+
+def test_a_sighup_makes_the_file_and_the_rules_anew(guarded: Guarded) -> None:
+    text = guarded.config.read_text()
+    token = guarded.tokens.add("plain")
+    wait_until_sync(lambda: guarded.both(token) == {200}, 10, "the new token")
+    guarded.config.write_text(text.replace("default_permissions: [items]", "default_permissions: [flows]"))
+    guarded.fleet.process.send_signal(signal.SIGHUP)
+    wait_until_sync(lambda: guarded.both(token) == {403}, 10, "the new rule")
+    assert guarded.both(guarded.agent) == {200}
+    guarded.config.write_text(text)
+    guarded.fleet.process.send_signal(signal.SIGHUP)
+    wait_until_sync(lambda: guarded.both(token) == {200}, 10, "the old rule")
+
+
+def test_a_reload_cannot_open_the_door_to_nobody(guarded: Guarded) -> None:
+    text = guarded.config.read_text()
+    before = len(guarded.fleet.logs)
+    guarded.config.write_text(text.replace("type: jwks", "type: noop"))
+    guarded.fleet.process.send_signal(signal.SIGHUP)
+
+    def told() -> bool:
+        return any("settings not reloaded" in line["event"] for line in guarded.fleet.logs[before:])
+
+    wait_until_sync(told, 10, "the refusal")
+    assert guarded.both(None) == {401}
+    assert guarded.both(guarded.jwt()) == {200}
+    guarded.config.write_text(text)
+    guarded.fleet.process.send_signal(signal.SIGHUP)
+    wait_until_sync(lambda: "refused" not in guarded.ready()["config"], 10, "the reload")
+
+
+def test_jwts_are_let_in(guarded: Guarded) -> None:
+    assert guarded.both(guarded.jwt()) == {200}
+    assert guarded.both(guarded.jwt(aud=f"http://127.0.0.1:{guarded.port}/mcp")) == {200}
+    assert guarded.both(guarded.jwt(aud="somebody-else")) == {401}
+    assert guarded.both(guarded.jwt(exp=int(time.time()) - 61)) == {401}
+    assert guarded.both(guarded.jwt(scope="items.read openid")) == {200}
+    assert guarded.both(guarded.jwt(scope="openid")) == {403}
+    assert guarded.both(guarded.jwt(projects=["alpha"])) == {403}
+    assert guarded.call(guarded.jwt(projects=["alpha"]), "get_next_item", "/p/alpha/mcp").status == 200
+    assert guarded.both(Signer("key-2", number=2).token("agent-9")) == {401}
+    answer = guarded.call(None, "get_next_item", "/mcp/items")
+    place = f'resource_metadata="http://127.0.0.1:{guarded.port}/.well-known/oauth-protected-resource/mcp/items"'
+    assert place in answer.headers["www-authenticate"]
+    found = guarded.ask(None, {}, "/.well-known/oauth-protected-resource/mcp/items", "GET").body
+    assert (found["resource"], found["authorization_servers"]) == (
+        f"http://127.0.0.1:{guarded.port}/mcp/items",
+        [ISSUER],
+    )
+
+
+def test_a_caller_is_who_the_token_says(guarded: Guarded) -> None:
+    """Under the policy that trusts nobody without proof: the bearer is proof enough."""
+    item = new_item(guarded)
+    mine = claim(guarded, guarded.agent, item).result["claimResults"][0]
+    assert (mine["outcome"], mine["claimedBy"]) == ("success", "agent-1")
+    # Another caller meets the claim, and cannot say that he is its holder.
+    other = guarded.jwt("agent-2")
+    assert claim(guarded, other, item).result["claimResults"][0]["outcome"] == "already_claimed"
+    for token in (other, guarded.agent):
+        stranger = {"id": "agent-1" if token == other else "agent-2", "kind": "user"}
+        assert claim(guarded, token, item, actor=stranger).code == "actor_mismatch"
+    steal = guarded.call(other, "advance_item", transitions=[{"itemId": item, "trigger": "start"}])
+    assert steal.result["results"][0]["applied"] is False
+    assert steal.result["results"][0]["errorCode"] == "not_claim_holder"
+    signed = {"itemId": item, "trigger": "start", "actor": {"id": "agent-1", "kind": "user"}}
+    assert guarded.call(other, "advance_item", transitions=[signed]).code == "actor_mismatch"
+    done = guarded.call(guarded.agent, "advance_item", transitions=[{"itemId": item, "trigger": "start"}]).result
+    assert done["results"][0]["applied"] is True
+    assert done["results"][0]["actor"] == {"id": "agent-1", "kind": "subagent"}
+    assert done["results"][0]["verification"] == {"status": "verified", "verifier": "bearer"}
+    release = guarded.call(other, "claim_item", requestId=str(uuid.uuid4()), releases=[{"itemId": item}]).result
+    assert release["releaseResults"][0]["outcome"] == "not_claimed_by_you"
+
+
+def test_a_caller_need_not_say_who_he_is(guarded: Guarded) -> None:
+    listed = guarded.ask(guarded.agent, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).body["result"]["tools"]
+    (tool,) = [tool for tool in listed if tool["name"] == "claim_item"]
+    assert tool["inputSchema"]["required"] == ["requestId"]
+
+
+def test_request_ids_are_the_callers_own(guarded: Guarded) -> None:
+    item, request_id = new_item(guarded), str(uuid.uuid4())
+    more: Any
+    wanted: Any = {"requestId": request_id, "claims": [{"itemId": item}]}
+    first = guarded.call(guarded.agent, "claim_item", **wanted).result
+    # From any process, with or without the actor that he is anyway.
+    for more in ({}, {"actor": {"id": "agent-1", "kind": "subagent"}}):
+        for _ in range(3):
+            assert guarded.call(guarded.agent, "claim_item", **wanted, **more).result == first
+    # Another caller's same id is another request.
+    other = guarded.call(guarded.jwt("agent-2"), "claim_item", **wanted).result
+    assert other["claimResults"][0]["outcome"] == "already_claimed"
+
+
+def test_notes_are_signed_by_the_caller(guarded: Guarded) -> None:
+    item = new_item(guarded)
+    note = {"itemId": item, "key": "k", "role": "queue", "body": "b"}
+    written = guarded.call(guarded.agent, "manage_notes", operation="upsert", notes=[note]).result
+    assert written["notes"][0]["actor"]["id"] == "agent-1"
+    assert written["notes"][0]["verification"]["status"] == "verified"
+    forged = {**note, "actor": {"id": "agent-2", "kind": "user"}}
+    assert (
+        guarded.call(guarded.agent, "manage_notes", operation="upsert", notes=[note, forged]).code == "actor_mismatch"
+    )
+
+
+def test_operators_have_a_port_of_their_own(guarded: Guarded) -> None:
+    for path in ("/metrics", "/readyz"):
+        assert request(guarded.port, "GET", path).status == 404
+        assert request(guarded.admin, "GET", path).status == 200
+        assert request(guarded.admin, "POST", path).status == 405
+    assert request(guarded.port, "GET", "/healthz").status == 200
+    assert request(guarded.admin, "POST", "/mcp").status == 404
+    assert guarded.fleet.state.admin_url == f"http://127.0.0.1:{guarded.admin}"
+    # Each process answers there, and each says of itself that it is ready.
+    seen: set[str] = set()
+
+    def both() -> bool:
+        answer = guarded.ready()
+        assert answer["ready"] is True
+        assert answer["auth"]["mode"] == "required"
+        seen.add(answer["process"])
+        return seen == {"fe-0", "fe-1"}
+
+    wait_until_sync(both, 10, "both processes")
+    # The numbers are those of all of them.
+    assert {f"coordinator_slot_requests_total{{slot=fe-{n}}}" for n in (0, 1)} <= guarded.metrics().keys()
+
+
+def test_hosts_that_operators_may_be_asked_under(guarded: Guarded) -> None:
+    for host, status in (
+        ("10.1.2.3:9000", 200),
+        ("[2001:db8::1]:9000", 200),
+        ("localhost", 200),
+        ("evil.example", 421),
+        ("10.1.2.3.evil.example", 421),
+    ):
+        assert request(guarded.admin, "GET", "/readyz", headers={"host": host}).status == status
+    away = {"host": "10.1.2.3", "origin": "http://evil.example"}
+    assert request(guarded.admin, "GET", "/metrics", headers=away).status in (403, 421)
+    assert request(guarded.port, "POST", "/mcp", b"{}", {"host": "10.1.2.3"}).status == 421
+
+
+def test_a_killed_front_end_comes_back_behind_both_ports(guarded: Guarded) -> None:
+    token = guarded.tokens.add("early")
+    wait_until_sync(lambda: guarded.both(token) == {200}, 10, "the new token")
+    pid = guarded.fleet.pid("fe-0")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until_sync(lambda: guarded.fleet.pid("fe-0") not in (None, pid), 20, "the new process")
+    seen: set[str] = set()
+
+    def back() -> bool:
+        try:
+            seen.add(guarded.ready()["process"])
+        except OSError:
+            return False
+        return seen == {"fe-0", "fe-1"}
+
+    seen.clear()
+    wait_until_sync(back, 20, "both processes")
+    assert guarded.both(token) == {200}
+    assert guarded.both(guarded.jwt()) == {200}
+    assert guarded.both(None) == {401}
+
+
+def test_refusals_are_counted(guarded: Guarded) -> None:
+    def count(reason: str) -> float:
+        return guarded.metrics()[f"coordinator_auth_refused_total{{reason={reason}}}"]
+
+    before = {reason: count(reason) for reason in ("missing", "unknown", "rejected", "permission", "project")}
+    assert count("audience") >= 0
+    guarded.both(None)
+    guarded.both("nobody")
+    guarded.both(self_signed())
+    guarded.both(guarded.jwt(scope="openid"))
+    guarded.both(guarded.jwt(projects=["alpha"]))
+    assert {reason: count(reason) - value for reason, value in before.items()} == dict.fromkeys(before, 12)
+
+
+def self_signed() -> str:
+    return Signer("key-1", number=7).token("agent-9")
+
+
+def test_no_token_is_seen_in_the_list_of_processes(guarded: Guarded) -> None:
+    shown = b"".join(
+        Path(f"/proc/{pid}/cmdline").read_bytes() for pid in [*guarded.fleet.pids, guarded.fleet.process.pid]
+    )
+    assert not any(token.encode() in shown for token in guarded.said)

@@ -1,0 +1,135 @@
+"""``fleet stdio`` for a client who has a token."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import redis
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+from coordinator.cli.doors import stdio_principal
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.store.address import parse
+from coordinator.store.embedded import find_running
+from tests.door.support import Doors, Tokens
+from tests.support.fleets import ROOT, environment, fleet_command
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def connected(redis_url: str, project: str, **env: str) -> AsyncIterator[Client]:
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "coordinator", "stdio", "--toolset", "items", "--project", project],
+        env=environment(FLEET_REDIS_URL=redis_url, **env),
+        cwd=str(ROOT),
+    )
+    async with Client(server, read_timeout_seconds=30) as client:
+        yield client
+
+
+def code(result: Any) -> str:
+    assert result.is_error
+    found: str = result.structured_content["error"]["code"]
+    return found
+
+
+async def test_the_client_is_who_his_token_says(redis_url: str, project: str, tokens: Tokens) -> None:
+    token = tokens.add("agent-1", projects=(project,))
+    env = {"FLEET_AUTH_TOKENS": str(tokens.path), "FLEET_TOKEN": token, "DEGRADED_MODE_POLICY": "reject"}
+    async with connected(redis_url, project, **env) as client:
+        made = await client.call_tool("manage_items", {"operation": "create", "items": [{"title": "x"}]})
+        item = made.structured_content["items"][0]["id"]
+        wanted = {"requestId": str(uuid.uuid4()), "claims": [{"itemId": item}]}
+        claimed = (await client.call_tool("claim_item", wanted)).structured_content
+        assert claimed["claimResults"][0]["claimedBy"] == "agent-1"
+        other = {**wanted, "actor": {"id": "agent-2", "kind": "user"}}
+        assert code(await client.call_tool("claim_item", other)) == "actor_mismatch"
+        # It ends with his token.
+        tokens.revoke("agent-1")
+
+        async def refused() -> bool:
+            found = await client.call_tool("get_next_item")
+            return found.is_error is True and code(found) == "unauthenticated"
+
+        await wait_until(refused, 10, "the end of the token")
+        with pytest.raises(MCPError, match="no such token"):
+            await client.list_tools()
+
+
+async def test_he_may_use_what_his_token_permits(redis_url: str, project: str, tokens: Tokens) -> None:
+    token = tokens.add("reader", permissions=("items.read",))
+    env = {"FLEET_AUTH_TOKENS": str(tokens.path), "FLEET_TOKEN": f" {token}\n"}
+    async with connected(redis_url, project, **env) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert "get_next_item" in names
+        assert "manage_items" not in names
+        made = await client.call_tool("manage_items", {"operation": "create", "items": [{"title": "x"}]})
+        assert code(made) == "permission_denied"
+        assert not (await client.call_tool("get_next_item")).is_error
+
+
+async def test_without_a_door_he_is_nobody(redis_url: str, project: str) -> None:
+    async with connected(redis_url, project, FLEET_TOKEN="whatever") as client:
+        refused = await client.call_tool("claim_item", {"requestId": str(uuid.uuid4()), "claims": [{"selector": {}}]})
+        assert code(refused) == "VALIDATION_ERROR"
+        assert "actor: is required" in refused.structured_content["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("token", "mode", "words"),
+    [
+        (None, "required", "FLEET_TOKEN: a bearer token is required"),
+        ("wrong", "optional", "FLEET_TOKEN: no such token is known here"),
+        ("two words", "required", "FLEET_TOKEN: the Authorization header must be"),
+        ("elsewhere", "required", "the token is not for the project 'default'"),
+    ],
+)
+async def test_a_bad_token_is_refused_from_the_start(
+    doors: Doors, tokens: Tokens, token: str | None, mode: str, words: str
+) -> None:
+    other = tokens.add("agent-1", projects=("elsewhere",))
+    door = doors.open(tokens=str(tokens.path), mode=mode)
+    with pytest.raises(CommandFailed, match=words) as caught:
+        await stdio_principal(door, {"elsewhere": other}.get(token or "", token), "default")
+    assert caught.value.code == Exit.USAGE
+    assert other not in str(caught.value)
+
+
+async def test_who_needs_no_token_may_have_none(doors: Doors, tokens: Tokens) -> None:
+    token = tokens.add("agent-1")
+    door = doors.open(tokens=str(tokens.path), mode="optional")
+    assert await (await stdio_principal(door, None, "default"))() is None
+    caller = await (await stdio_principal(door, token, "default"))()
+    assert caller is not None
+    assert caller.id == "agent-1"
+
+
+def test_a_refusal_is_one_sentence(redis_url: str, tokens: Tokens) -> None:
+    tokens.add()
+    env: Any = {"FLEET_AUTH_TOKENS": str(tokens.path), "FLEET_REDIS_URL": redis_url, "FLEET_TOKEN": "a-secret"}
+    done = fleet_command("stdio", **env)
+    assert (done.returncode, done.stdout) == (Exit.USAGE, "")
+    assert done.stderr == "fleet: FLEET_TOKEN: no such token is known here\n"
+
+
+async def test_the_token_is_not_for_the_processes_that_are_started(tmp_path: Path) -> None:
+    async with connected("", "default", FLEET_DATA_DIR=str(tmp_path / "d"), FLEET_TOKEN="a-secret") as client:
+        assert not (await client.call_tool("get_next_item")).is_error
+        url = find_running(str(tmp_path / "d"))
+        assert url is not None
+        with redis.Redis(**parse(url).client_options()) as store:
+            info: Any = store.info("server")
+        environ = await anyio.Path(f"/proc/{info['process_id']}/environ").read_bytes()
+        assert b"a-secret" not in environ
