@@ -15,7 +15,6 @@ from coordinator.toolsets.flows.room import FlowRoom
 from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.tool import Services
 from workers.tools.demo import DemoTools
-from workers.tools.downstream import ServerTools
 from workers.tools.own import OwnTools
 from workers.tools.python import PythonTools
 from workers.tools.registry import StepTools
@@ -34,9 +33,12 @@ def step_tools(settings: Settings, store: Store, isolated: Isolated) -> StepTool
     sources: list[Source] = [OwnTools(toolsets, actors), PythonTools(callables(settings), isolated)]
     if settings.flows.demo_tools:
         sources.append(DemoTools(store))
-    for name, connection in (settings.connections or {}).items():
-        if connection.kind == "mcp":
-            sources.append(ServerTools(name, connection))
+    servers = {name: one for name, one in (settings.connections or {}).items() if one.kind == "mcp"}
+    if servers:
+        # Imported here: the MCP client takes a second, and many a fleet does without.
+        from workers.tools.downstream import ServerTools
+
+        sources += [ServerTools(name, connection) for name, connection in servers.items()]
     return StepTools(sources, Rights(settings))
 
 

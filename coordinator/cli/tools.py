@@ -15,7 +15,7 @@ from coordinator.settings.problems import unknown
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services, Tool, Toolset
-from coordinator.transport.schema import describe, input_schema, output_schema
+from coordinator.transport.schema import TOOL_ERROR, describe, input_schema, output_schema
 
 Json = dict[str, Any]
 _CELLS = ("Argument", "Type", "Required", "Default", "Allowed", "What it means")
@@ -90,10 +90,18 @@ def _tool(tool: Tool, examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from _blocks("Call", examples)
     shapes = []
     for result in tool.result:
-        node = output_schema((result,))
-        node["properties"].pop("error", None)
+        schema = output_schema((result,))
+        node = {**schema, "properties": {name: _own(member) for name, member in schema["properties"].items()}}
+        if node["properties"]["error"] == TOOL_ERROR:
+            del node["properties"]["error"]
         shapes.append(_shape(node, {**node, "required": _required(node)}, ()))
     yield from _blocks("Answer", shapes)
+
+
+def _own(member: Json) -> Json:
+    """A member of an answer without what a failure has in its place."""
+    options = [option for option in member.get("anyOf", ()) if option != TOOL_ERROR]
+    return member if len(options) == len(member.get("anyOf", ())) else options[0]
 
 
 def _blocks(title: str, values: Sequence[Any]) -> Iterator[str]:

@@ -192,7 +192,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             min_length=1,
             extra={"group": "MCP endpoint"},
         ),
-    ] = ("items",)
+    ] = ("items", "flows")
     tool_name_style: Annotated[
         Literal["dotted", "underscore"],
         Meta(

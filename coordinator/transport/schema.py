@@ -86,11 +86,17 @@ def output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
     root = dict(definitions[names[0]])
     required = root.pop("required", [])
     root["properties"] = {**root.get("properties", {})}
-    root["properties"].setdefault("error", TOOL_ERROR)
+    own = root["properties"].get("error")
+    # A result may have a member of that name too, of another type.
+    root["properties"]["error"] = TOOL_ERROR if own is None else {**_described(own), "anyOf": [own, TOOL_ERROR]}
     root.pop("additionalProperties", None)
     if required:
         root["anyOf"] = [{"required": required}, {"required": ["error"]}]
     return _assembled(root, definitions)
+
+
+def _described(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": schema["description"]} if "description" in schema else {}
 
 
 def behaviour(tool: Tool) -> dict[str, bool]:

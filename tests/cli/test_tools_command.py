@@ -20,7 +20,7 @@ from coordinator.transport.schema import describe, input_schema
 Out = pytest.CaptureFixture[str]
 
 TOOLSETS = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
-TOOLS = {tool.name: tool for toolset in TOOLSETS.values() for tool in toolset.tools}
+TOOLS = {(toolset.name, tool.name): tool for toolset in TOOLSETS.values() for tool in toolset.tools}
 PAIRS = [(toolset.name, tool.name) for toolset in TOOLSETS.values() for tool in toolset.tools]
 
 
@@ -42,7 +42,7 @@ def test_every_tool_has_examples_that_its_contract_accepts(toolset: str, name: s
     examples = TOOLSETS[toolset].examples[name]
     assert examples
     for example in examples:
-        msgspec.json.decode(msgspec.json.encode(example), type=TOOLS[name].arguments)
+        msgspec.json.decode(msgspec.json.encode(example), type=TOOLS[toolset, name].arguments)
 
 
 def test_no_example_is_of_a_tool_that_is_gone() -> None:
@@ -53,7 +53,7 @@ def test_no_example_is_of_a_tool_that_is_gone() -> None:
 @pytest.mark.parametrize(("toolset", "name"), PAIRS)
 def test_the_page_has_each_argument_example_and_answer(toolset: str, name: str, capsys: Out) -> None:
     text = chapter(page(toolset, capsys), name)
-    tool = TOOLS[name]
+    tool = TOOLS[toolset, name]
     assert tool.description in text
     rows = {row.split("`")[1]: row for row in text.splitlines() if row.startswith("| `")}
     schema = input_schema(tool.arguments)

@@ -142,7 +142,7 @@ def alone(tool: str, args: Json | None = None, **more: Any) -> Json:
 
 
 async def test_servers_are_called_over_stdio_and_http_though_one_is_dead(agent: Agent) -> None:
-    flow = {
+    flow: Json = {
         "start": {"name": "fork", "tool": None, "parallel": ["a", "b", "c"]},
         "a": {"name": "local", "tool": "local.add", "args": {"left": 1, "right": 2}, "join": "end"},
         "b": {"name": "web", "tool": "web.greet", "args": {"name": "World"}, "join": "end"},
@@ -158,7 +158,7 @@ async def test_servers_are_called_over_stdio_and_http_though_one_is_dead(agent: 
 
 
 async def test_a_server_that_dies_costs_the_attempt_only(agent: Agent) -> None:
-    flow = {
+    flow: Json = {
         "start": {"name": "die", "tool": "local.die", "on_error": "continue", "next": "again"},
         "again": {"name": "again", "tool": "local.add", "args": {"left": 2, "right": 2}, "done": True},
     }
@@ -186,7 +186,7 @@ async def test_computing_callables_run_in_other_processes(agent: Agent, world: W
 
 async def test_the_coordinator_s_own_tools_are_steps(agent: Agent) -> None:
     item = {"operation": "create", "items": [{"title": "{{input.title}}", "priority": "high"}]}
-    flow = {
+    flow: Json = {
         "start": {"name": "add", "tool": "manage_items", "args": item, "next": "next"},
         "next": {"name": "next", "tool": "get_next_item", "next": "child"},
         "child": {
@@ -219,7 +219,7 @@ async def test_attempts_and_time_limits(agent: Agent) -> None:
 
 
 async def test_a_gate_can_expire(agent: Agent) -> None:
-    flow = {
+    flow: Json = {
         "start": {"name": "wait", "tool": None, "timeout_ms": 50, "on_error": "continue", "next": "end"},
         "end": {"name": "end", "tool": "get_counter", "done": True},
     }
@@ -229,7 +229,7 @@ async def test_a_gate_can_expire(agent: Agent) -> None:
 
 
 async def test_templates_keep_types_and_may_ask_for_results(agent: Agent) -> None:
-    flow = {
+    flow: Json = {
         "start": {"name": "first", "tool": "echo", "args": {"n": "{{input.n}}", "t": "n={{input.n}}"}, "next": "b"},
         "b": {"name": "second", "tool": "echo", "args": {"value": "{{steps.first.result.n.0}}"}, "done": True},
     }
@@ -274,7 +274,7 @@ async def test_cancelling_stops_the_call(agent: Agent, tmp_path: Path) -> None:
 
 
 async def test_a_sibling_s_failure_ends_the_workflow_and_others_finish(agent: Agent) -> None:
-    flow = {
+    flow: Json = {
         "start": {"name": "fork", "tool": None, "parallel": ["a", "b"]},
         "a": {"name": "bad", "tool": "fail", "join": "end"},
         "b": {"name": "slow", "tool": "sleep", "args": {"ms": 300}, "join": "end"},
@@ -284,7 +284,7 @@ async def test_a_sibling_s_failure_ends_the_workflow_and_others_finish(agent: Ag
     await agent.ended(workflow, "failed")
     found = await agent.until(workflow, lambda one: one["steps"][2]["status"] == "done", "the sibling's end")
     assert [step["name"] for step in found["steps"]] == ["fork", "bad", "slow"]
-    assert found["error"] == "step 'bad' failed: told to fail"
+    assert found["reason"] == "step 'bad' failed: told to fail"
 
 
 async def test_permissions_are_those_of_the_creator_at_each_step(world: World, project: str) -> None:

@@ -205,4 +205,4 @@ async def test_a_failed_step_has_its_error(agent: Agent) -> None:
     row: Any = (await agent("workflow_list"))[0]
     assert row["status"] == "failed"
     found = await agent.get(row["id"])
-    assert found["error"] == "step 'try' failed: no paper"
+    assert found["reason"] == "step 'try' failed: no paper"

@@ -87,7 +87,8 @@ class FlowRoom:
 
     async def tidy(self, project: str) -> bool:
         """Forgets workflows whose retention is over."""
-        return await self._store.trim(project, TRIM_BATCH) < TRIM_BATCH
+        _, left = await self._store.trim(project, TRIM_BATCH)
+        return left == 0
 
 
 def _asks_for_results(args: Mapping[str, Any]) -> bool:

@@ -90,6 +90,6 @@ class Workflow(Result, kw_only=True):
     name: Name
     status: StatusOfWorkflow
     created_by: CreatedBy
-    error: Annotated[str, Meta(description="Why it failed; absent: it did not.")] | UnsetType = UNSET
+    reason: Annotated[str, Meta(description="Why it failed; absent: it did not.")] | UnsetType = UNSET
     parent: Parent | UnsetType = UNSET
     steps: Annotated[list[StepRow], Meta(description="Its steps so far, in order of creation.")]

@@ -16,6 +16,10 @@ local function settle(id, attempt, how, result, what)
   local st = running(id, attempt)
   if not st then return 0 end
   local run = load_run(st.r)
+  if not run then
+    discard(st)
+    return 0
+  end
   local over = run.s ~= 'r'
   if how == 'B' and not over then give_back(st, what) return 1 end
   if how == 'Y' and not over then fail_attempt(st, what) return 1 end

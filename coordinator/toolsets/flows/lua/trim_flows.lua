@@ -2,7 +2,7 @@
 purpose:   Forgets finished flows whose retention is over.
 guarantee: At most `batch` of them per run, each with all that it has.
 args:      retention_ms batch
-reply:     how many were forgotten
+reply:     {how many were forgotten, how many finished ones are left}
 errors:    none
 --]]
 -- @include keys
@@ -17,4 +17,4 @@ for _, id in ipairs(old) do
   redis.call('UNLINK', K_RUN .. id, K_RUN_SPEC .. id, K_HISTORY .. id)
   redis.call('ZREM', K_ENDED, id)
 end
-return #old
+return cmsgpack.pack({#old, redis.call('ZCARD', K_ENDED)})

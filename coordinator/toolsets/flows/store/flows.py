@@ -45,7 +45,7 @@ _RETRY = Script(PACKAGE, "retry_flow", list[Any], includes=STEPS)
 _READ: Script[Any] = Script(PACKAGE, "read_flow", includes=STEPS)
 _LIST = Script(PACKAGE, "list_flows", list[tuple[str, str, str, str, str, str, str, str]])
 _FIND: Script[Any] = Script(PACKAGE, "find_step")
-_TRIM: Script[Any] = Script(PACKAGE, "trim_flows", includes=STEPS)
+_TRIM = Script(PACKAGE, "trim_flows", tuple[int, int], includes=STEPS)
 REPORT: Script[Any] = Script(PACKAGE, "report_steps", includes=STEPS)
 """What workers report outcomes of this room's steps with."""
 
@@ -239,8 +239,12 @@ class FlowStore:
         await self._ring(project, reply[2])
         return reply[0], _STATUSES[reply[1]]
 
-    async def trim(self, project: str, batch: int = 100) -> int:
-        """Forgets workflows whose retention is over, at most ``batch``; returns how many."""
+    async def trim(self, project: str, batch: int = 100) -> tuple[int, int]:
+        """Forgets workflows whose retention is over, at most ``batch``.
+
+        Returns:
+            How many were forgotten, and how many finished ones are left.
+        """
         return await self._store.run(_TRIM, project, self._retention_ms, batch)
 
     async def note(self, project: str) -> None:

@@ -53,7 +53,7 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
             name=found.row.name,
             status=found.row.status,
             created_by=found.row.creator,
-            error=found.row.error or UNSET,
+            reason=found.row.error or UNSET,
             parent=int(found.row.parent) if found.row.parent else UNSET,
             steps=[_shown(step, spec) for step in found.steps],
         )
