@@ -244,8 +244,9 @@ def _enter(walk: Walk, activity: Activity) -> None:
     state.current_activity = activity.id
     state.status = "running"
     state.active_loops = []
-    if activity.id in state.skipped_activities:
-        state.skipped_activities.remove(activity.id)
+    for finished in (state.skipped_activities, state.completed_activities):
+        if activity.id in finished:
+            finished.remove(activity.id)
     for key in (activity.id, *(loop_key(activity.id, loop.id) for loop in activity.loops)):
         state.completed_steps.pop(key, None)
     for checkpoint in activity.checkpoints:

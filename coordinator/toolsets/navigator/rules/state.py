@@ -87,6 +87,7 @@ class State(_Record):
     current_step: int | UnsetType = UNSET
     """The step to be completed next; UNSET: none is left, or an iteration is complete."""
     completed_activities: list[str] = []
+    """The present one is among them only if it ended the workflow."""
     skipped_activities: list[str] = []
     completed_steps: dict[str, list[int]] = {}
     checkpoint_responses: dict[str, Response] = {}
