@@ -1,0 +1,99 @@
+"""Bases and parts that the contracts of the gateway toolset share.
+
+Names are camelCase as in seed 001, and so is every shape; ``input_schema`` alone is spelt with an underscore there.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+MAX_REQUEST_ID = 200
+MAX_ID = 200
+
+
+class Arguments(msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """Arguments of a tool."""
+
+
+class Result(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A result or a part of one; fields that are UNSET are left out."""
+
+
+Json = dict[str, Any]
+
+RequestId = Annotated[
+    str | None,
+    Meta(
+        description="Made by the caller for one logical operation, best a UUID. Repeating the call with it within "
+        "10 minutes returns the first answer from any process instead of acting twice.",
+        extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
+    ),
+]
+ItemRef = Annotated[
+    str, Meta(description="Id of a capability or workflow, as gateway.home and gateway.search show it.")
+]
+DefinitionRef = Annotated[str, Meta(description="Id of a workflow, or proxy_default for a single capability.")]
+WorkflowRef = Annotated[str, Meta(description="The workflowId of workflow.start.")]
+
+DefinitionId = Annotated[str, Meta(description="The definition it goes by.")]
+WorkflowId = Annotated[str, Meta(description="The instance.")]
+StateName = Annotated[str, Meta(description="Its present state.")]
+Version = Annotated[int, Meta(description="Rises with each transition; the next submit has to name it.")]
+
+
+class Link(Result, kw_only=True):
+    """A call that makes sense now, ready to be made."""
+
+    rel: Annotated[str, Meta(description="What it does: start, transition, self, home, search, describe, explain.")]
+    title: Annotated[str, Meta(description="For people; absent: none.")] | UnsetType = UNSET
+    description: Annotated[str, Meta(description="More about it; absent: nothing.")] | UnsetType = UNSET
+    method: Annotated[str, Meta(description="The tool to call.")]
+    args: Annotated[Json, Meta(description="Its arguments, filled in as far as they are known.")]
+    actor: Annotated[str, Meta(description="Who may do this; absent: any agent.")] | UnsetType = UNSET
+    input_schema: (
+        Annotated[Json, Meta(description="JSON Schema of input (start) or arguments (transition); absent: none.")]
+        | UnsetType
+    ) = msgspec.field(default=UNSET, name="input_schema")
+
+
+Links = Annotated[list[Link], Meta(description="What can be done next.")]
+
+
+class Problem(Result, kw_only=True):
+    """Why a call failed."""
+
+    code: Annotated[str, Meta(description="The stable name of this failure.")]
+    message: Annotated[str, Meta(description="What went wrong, in a sentence.")]
+    details: Annotated[Json, Meta(description="errorClass, retryAfterMs and the like; absent: none.")] | UnsetType = (
+        UNSET
+    )
+
+
+Failed = Annotated[Problem, Meta(description="Why the call failed; present only then.")]
+
+
+class Hop(Result, kw_only=True):
+    """A transition that was taken without being asked for."""
+
+    from_state: Annotated[str, Meta(description="The state it left.")]
+    transition: Annotated[str, Meta(description="Its name.")]
+    to_state: Annotated[str, Meta(description="The state it led to.")]
+    version: Annotated[int, Meta(description="The version after it.")]
+
+
+Chain = Annotated[list[Hop], Meta(description="Transitions taken besides the one asked for; absent: none.")]
+
+
+class Refusal(Result, kw_only=True):
+    """The body of a failed call (seed 001, error responses)."""
+
+    workflow_id: str | UnsetType = UNSET
+    definition_id: str | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    version: int | UnsetType = UNSET
+    error: Problem
+    links: list[Link]
+    chain: list[Hop] | UnsetType = UNSET

@@ -1,0 +1,1 @@
+"""What the gateway decides without asking anybody: pure functions, time and ids passed in."""

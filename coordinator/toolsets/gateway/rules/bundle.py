@@ -1,0 +1,77 @@
+"""What an instance takes along: its definition, the definitions of its sub-workflows, and the bounds of execution.
+
+A bundle is named by a hash of its content, so all instances that started with the same share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from coordinator.settings.gateway.executor import Executor, Reliability
+from coordinator.settings.gateway.model import Limits, Workflow
+from coordinator.toolsets.gateway.rules.resolve import executors_of
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Bundle(Struct, frozen=True, kw_only=True):
+    """Definitions that belong together."""
+
+    definitions: dict[str, Workflow]
+    limits: Limits = Limits()
+
+    def attempt_ms(self, reliability: Reliability | None) -> int:
+        """How long one attempt may take."""
+        stated = reliability.timeout_ms if reliability is not None else None
+        return min(stated or self.limits.attempt_timeout_ms, self.limits.max_attempt_timeout_ms)
+
+
+class Packed(NamedTuple):
+    """A bundle as it is stored."""
+
+    hash: str
+    text: bytes
+    bundle: Bundle
+
+
+_decode = msgspec.json.Decoder(Bundle).decode
+
+
+def packed(root: str, workflow: Workflow, others: Mapping[str, Workflow], limits: Limits) -> Packed:
+    """The bundle of a definition.
+
+    Args:
+        root: what the definition is called.
+        others: where the sub-workflows are.
+    """
+    found: dict[str, Workflow] = {root: workflow}
+    waiting = [workflow]
+    while waiting:
+        for _, executor, _ in executors_of(waiting.pop()):
+            name = executor.definition_id if executor.kind == "workflow" else None
+            if name is not None and name not in found and name in others:
+                found[name] = others[name]
+                waiting.append(others[name])
+    bundle = Bundle(definitions=found, limits=limits)
+    text = _encode(bundle)
+    return Packed(blake2b(text, digest_size=12).hexdigest(), text, bundle)
+
+
+def unpacked(text: bytes) -> Bundle:
+    """The bundle that was stored."""
+    return _decode(text)
+
+
+def candidate(executor: Executor, reliability: Reliability | None, number: int) -> Executor | None:
+    """The executor itself (0), or one of its fallbacks (from 1); None: there are no more."""
+    if number == 0:
+        return executor
+    fallback = reliability.fallback if reliability is not None else None
+    if fallback is None or number > len(fallback.executors):
+        return None
+    return fallback.executors[number - 1]

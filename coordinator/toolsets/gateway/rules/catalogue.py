@@ -1,0 +1,226 @@
+"""The catalogue: everything that can be found and started, and the index to find it with.
+
+Made once from the section and from what is known of downstream servers, and never changed: a
+reload, or a server whose tools have changed, makes a new one that takes the old one's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from coordinator.settings.connections import Connection
+from coordinator.settings.gateway.executor import Executor
+from coordinator.settings.gateway.model import PROXY, Gateway, Import, State, Workflow
+from coordinator.toolsets.gateway.rules.bundle import Packed, packed
+from coordinator.toolsets.gateway.rules.resolve import READY, Resolved, all_connections, resolved, session_of
+from coordinator.toolsets.gateway.rules.search import Entry, Index
+
+WORKFLOW, CAPABILITY, CONNECTION = "workflow", "capability", "connection"
+
+
+class ImportedTool(Struct, frozen=True):
+    """A tool of a downstream server, as it was last listed."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    input_schema: dict[str, Any] | None = None
+
+
+class ServerTools(Struct, frozen=True):
+    """What is known of a downstream server."""
+
+    tools: tuple[ImportedTool, ...] = ()
+    available: bool = True
+    """Whether it answered when it was last asked."""
+    reason: str = ""
+    """Why not."""
+
+
+Servers = Mapping[str, ServerTools]
+"""By connection; one that is not there has not been asked yet."""
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """Something in the catalogue."""
+
+    id: str
+    kind: str
+    title: str
+    description: str
+    tags: tuple[str, ...]
+    examples: tuple[Any, ...] = ()
+    available: bool = True
+    schema: Mapping[str, Any] | None = None
+    """Of its input."""
+
+
+class Catalogue:
+    """What agents find.
+
+    Args:
+        gateway: None: nothing is configured.
+        connections: those at the top of the settings.
+        servers: what is known of downstream servers.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway | None,
+        connections: Mapping[str, Connection] | None = None,
+        servers: Servers | None = None,
+    ) -> None:
+        self._gateway = gateway or Gateway(version="1.0.0")
+        found = resolved(self._gateway)
+        self.workflows: Mapping[str, Workflow] = found.workflows
+        """Definitions by id."""
+        self.capabilities: dict[str, Resolved] = {**found.capabilities, **found.exposed}
+        """Declared, exposed and imported ones by id."""
+        self.collisions: list[str] = []
+        """Imported tools that are left out, because something else has their name: sentences."""
+        self._unavailable: set[str] = set()
+        self._packed: dict[str, Packed] = {}
+        self.items: dict[str, Listed] = {}
+        """What is listed, by id, in the order in which gateway.home shows it."""
+        self._list(found.capabilities, found.exposed, servers or {}, all_connections(gateway, connections))
+        self.index = Index(map(self._entry, self.items.values()))
+
+    @property
+    def gateway(self) -> Gateway:
+        """The section that it was made from."""
+        return self._gateway
+
+    def definition(self, id: str) -> Packed | None:
+        """A workflow as instances take it along; None: there is none."""
+        if id not in self.workflows:
+            return None
+        return self._bundle(id, id, self.workflows[id])
+
+    def session(self, capability: str) -> Packed | None:
+        """The definition of a session with a capability; None: there is no such capability."""
+        found = self.capabilities.get(capability)
+        if found is None:
+            return None
+        return self._bundle(f"{PROXY} {capability}", PROXY, session_of(found))
+
+    def sessions(self) -> Workflow:
+        """``proxy_default`` as a whole, for explanations."""
+        transitions = {name: session_of(one).states[READY].transitions[name] for name, one in self.capabilities.items()}
+        return Workflow(
+            title="A session with a capability",
+            description="A session with one capability, which can be called any number of times.",
+            initial_state=READY,
+            states={READY: State(transitions=transitions)},
+        )
+
+    def _bundle(self, key: str, root: str, workflow: Workflow) -> Packed:
+        made = self._packed.get(key)
+        if made is None:
+            made = self._packed[key] = packed(root, workflow, self.workflows, self._gateway.limits)
+        return made
+
+    def _list(
+        self,
+        declared: Mapping[str, Resolved],
+        exposed: Mapping[str, Resolved],
+        servers: Servers,
+        connections: Mapping[str, Connection],
+    ) -> None:
+        include = self._gateway.discovery.include
+        if "workflows" in include:
+            for name, workflow in self.workflows.items():
+                self.items[name] = Listed(
+                    id=name,
+                    kind=WORKFLOW,
+                    title=workflow.title or name,
+                    description=workflow.description,
+                    tags=workflow.tags,
+                    examples=workflow.examples,
+                    schema=workflow.input_schema,
+                )
+        if "capabilities" in include:
+            for capability in declared.values():
+                self._add(capability)
+        if "proxy" in include:
+            for capability in exposed.values():
+                self._add(capability)
+        for stated in self._gateway.proxy.imports:
+            self._import(stated, servers.get(stated.connection), listed="proxy" in include)
+        if "connections" in include:
+            for name, connection in connections.items():
+                known = servers.get(name)
+                self._add_connection(name, f"A connection of kind {connection.kind}.", known is None or known.available)
+
+    def _import(self, stated: Import, known: ServerTools | None, *, listed: bool) -> None:
+        """Adds the tools of a server; one that does not answer keeps those that it had."""
+        if known is None:
+            return
+        if not known.tools and not known.available and listed:
+            self._add_connection(stated.connection, f"Its tools are not known: {known.reason}.", False)
+        for tool in known.tools:
+            if (stated.include and tool.name not in stated.include) or tool.name in stated.exclude:
+                continue
+            name = f"{stated.prefix}.{tool.name}" if stated.prefix else tool.name
+            if name in self.capabilities or name in self.workflows or name == PROXY:
+                self.collisions.append(
+                    f"the tool {tool.name!r} of the connection {stated.connection!r} is left out: something else is "
+                    f"called {name!r}; give the import a prefix, or exclude the tool"
+                )
+                continue
+            capability = Resolved(
+                id=name,
+                title=tool.title or tool.name,
+                description=tool.description,
+                tags=stated.tags,
+                input_schema=tool.input_schema,
+                executor=Executor(kind="mcp", connection=stated.connection, tool=tool.name),
+            )
+            self.capabilities[name] = capability
+            if listed:
+                self._add(capability, known.available)
+
+    def _add(self, capability: Resolved, available: bool = True) -> None:
+        self.items[capability.id] = Listed(
+            id=capability.id,
+            kind=CAPABILITY,
+            title=capability.title or capability.id,
+            description=capability.description,
+            tags=capability.tags,
+            examples=capability.examples,
+            available=available,
+            schema=capability.schema,
+        )
+
+    def _add_connection(self, name: str, description: str, available: bool) -> None:
+        listed = Listed(
+            id=f"connection:{name}", kind=CONNECTION, title=name, description=description, tags=(), available=available
+        )
+        self.items[listed.id] = listed
+
+    def _entry(self, item: Listed) -> Entry:
+        """What search looks at."""
+        aliases: Sequence[str] = ()
+        text = item.id
+        if item.kind == WORKFLOW:
+            workflow = self.workflows[item.id]
+            aliases, text = workflow.aliases, " ".join(_texts(workflow))
+        elif item.kind == CAPABILITY:
+            aliases = self.capabilities[item.id].aliases
+        return Entry(item.id, item.kind, item.title, item.tags, aliases, item.description, text)
+
+
+def _texts(workflow: Workflow) -> Iterator[str]:
+    """What search finds a workflow by, besides what it is called."""
+    for name, state in workflow.states.items():
+        yield from (name, state.description, state.goal, state.guidance)
+        for key, transition in state.transitions.items():
+            yield from (key, transition.title, transition.description)
+
+
+def servers_of(text: bytes) -> ServerTools:
+    """What was stored about a server."""
+    return msgspec.json.decode(text, type=ServerTools)

@@ -1,0 +1,117 @@
+"""The graph of a workflow's states: where it leads nowhere, and what nothing leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from coordinator.settings.gateway.executor import Path
+from coordinator.settings.gateway.model import State, Transition, Workflow
+from coordinator.settings.problems import unknown
+from coordinator.toolsets.gateway.rules.resolve import executors_of
+
+
+class Told(NamedTuple):
+    """Something wrong, or odd, in a workflow."""
+
+    level: Literal["error", "warning"]
+    path: Path
+    sentence: str
+
+
+def ends(state: State) -> bool:
+    """Whether workflows end in a state: it says so, or there is no way out."""
+    return state.terminal or not state.transitions
+
+
+def targets(transition: Transition) -> tuple[str, ...]:
+    """The states that a transition may lead to."""
+    return (transition.target, *(branch.target for branch in transition.branches))
+
+
+def problems(workflow: Workflow) -> Iterator[Told]:
+    """What is wrong with the graph."""
+    states = workflow.states
+    if workflow.initial_state not in states:
+        yield Told("error", ("initialState",), unknown("state", workflow.initial_state, states))
+    if workflow.on_timeout is not None and workflow.on_timeout.target not in states:
+        yield Told("error", ("onTimeout", "target"), unknown("state", workflow.on_timeout.target, states))
+    if workflow.timeout_ms is not None and workflow.on_timeout is None:
+        yield Told("warning", ("timeoutMs",), "there is no onTimeout, so it ends in whatever state it is in then")
+    if workflow.on_timeout is not None and workflow.timeout_ms is None:
+        yield Told("warning", ("onTimeout",), "there is no timeoutMs, so it never comes to that")
+    for name, state in states.items():
+        at: Path = ("states", name)
+        for key, transition in state.transitions.items():
+            yield from _dangling(transition, states, (*at, "transitions", key))
+        if ends(state) and not state.terminal and workflow.on_timeout is None:
+            yield Told("warning", at, "nothing leads out of it, so workflows end here; say so with terminal: true")
+        yield from _deterministic(state, at)
+    reached = _reached(workflow)
+    for name in states:
+        if name not in reached:
+            yield Told("warning", ("states", name), "no transition leads to it")
+
+
+def recursions(name: str, workflows: Mapping[str, Workflow]) -> Iterator[list[str]]:
+    """Ways on which a workflow starts itself as a sub-workflow."""
+    waiting, seen = [[name]], {name}
+    while waiting:
+        way = waiting.pop()
+        for inner in sub_workflows(workflows[way[-1]]):
+            if inner == name:
+                yield [*way, inner]
+                return
+            if inner in workflows and inner not in seen:
+                seen.add(inner)
+                waiting.append([*way, inner])
+
+
+def sub_workflows(workflow: Workflow) -> Iterator[str]:
+    """What a workflow starts."""
+    for _, executor, _ in executors_of(workflow):
+        if executor.kind == "workflow" and executor.definition_id is not None:
+            yield executor.definition_id
+
+
+def _dangling(transition: Transition, states: Mapping[str, State], at: Path) -> Iterator[Told]:
+    if transition.target not in states:
+        yield Told("error", (*at, "target"), unknown("state", transition.target, states))
+    for number, branch in enumerate(transition.branches):
+        if branch.target not in states:
+            yield Told("error", (*at, "branches", number, "target"), unknown("state", branch.target, states))
+
+
+def _deterministic(state: State, at: Path) -> Iterator[Told]:
+    kinds = {transition.actor for transition in state.transitions.values()}
+    if "deterministic" not in kinds:
+        return
+    if len(kinds) > 1:
+        yield Told(
+            "warning",
+            at,
+            "only where all transitions are deterministic is one taken by itself; here agents have to submit them",
+        )
+        return
+    unguarded = [key for key, transition in state.transitions.items() if not transition.guards]
+    if len(state.transitions) > 1 and unguarded:
+        yield Told(
+            "warning",
+            at,
+            f"exactly one deterministic transition must be possible, but {', '.join(unguarded)} always is",
+        )
+
+
+def _reached(workflow: Workflow) -> set[str]:
+    waiting = [workflow.initial_state]
+    if workflow.on_timeout is not None:
+        waiting.append(workflow.on_timeout.target)
+    reached: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in reached or name not in workflow.states:
+            continue
+        reached.add(name)
+        for transition in workflow.states[name].transitions.values():
+            waiting += targets(transition)
+    return reached

@@ -1,0 +1,96 @@
+"""Guards: what must hold before a transition is taken, or a branch chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from coordinator.settings.gateway.executor import Guard, Required
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.gateway.rules.expressions import holds
+from coordinator.toolsets.gateway.rules.scope import Scope
+
+ANONYMOUS = "anonymous"
+HUMAN, SYSTEM = "human", "system"
+_EVERYTHING = "*"
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """Who acts, as the front door knows him."""
+
+    id: str = ANONYMOUS
+    roles: tuple[str, ...] = ()
+    permissions: tuple[str, ...] = ()
+    kind: str = "external"
+    listed: bool = False
+
+    @classmethod
+    def of(cls, caller: Caller | None) -> Principal:
+        """The principal of a call; nobody who is known has neither roles nor permissions."""
+        if caller is None:
+            return cls()
+        return cls(
+            id=caller.id,
+            roles=tuple(sorted(caller.roles)),
+            permissions=tuple(sorted(caller.permissions)),
+            kind=caller.kind,
+            listed=caller.listed,
+        )
+
+    @property
+    def caller(self) -> Caller | None:
+        """The same for the coordinator's own tools."""
+        if self.id == ANONYMOUS and not self.roles and not self.permissions:
+            return None
+        return Caller(self.id, self.kind, frozenset(self.roles), frozenset(self.permissions), self.listed)
+
+
+class Circumstances(NamedTuple):
+    """What guards look at."""
+
+    principal: Principal
+    scope: Scope
+    evidence: Mapping[str, int] = {}
+    """Evidence of the instance so far: kind -> how many."""
+
+
+Told = Callable[[str, bool], None]
+"""Takes a guard's kind and whether it held."""
+
+
+def all_hold(guards: Sequence[Guard], at: Circumstances, tell: Told = lambda kind, held: None) -> bool:
+    """Whether all guards hold; evaluated in order up to the first that does not."""
+    return failing(guards, at, tell) is None
+
+
+def failing(guards: Sequence[Guard], at: Circumstances, tell: Told = lambda kind, held: None) -> Guard | None:
+    """The first guard that does not hold."""
+    for guard in guards:
+        held = evaluate(guard, at)
+        tell(guard.kind, held)
+        if not held:
+            return guard
+    return None
+
+
+def evaluate(guard: Guard, at: Circumstances) -> bool:
+    """Whether one guard holds."""
+    if guard.kind == "permission":
+        return guard.permission in at.principal.permissions or _EVERYTHING in at.principal.permissions
+    if guard.kind == "role":
+        return guard.role in at.principal.roles
+    if guard.kind in ("expr", "jsonpath"):
+        return holds(guard.expr, at.scope)
+    if guard.kind == "evidence":
+        return all(at.evidence.get(kind, 0) >= count for kind, count in map(_required, guard.requires))
+    if guard.kind in ("allOf", "all_of"):
+        return all(evaluate(inner, at) for inner in guard.guards)
+    if guard.kind in ("anyOf", "any_of"):
+        return any(evaluate(inner, at) for inner in guard.guards)
+    return guard.guard is not None and not evaluate(guard.guard, at)
+
+
+def _required(entry: Required | str) -> tuple[str, int]:
+    return (entry, 1) if isinstance(entry, str) else (entry.kind, entry.count)

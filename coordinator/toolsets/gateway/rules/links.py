@@ -1,0 +1,99 @@
+"""Links: the calls that make sense next, filled in as far as they are known (seed 001)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from coordinator.settings.gateway.model import PROXY, Transition, Workflow
+from coordinator.toolsets.gateway.contract.base import Link
+from coordinator.toolsets.gateway.rules import machine
+from coordinator.toolsets.gateway.rules.catalogue import CAPABILITY, WORKFLOW, Listed
+from coordinator.toolsets.gateway.rules.guards import Circumstances
+
+MOST = 100
+"""Links in one answer about an instance."""
+_PREFIX = "gw_"
+
+
+class Links:
+    """Makes links.
+
+    Args:
+        underscore: names of tools are published with underscores instead of dots.
+    """
+
+    def __init__(self, underscore: bool = False) -> None:
+        self._underscore = underscore
+
+    def method(self, tool: str) -> str:
+        """A tool of the gateway under its published name."""
+        return _PREFIX + tool.replace(".", "_") if self._underscore else tool
+
+    def home(self) -> Link:
+        """Where everything begins."""
+        return self._link("home", "gateway.home", {})
+
+    def search(self) -> Link:
+        """The way to find something."""
+        return self._link("search", "gateway.search", {"query": ""})
+
+    def describe(self, id: str) -> Link:
+        """More about an item."""
+        return self._link("describe", "gateway.describe", {"id": id})
+
+    def explain(self, definition: str) -> Link:
+        """More about a workflow."""
+        return self._link("explain", "workflow.explain", {"definitionId": definition})
+
+    def myself(self, workflow: str) -> Link:
+        """How an instance stands."""
+        return self._link("self", "workflow.get", {"workflowId": workflow})
+
+    def start(self, item: Listed, *, with_schema: bool = False) -> list[Link]:
+        """How to start an item; with a connection nothing can be started."""
+        if item.kind == CAPABILITY:
+            args: dict[str, Any] = {"definitionId": PROXY, "input": {"capability": item.id}}
+        elif item.kind == WORKFLOW:
+            args = {"definitionId": item.id, "input": {}}
+        else:
+            return [self.search()]
+        link = self._link("start", "workflow.start", args)
+        if with_schema and item.schema is not None:
+            link.input_schema = dict(item.schema)
+        return [link]
+
+    def start_again(self, definition: str) -> Link:
+        """Starting a definition once more."""
+        return self._link("start", "workflow.start", {"definitionId": definition, "input": {}})
+
+    def transitions(
+        self, id: str, workflow: Workflow, state: str, version: int, at: Circumstances, retry: str = ""
+    ) -> list[Link]:
+        """Every legal move of a principal; where only the runtime moves, the moves that go on by hand.
+
+        Args:
+            retry: a deterministic transition that somebody has to submit, because the chain stopped before it.
+        """
+        found = [self._move(id, version, name, one, at) for name, one in machine.offered(workflow, state, at)]
+        transitions = workflow.states[state].transitions
+        if retry in transitions:
+            found.append(self._move(id, version, retry, transitions[retry], at))
+        elif machine.chains(workflow.states[state]):
+            found += [self._move(id, version, name, one, at) for name, one in transitions.items()]
+        return found[:MOST]
+
+    def _move(self, id: str, version: int, name: str, transition: Transition, at: Circumstances) -> Link:
+        arguments = machine.prefilled(transition, at.scope)
+        args = {"workflowId": id, "expectedVersion": version, "transition": name, "arguments": arguments}
+        link = self._link("transition", "workflow.submit", args)
+        link.title = transition.title or name
+        link.description = transition.description or UNSET
+        link.actor = transition.actor if transition.actor != "agent" else UNSET
+        if transition.input_schema is not None:
+            link.input_schema = transition.input_schema
+        return link
+
+    def _link(self, rel: str, tool: str, args: dict[str, Any]) -> Link:
+        return Link(rel=rel, method=self.method(tool), args=args)

@@ -1,0 +1,242 @@
+"""What is wrong with the section ``gateway`` beyond its form: errors stop a start or a reload, warnings do not."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from coordinator.settings.connections import Connection, interpolated
+from coordinator.settings.gateway.executor import Executor, Guard, Path
+from coordinator.settings.gateway.model import Gateway, Workflow
+from coordinator.settings.problems import unknown
+from coordinator.toolsets.gateway.rules import graph, mapping
+from coordinator.toolsets.gateway.rules.expressions import Malformed, parse
+from coordinator.toolsets.gateway.rules.resolve import Resolution, all_connections, plain, resolved
+from coordinator.toolsets.gateway.rules.schemas import schema_problem
+from coordinator.toolsets.gateway.rules.scope import is_path
+from coordinator.toolsets.gateway.rules.scope import parse as parse_path
+
+Level = Literal["error", "warning"]
+ToolProblem = Callable[[str], str]
+"""What is wrong with the name of one of the coordinator's own tools, as a sentence; empty: nothing."""
+
+OWN = ("gateway.", "workflow.")
+"""How the gateway's own tools begin, which no capability can be."""
+VARIABLES = ("workflowId", "transition", "correlationId")
+"""What a template of an idempotency key may name."""
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+class Problem(NamedTuple):
+    """Something wrong, or odd."""
+
+    level: Level
+    path: Path
+    """In the settings."""
+    sentence: str
+
+
+def problems(
+    gateway: Gateway,
+    connections: Mapping[str, Connection] | None,
+    tool_problem: ToolProblem = lambda name: "",
+    environment: Mapping[str, str] = os.environ,
+) -> list[Problem]:
+    """Everything that is wrong with a section, in the order of the section.
+
+    Args:
+        connections: those at the top of the settings.
+        tool_problem: judges names of the coordinator's own tools.
+        environment: what variables executors will find, probably.
+    """
+    made = resolved(gateway)
+    lint = _Lint(gateway, made, all_connections(gateway, connections), tool_problem, environment)
+    return [*(Problem("error", at, sentence) for at, sentence in made.problems), *lint.run(connections or {})]
+
+
+class _Lint:
+    def __init__(
+        self,
+        gateway: Gateway,
+        made: Resolution,
+        connections: Mapping[str, Connection],
+        tool_problem: ToolProblem,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._gateway = gateway
+        self._made = made
+        self._connections = connections
+        self._tool_problem = tool_problem
+        self._environment = environment
+
+    def run(self, shared: Mapping[str, Connection]) -> Iterator[Problem]:
+        gateway = self._gateway
+        for name in gateway.connections:
+            if name in shared:
+                yield Problem(
+                    "error",
+                    ("gateway", "connections", name),
+                    f"the connection {name!r} is at the top of the settings too: name one of them otherwise",
+                )
+        for name, capability in gateway.capabilities.items():
+            at: Path = ("gateway", "capabilities", name)
+            yield from self._common(at, capability, name)
+        for number, exposure in enumerate(gateway.proxy.expose):
+            yield from self._common(("gateway", "proxy", "expose", number), exposure, exposure.id)
+        for number, stated in enumerate(gateway.proxy.imports):
+            here: Path = ("gateway", "proxy", "import", number)
+            yield from self._connection(here, stated.connection, "mcp")
+        for name, workflow in gateway.workflows.items():
+            yield from self._workflow(("gateway", "workflows", name), name, workflow)
+
+    def _common(self, at: Path, part: Any, name: str) -> Iterator[Problem]:
+        """What capabilities and exposures have in common."""
+        yield from _schema((*at, "inputSchema"), part.input_schema)
+        yield from self._guards((*at, "guards"), part.guards)
+        if part.executor is not None:
+            yield from self._executor((*at, "executor"), part.executor)
+        yield from self._reliability((*at, "reliability"), part.reliability)
+        if name.startswith(OWN):
+            yield Problem("error", at, f"the name {name!r} looks like one of the gateway's own tools")
+
+    def _workflow(self, at: Path, name: str, workflow: Workflow) -> Iterator[Problem]:
+        yield from _schema((*at, "inputSchema"), workflow.input_schema)
+        for told in graph.problems(workflow):
+            yield Problem(told.level, (*at, *told.path), told.sentence)
+        for state_name, state in workflow.states.items():
+            here: Path = (*at, "states", state_name)
+            if state.on_enter is not None:
+                if state.on_enter.executor is None:
+                    yield Problem("warning", (*here, "onEnter"), "onEnter has no executor, so its output has no source")
+                else:
+                    yield from self._executor((*here, "onEnter", "executor"), state.on_enter.executor)
+                yield from _output((*here, "onEnter", "output"), state.on_enter.output)
+                yield from self._reliability((*here, "onEnter", "reliability"), state.on_enter.reliability)
+            for key, transition in state.transitions.items():
+                there: Path = (*here, "transitions", key)
+                yield from _schema((*there, "inputSchema"), transition.input_schema)
+                yield from self._guards((*there, "guards"), transition.guards)
+                yield from _output((*there, "output"), transition.output)
+                yield from self._reliability((*there, "reliability"), transition.reliability)
+                if transition.executor is not None:
+                    yield from self._executor((*there, "executor"), transition.executor)
+                elif transition.reliability is not None:
+                    yield Problem("warning", (*there, "reliability"), "there is no executor that it could be about")
+                for number, branch in enumerate(transition.branches):
+                    yield from self._guards((*there, "branches", number, "when"), (branch.when,), single=True)
+                for text, place in _paths(transition.prefill, (*there, "prefill")):
+                    yield from _path(place, text)
+        yield from self._sub_workflows(at, name)
+
+    def _sub_workflows(self, at: Path, name: str) -> Iterator[Problem]:
+        """Warns of sub-workflows that start themselves again without end."""
+        for circle in graph.recursions(name, self._made.workflows):
+            yield Problem("warning", at, f"it starts itself as a sub-workflow: {' -> '.join(circle)}")
+
+    def _executor(self, at: Path, executor: Executor) -> Iterator[Problem]:
+        if executor.capability is not None:
+            return  # looked up when the section is resolved
+        if executor.connection is not None and executor.kind is not None:
+            yield from self._connection(at, executor.connection, executor.kind)
+        if executor.kind == "workflow" and executor.definition_id not in self._gateway.workflows:
+            sentence = unknown("workflow", executor.definition_id or "", self._gateway.workflows)
+            yield Problem("error", (*at, "definitionId"), sentence)
+        if executor.kind == "builtin":
+            told = "the gateway's own tools cannot be executed" if executor.tool.startswith(OWN) else ""
+            if told := told or self._tool_problem(executor.tool):
+                yield Problem("error", (*at, "tool"), told)
+        yield from _idempotency(at, executor.idempotency_key)
+        shown = plain(executor)
+        for text, place in _paths({key: value for key, value in shown.items() if key != "flow"}, at):
+            yield from _path(place, text)
+        for text, place in _texts(shown, at):
+            try:
+                interpolated(text, self._environment)
+            except KeyError as missing:
+                yield Problem("warning", place, f"the environment variable {missing.args[0]} is not set here")
+
+    def _connection(self, at: Path, name: str, kind: str) -> Iterator[Problem]:
+        here = (*at, "connection")
+        found = self._connections.get(name)
+        if found is None:
+            yield Problem("error", here, unknown("connection", name, self._connections))
+        elif found.kind != kind:
+            yield Problem("error", here, f"the connection {name!r} is of kind {found.kind}, not {kind}")
+
+    def _reliability(self, at: Path, reliability: Any) -> Iterator[Problem]:
+        if reliability is None:
+            return
+        if reliability.fallback is not None:
+            for number, executor in enumerate(reliability.fallback.executors):
+                yield from self._executor((*at, "fallback", "executors", number), executor)
+        most = self._gateway.limits.max_attempt_timeout_ms
+        if reliability.timeout_ms is not None and reliability.timeout_ms > most:
+            yield Problem("warning", (*at, "timeoutMs"), f"no attempt may take longer than {most} ms (limits)")
+
+    def _guards(self, at: Path, guards: Iterable[Guard], *, single: bool = False) -> Iterator[Problem]:
+        for number, guard in enumerate(guards):
+            here = at if single else (*at, number)
+            if guard.kind in ("expr", "jsonpath"):
+                try:
+                    expression = parse(guard.expr)
+                except Malformed as malformed:
+                    yield Problem("error", (*here, "expr"), f"the expression {guard.expr!r} {malformed}")
+                    continue
+                for path in expression.paths:
+                    if path.root in ("", "output"):
+                        yield Problem(
+                            "warning",
+                            (*here, "expr"),
+                            f"in {guard.expr!r} a path leads nowhere, so it is null; paths begin with "
+                            "$.context, $.arguments or $.workflow.input",
+                        )
+            yield from self._guards((*here, "guards"), guard.guards)
+            if guard.guard is not None:
+                yield from self._guards((*here, "guard"), (guard.guard,), single=True)
+
+
+def _schema(at: Path, schema: Mapping[str, Any] | None) -> Iterator[Problem]:
+    if schema is not None and (told := schema_problem(schema)):
+        yield Problem("error", at, told)
+
+
+def _output(at: Path, output: Mapping[str, Any]) -> Iterator[Problem]:
+    for key, spec in output.items():
+        if told := mapping.problem(spec):
+            yield Problem("error", (*at, key), told)
+
+
+def _path(at: Path, text: str) -> Iterator[Problem]:
+    path = parse_path(text)
+    if path is None:
+        yield Problem("warning", at, f"{text!r} begins like a path but is none, so it is passed on as it is")
+    elif path.root in ("", "output"):
+        yield Problem(
+            "error", at, f"{text!r} leads nowhere; paths begin with $.context, $.arguments or $.workflow.input"
+        )
+
+
+def _idempotency(at: Path, template: bool | str | None) -> Iterator[Problem]:
+    if isinstance(template, str):
+        for name in _PLACEHOLDER.findall(template):
+            if name not in VARIABLES:
+                told = unknown("variable", name, VARIABLES)
+                yield Problem("error", (*at, "idempotencyKey"), told)
+
+
+def _paths(value: Any, at: Path) -> Iterator[tuple[str, Path]]:
+    return ((text, place) for text, place in _texts(value, at) if is_path(text))
+
+
+def _texts(value: Any, at: Path) -> Iterator[tuple[str, Path]]:
+    if isinstance(value, str):
+        yield value, at
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from _texts(entry, (*at, key))
+    elif isinstance(value, list | tuple):
+        for number, entry in enumerate(value):
+            yield from _texts(entry, (*at, number))

@@ -1,0 +1,78 @@
+"""State machines: what is possible in a state, for whom, and which way is taken by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from coordinator.settings.gateway.model import State, Transition, Workflow
+from coordinator.toolsets.gateway.rules.graph import ends
+from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Told, all_hold
+from coordinator.toolsets.gateway.rules.scope import MISSING, Scope, resolve
+
+SUCCESS, FAILURE, TIMED_OUT = "success", "failure", "timed_out"
+NO_ARGUMENTS: Mapping[str, Any] = {}
+
+EVIDENCE: Mapping[str, str] = {
+    "cli": "cli_output",
+    "rest": "rest_call",
+    "mcp": "mcp_tool_result",
+    "human": "human_request",
+    "builtin": "tool_result",
+    "flow": "flow_result",
+}
+"""Executor kind -> the kind of evidence that its success leaves."""
+
+
+def actor_problem(transition: Transition, roles: Sequence[str]) -> str:
+    """Why somebody with these roles is not the actor that a transition asks for; empty: he is."""
+    if transition.actor == "human" and HUMAN not in roles:
+        return "The transition requires a human principal, but the submitter isn't human."
+    if transition.actor == "system" and SYSTEM not in roles:
+        return "The transition requires the role 'system', which the submitter does not have."
+    return ""
+
+
+def chains(state: State) -> bool:
+    """Whether a state is left without anybody asking: all its transitions are deterministic."""
+    return bool(state.transitions) and all(one.actor == "deterministic" for one in state.transitions.values())
+
+
+def choice(state: State, at: Circumstances, tell: Told) -> str | None:
+    """The one deterministic transition whose guards hold; None: there is none, or there are several."""
+    possible = [name for name, transition in state.transitions.items() if all_hold(transition.guards, at, tell)]
+    return possible[0] if len(possible) == 1 else None
+
+
+def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[tuple[str, Transition]]:
+    """The transitions that are shown to a principal: not those that others take, nor, where links are
+    filtered by guards, those that he could not take without arguments."""
+    state = workflow.states[state_name]
+    if ends(state):
+        return
+    by_guards = (state.link_filter or workflow.link_filter) == "byGuards"
+    for name, transition in state.transitions.items():
+        if transition.actor == "deterministic":
+            continue
+        if transition.actor == "system" and actor_problem(transition, at.principal.roles):
+            continue
+        if by_guards:
+            if actor_problem(transition, at.principal.roles):
+                continue
+            if not all_hold(transition.guards, at._replace(scope=at.scope._replace(arguments=NO_ARGUMENTS))):
+                continue
+        yield name, transition
+
+
+def prefilled(transition: Transition, scope: Scope) -> dict[str, Any]:
+    """The arguments that a link proposes; what leads nowhere is left out."""
+    found = {key: resolve(value, scope._replace(arguments={}), MISSING) for key, value in transition.prefill.items()}
+    return {key: value for key, value in found.items() if value is not MISSING}
+
+
+def outcome_of(workflow: Workflow, state_name: str) -> str:
+    """How a workflow that ends in a state has ended; empty: it does not end there."""
+    state = workflow.states[state_name]
+    if not ends(state):
+        return ""
+    return state.outcome or SUCCESS

@@ -1,0 +1,101 @@
+"""Output mappings: what a transition writes into the context.
+
+``{key: spec}``; a spec is a path, an operator object with exactly one key, or a value to be written as
+it is. All specs see the context as it was before, and only keys at its top are written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from coordinator.toolsets.gateway.rules.expressions import double
+from coordinator.toolsets.gateway.rules.scope import MISSING, Scope, is_path, parse
+
+_encode = msgspec.json.Encoder().encode
+
+
+def written(output: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    """What an output mapping writes: key -> value."""
+    return {key: evaluated(spec, scope) for key, spec in output.items()}
+
+
+def evaluated(spec: Any, scope: Scope) -> Any:
+    """The value of one spec; a path to nothing is null."""
+    if is_path(spec):
+        path = parse(spec)
+        found = MISSING if path is None else path.find(scope)
+        return None if found is MISSING else found
+    if isinstance(spec, dict) and len(spec) == 1:
+        ((name, operands),) = spec.items()
+        if name == "set":
+            return operands
+        if name == "concat":
+            return _concat(operands, scope)
+        if name in _ARITHMETIC:
+            return _arithmetic(_ARITHMETIC[name], operands, scope)
+    return spec
+
+
+def problem(spec: Any) -> str:
+    """What is wrong with a spec, as a sentence; empty: nothing."""
+    if is_path(spec):
+        path = parse(spec)
+        if path is None or not path.root:
+            return f"{spec!r} is no path that leads anywhere; paths begin with {', '.join(PATHS)}"
+    if isinstance(spec, dict) and len(spec) == 1:
+        ((name, operands),) = spec.items()
+        if name == "concat" and not isinstance(operands, list):
+            return "concat needs a list"
+        if name in _ARITHMETIC and not (isinstance(operands, list) and len(operands) == 2):
+            return f"{name} needs a list of two operands"
+        for operand in operands if name in OPERATORS and isinstance(operands, list) else ():
+            if is_path(operand) and (told := problem(operand)):
+                return told
+    return ""
+
+
+def _arithmetic(operate: Callable[[float, float], float], operands: Any, scope: Scope) -> Any:
+    if not isinstance(operands, list) or len(operands) != 2:
+        return None
+    numbers = [_number(operand, scope) for operand in operands]
+    if None in numbers:
+        return None
+    try:
+        result = operate(*numbers)  # type: ignore[arg-type]
+    except (ZeroDivisionError, OverflowError):
+        return None
+    if not math.isfinite(result):
+        return None
+    return int(result) if result.is_integer() else result
+
+
+def _number(operand: Any, scope: Scope) -> float | None:
+    """An operand as a double; nothing counts as 0, and what is no number is None."""
+    value = evaluated(operand, scope) if is_path(operand) else operand
+    if value is None:
+        return 0.0
+    return double(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _concat(operands: Any, scope: Scope) -> str | None:
+    if not isinstance(operands, list):
+        return None
+    return "".join(_rendered(evaluated(operand, scope) if is_path(operand) else operand) for operand in operands)
+
+
+def _rendered(value: Any) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+_ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
+    "add": lambda one, other: one + other,
+    "subtract": lambda one, other: one - other,
+    "multiply": lambda one, other: one * other,
+    "divide": lambda one, other: one / other,
+}
+OPERATORS = ("set", *_ARITHMETIC, "concat")
+PATHS = ("$.context", "$.arguments", "$.workflow.input", "$.output")

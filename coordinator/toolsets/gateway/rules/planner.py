@@ -1,0 +1,442 @@
+"""What follows: from an instance, a transition and the outcomes of executors to what is to be committed.
+
+Pure. ``start``, ``submit`` and ``timeout`` begin an operation, ``after`` goes on with it when an executor has
+come to its end; each returns what the script has to write. Hops for which nothing is to be
+executed are taken at once, so a chain of them is one write. Every hop raises the version by one;
+what is executed on entry of its target is a part of it, and a failure raises nothing.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from coordinator.settings.gateway.executor import Executor, Reliability
+from coordinator.settings.gateway.model import OnEnter, State, Transition, Workflow
+from coordinator.steps.model import Failure, Outcome
+from coordinator.toolsets.gateway.rules import machine
+from coordinator.toolsets.gateway.rules.bundle import Bundle, candidate
+from coordinator.toolsets.gateway.rules.guards import Circumstances, evaluate
+from coordinator.toolsets.gateway.rules.mapping import written
+from coordinator.toolsets.gateway.rules.redact import redacted
+from coordinator.toolsets.gateway.rules.scope import Scope
+from coordinator.toolsets.gateway.rules.task import (
+    MAX_CONTEXT,
+    Advance,
+    Approval,
+    Ending,
+    Event,
+    HopTaken,
+    NextStep,
+    Problem,
+    Task,
+)
+
+_encode = msgspec.json.Encoder().encode
+
+PERMANENT, SELECTION = "permanent_error", "selection_error"
+FLOW_POLL_MS = 200
+FLOW_POLL_MOST_MS = 2_000
+FLOW_LONGEST_MS = 3_600_000
+
+
+def start(bundle: Bundle, task: Task) -> Advance:
+    """Begins an instance in its initial state, at version 1."""
+    run = _Run(bundle, task)
+    run.tell("workflow.started", definitionId=task.definition, input=task.input, nesting=task.nesting or None)
+    return run.enter(task.state, task.context)
+
+
+def submit(bundle: Bundle, task: Task) -> Advance:
+    """Takes the transition that the task names; who asks, with what and whether he may was checked before."""
+    run = _Run(bundle, task)
+    run.tell("transition.requested", transition=task.transition, state=task.state, arguments=task.arguments)
+    for kind, held in run.checked:
+        run.tell("guard.evaluated", transition=task.transition, guard=kind, passed=held)
+    return run.fire()
+
+
+def timeout(bundle: Bundle, task: Task) -> Advance:
+    """Moves an instance whose time is over."""
+    run = _Run(bundle, task)
+    target = run.workflow.on_timeout.target if run.workflow.on_timeout is not None else ""
+    run.tell("workflow.timed_out", state=task.state, target=target or None)
+    return run.enter(target, task.context) if target else run.give_up()
+
+
+def after(bundle: Bundle, task: Task, outcome: Outcome) -> Advance:
+    """Goes on when an executor has come to its end."""
+    return _Run(bundle, task).resume(outcome)
+
+
+class _Run:
+    """One piece of an operation, up to the next executor or the end; what is written is collected on the way."""
+
+    def __init__(self, bundle: Bundle, task: Task) -> None:
+        self.bundle = bundle
+        self.workflow: Workflow = bundle.definitions[task.definition]
+        self.task = task
+        self.checked: list[tuple[str, bool]] = []
+        self._advance = Advance(
+            op=task.op, base=task.version, state=task.state, version=task.version, actor=task.principal.id
+        )
+
+    # --- hops -------------------------------------------------------------------------------------
+
+    def fire(self) -> Advance:
+        """Takes the task's transition from its beginning."""
+        transition = self._transition
+        if transition.executor is None:
+            return self._executed(self.task.arguments, None)
+        return self._execute(transition.executor, transition.reliability)
+
+    def resume(self, outcome: Outcome) -> Advance:
+        """An executor of the hop under way has come to its end."""
+        executor, reliability = self._executor()
+        used = candidate(executor, reliability, self.task.candidate) if executor is not None else None
+        if executor is None or used is None:
+            return self._fail(Failure("the executor is not there any more", PERMANENT))
+        if isinstance(outcome, Failure):
+            return self._failed(outcome, used, executor, reliability)
+        if used.kind == "workflow":
+            return self._sub_workflow(outcome.value, used, executor, reliability)
+        if used.kind == "flow" and (waiting := self._flow(outcome.value, used)) is not None:
+            return waiting
+        self._succeeded(used)
+        return self._executed(outcome.value, used)
+
+    def enter(self, target: str, draft: dict[str, Any]) -> Advance:
+        """Enters a state that no transition led to: the first one, or that of a timeout."""
+        self.task.transition = ""
+        return self._arrive(target, draft)
+
+    def give_up(self) -> Advance:
+        """Ends an instance where it is, because its time is over."""
+        self._commit(self.task.state, self.task.context, machine.TIMED_OUT)
+        return self._end(machine.TIMED_OUT)
+
+    # --- executors --------------------------------------------------------------------------------
+
+    def _execute(self, executor: Executor, reliability: Reliability | None) -> Advance:
+        used = candidate(executor, reliability, self.task.candidate)
+        if used is None:
+            return self._fail(Failure("the executor is not there any more", PERMANENT))
+        self.tell("executor.started", **self._about(used))
+        if used.kind == "human":
+            return self._ask(used)
+        return self._wait_for(NextStep("run", ""))
+
+    def _ask(self, executor: Executor) -> Advance:
+        """Puts a request into a queue of people; this needs nobody to execute it."""
+        task = self.task
+        request = "hr_" + _digest(task.op, str(task.version), task.phase, str(len(task.asked)))
+        task.asked = [
+            *task.asked,
+            Approval("ask", request, executor.queue, executor.distinct_from is not None, task.principal.id,
+                     task.transition),
+        ]  # fmt: skip
+        self.tell("human.approval.requested", requestId=request, queue=executor.queue)
+        self._succeeded(executor)
+        return self._executed({"queue": executor.queue, "requestId": request, "status": "queued"}, executor)
+
+    def _sub_workflow(self, value: Any, used: Executor, executor: Executor, reliability: Reliability | None) -> Advance:
+        task = self.task
+        if not task.wait:
+            task.wait = value["child"]
+            self.tell("sub_workflow.started", definitionId=used.definition_id, workflowId=task.wait)
+            return self._wait_for(NextStep("child", "", expires_ms=used.timeout_ms or 0, child=task.wait))
+        child, task.wait = task.wait, ""
+        if value.get("outcome") != machine.SUCCESS:
+            what = value.get("outcome") or "was forgotten"
+            self.tell("sub_workflow.failed", workflowId=child, outcome=what)
+            failure = Failure(f"the sub-workflow {child} ended: {what}, in state {value.get('state')!r}", PERMANENT)
+            return self._failed(failure, used, executor, reliability)
+        self.tell("sub_workflow.completed", workflowId=child, state=value.get("state"))
+        self._succeeded(used)
+        return self._executed(value.get("context") or {}, used)
+
+    def _flow(self, value: Any, executor: Executor) -> Advance | None:
+        """Waits for a flow; None: it has completed."""
+        task = self.task
+        if value.get("status") != "running":
+            task.wait = ""
+            return None
+        task.wait = str(value["id"])
+        if task.waited_ms >= (executor.timeout_ms or FLOW_LONGEST_MS):
+            return self._fail(Failure(f"the flow {task.wait} took too long", "timeout"))
+        delay = min(FLOW_POLL_MOST_MS, max(FLOW_POLL_MS, task.waited_ms // 2))
+        task.waited_ms += delay
+        return self._wait_for(NextStep("run", "", delay_ms=delay))
+
+    def _wait_for(self, step: NextStep) -> Advance:
+        self._advance.next = NextStep(step.kind, self.task.packed(), step.delay_ms, step.expires_ms, step.child)
+        return self._advance
+
+    def _succeeded(self, executor: Executor) -> None:
+        self.tell("executor.succeeded", **self._about(executor))
+        if self.task.candidate:
+            self.tell("fallback.selected", **self._about(executor))
+        kind = machine.EVIDENCE.get(executor.kind or "")
+        if kind is not None:
+            self.task.marks = [*self.task.marks, kind]
+
+    def _failed(self, failure: Failure, used: Executor, executor: Executor, reliability: Reliability | None) -> Advance:
+        """Goes on with the next fallback, if there is one."""
+        task = self.task
+        about = {**self._about(used), "errorClass": failure.type, "message": failure.message}
+        self.tell("executor.failed", **about)
+        if task.wait and used.kind == "workflow":
+            self.tell("sub_workflow.timed_out", workflowId=task.wait)
+        task.wait, task.waited_ms = "", 0
+        if candidate(executor, reliability, task.candidate + 1) is not None:
+            task.candidate += 1
+            return self._execute(executor, reliability)
+        if task.kind == "timeout" and not task.first_done:
+            # Nothing keeps a workflow in a state whose time is over.
+            task.candidate = 0
+            return self._entered(task.draft or task.context)
+        return self._fail(failure)
+
+    # --- what a hop leads to ----------------------------------------------------------------------
+
+    def _executed(self, value: Any, executor: Executor | None) -> Advance:
+        """The executor of the transition, or of the entry, has delivered."""
+        task = self.task
+        if task.phase == "enter":
+            on_enter = self._on_enter(task.target)
+            draft = task.draft if task.draft is not None else task.context
+            return self._entered(self._written(on_enter.output if on_enter else {}, value, draft))
+        transition = self._transition
+        draft = self._written(transition.output, value, task.context)
+        target = transition.target
+        at = self._circumstances(draft, task.arguments)
+        for number, branch in enumerate(transition.branches):
+            if evaluate(branch.when, at):
+                target = branch.target
+                self.tell("transition.branched", transition=task.transition, branch=number, target=target)
+                break
+        return self._arrive(target, draft)
+
+    def _arrive(self, target: str, draft: dict[str, Any]) -> Advance:
+        """Executes what is to be executed on entry."""
+        task = self.task
+        task.target, task.draft = target, draft
+        on_enter = self._on_enter(target)
+        if on_enter is None:
+            return self._entered(draft)
+        task.phase, task.candidate = "enter", 0
+        if on_enter.executor is None:
+            return self._entered(self._written(on_enter.output, None, draft))
+        return self._execute(on_enter.executor, on_enter.reliability)
+
+    def _entered(self, draft: dict[str, Any]) -> Advance:
+        """Commits the hop, and goes on if nobody has to be asked."""
+        task = self.task
+        if (size := len(_encode(draft))) > MAX_CONTEXT and (task.kind != "timeout" or task.first_done):
+            return self._fail(
+                Failure(f"the context would have {size} bytes as JSON; allowed: at most {MAX_CONTEXT}", PERMANENT)
+            )
+        if size > MAX_CONTEXT:
+            draft = task.context
+        began = task.kind == "start" and not task.first_done
+        outcome = machine.outcome_of(self.workflow, task.target)
+        if task.kind == "timeout" and not task.first_done and outcome:
+            outcome = self.workflow.states[task.target].outcome or machine.TIMED_OUT
+        self._commit(task.target, draft, outcome, bump=not began)
+        return self._end(outcome) if outcome else self._settle()
+
+    def _settle(self) -> Advance:
+        """Takes the next deterministic transition, if that is all there is."""
+        task, state = self.task, self._state
+        if task.then:
+            task.transition, task.arguments, task.then = task.then, task.then_arguments, ""
+            return self.fire()
+        if not machine.chains(state):
+            return self._end()
+        if len(task.chain) >= self.workflow.max_chain_depth:
+            at = self._circumstances(task.context, {})
+            return self._end(stopped="depth_limit", retry=machine.choice(state, at, lambda kind, held: None) or "")
+        chosen = machine.choice(
+            state,
+            self._circumstances(task.context, {}),
+            lambda kind, held: self.tell("guard.evaluated", state=task.state, guard=kind, passed=held),
+        )
+        if chosen is None:
+            return self._stranded(state)
+        task.transition, task.arguments, task.phase, task.candidate = chosen, {}, "run", 0
+        return self.fire()
+
+    def _commit(self, target: str, draft: dict[str, Any], outcome: str, *, bump: bool = True) -> None:
+        task, advance = self.task, self._advance
+        transition = self._transition if task.transition else None
+        came_from = task.state
+        task.state, task.context = target, draft
+        if bump:
+            task.version += 1
+        advance.state, advance.version = task.state, task.version
+        advance.context = _encode(draft).decode()
+        advance.failure = "-"
+        self._mark(transition)
+        self._approvals(transition, came_from != target or bool(outcome), outcome)
+        if task.first_done:
+            task.chain = [*task.chain, HopTaken(came_from, task.transition, target, task.version)]
+            self.tell("chain.step", transition=task.transition, **{"from": came_from}, to=target, version=task.version)
+        if bump:
+            self.tell(
+                "workflow.transitioned", transition=task.transition or None, **{"from": came_from}, to=target,
+                version=task.version,
+            )  # fmt: skip
+        task.first_done = True
+        task.phase, task.candidate, task.draft, task.target = "run", 0, None, ""
+
+    def _mark(self, transition: Transition | None) -> None:
+        """Records the evidence that the hop has left."""
+        task, advance = self.task, self._advance
+        kinds = [*task.marks, *(transition.evidence if transition is not None else ())]
+        if not kinds:
+            return
+        counts = dict(task.evidence)
+        for kind in kinds:
+            counts[kind] = counts.get(kind, 0) + 1
+            about = {"kind": kind, "transition": task.transition, "version": task.version, "correlationId": task.op}
+            advance.evidence = [*advance.evidence, _encode(about).decode()]
+        task.evidence, task.marks = counts, []
+        advance.counts = _encode(counts).decode()
+
+    def _approvals(self, transition: Transition | None, left: bool, outcome: str) -> None:
+        """Closes the approvals of the state that is left, and asks for new ones."""
+        task, advance = self.task, self._advance
+        if task.open_approvals and (left or task.asked):
+            resolved = transition is not None and transition.actor == "human"
+            how = Approval("resolved" if resolved else "withdrawn", by=task.principal.id, transition=task.transition)
+            advance.approvals = [*advance.approvals, how]
+            if resolved:
+                self.tell("human.approval.resolved", by=task.principal.id, transition=task.transition)
+            task.open_approvals = False
+        if task.asked and not outcome:
+            advance.approvals = [*advance.approvals, *task.asked]
+            task.open_approvals = True
+        task.asked = []
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _end(self, outcome: str = "", *, stopped: str = "", retry: str = "") -> Advance:
+        task = self.task
+        if task.chain:
+            self.tell("chain.completed", steps=len(task.chain), finalState=task.state, stopped=stopped or None)
+        if outcome:
+            self._advance.ended = outcome
+            self.tell("workflow.completed", state=task.state, outcome=outcome, version=task.version)
+        return self._ended(self._ending(outcome=outcome, stopped=stopped, retry=retry))
+
+    def _fail(self, failure: Failure) -> Advance:
+        """The operation fails; what it has committed stays."""
+        task = self.task
+        chained = task.first_done
+        details: dict[str, Any] = {"errorClass": failure.type}
+        what = f"transition {task.transition!r}" if task.transition else f"the entry into state {task.target!r}"
+        if chained:
+            details |= {"chain": True, "attemptedTransition": task.transition}
+            self.tell("chain.failed", transition=task.transition, errorClass=failure.type, steps=len(task.chain))
+        problem = Problem(
+            code="EXECUTOR_FAILED", message=f"The executor of {what} failed: {failure.message}", details=details
+        )
+        outcome = ""
+        if task.kind == "start" and not task.first_done:
+            # Nobody has seen it, and it never was in its first state.
+            outcome = self._advance.ended = machine.FAILURE
+            self.tell("workflow.completed", state=task.state, outcome=outcome, version=task.version)
+        retry = task.transition if chained else ""
+        return self._ended(self._ending(outcome=outcome, error=problem, retry=retry))
+
+    def _stranded(self, state: State) -> Advance:
+        """No deterministic transition is possible, or several are."""
+        task = self.task
+        names = ", ".join(state.transitions)
+        self.tell("chain.failed", state=task.state, errorClass=SELECTION, steps=len(task.chain))
+        problem = Problem(
+            code="CHAIN_FAILED",
+            message=f"In state {task.state!r} exactly one of these transitions must be possible: {names}.",
+            details={"errorClass": SELECTION, "chain": True, "attemptedTransition": next(iter(state.transitions))},
+        )
+        return self._ended(self._ending(error=problem, retry=next(iter(state.transitions))))
+
+    def _ending(self, *, outcome: str = "", stopped: str = "", retry: str = "", error: Problem | None = None) -> Ending:
+        task = self.task
+        return Ending(
+            state=task.state, version=task.version, context=task.context, outcome=outcome, terminal=bool(outcome),
+            chain=task.chain, stopped=stopped, retry=retry, error=error,
+        )  # fmt: skip
+
+    def _ended(self, ending: Ending) -> Advance:
+        if ending.error is not None:
+            told = {"transition": self.task.transition, "code": ending.error.code, "message": ending.error.message}
+            self._advance.failure = _encode(told).decode()
+        self._advance.ending = _encode(ending).decode()
+        return self._advance
+
+    # --- what is known ----------------------------------------------------------------------------
+
+    @property
+    def _state(self) -> State:
+        return self.workflow.states[self.task.state]
+
+    @property
+    def _transition(self) -> Transition:
+        return self._state.transitions[self.task.transition]
+
+    def _on_enter(self, state: str) -> OnEnter | None:
+        return self.workflow.states[state].on_enter
+
+    def _executor(self) -> tuple[Executor | None, Reliability | None]:
+        """The executor of the hop under way."""
+        if self.task.phase == "run":
+            transition = self._transition
+            return transition.executor, transition.reliability
+        on_enter = self._on_enter(self.task.target)
+        return (on_enter.executor, on_enter.reliability) if on_enter is not None else (None, None)
+
+    def _circumstances(self, context: dict[str, Any], arguments: dict[str, Any]) -> Circumstances:
+        task = self.task
+        counts = dict(task.evidence)
+        for kind in task.marks:
+            counts[kind] = counts.get(kind, 0) + 1
+        return Circumstances(task.principal, Scope(context, arguments, task.input), counts)
+
+    def _written(self, output: dict[str, Any], value: Any, context: dict[str, Any]) -> dict[str, Any]:
+        if not output:
+            return context
+        return {**context, **written(output, Scope(context, self.task.arguments, self.task.input, value))}
+
+    def _about(self, executor: Executor) -> dict[str, Any]:
+        task = self.task
+        about: dict[str, Any] = {"transition": task.transition or None, "kind": executor.kind}
+        if task.phase == "enter":
+            about["onEnter"] = task.target
+        if task.candidate:
+            about["fallback"] = task.candidate
+        return about
+
+    def tell(self, kind: str, **payload: Any) -> None:
+        """Adds an entry to the audit."""
+        shown = redacted({key: value for key, value in payload.items() if value is not None})
+        self._advance.audit = [*self._advance.audit, Event(kind, _encode(shown).decode())]
+
+
+def executor_under_way(bundle: Bundle, task: Task) -> tuple[Executor | None, Reliability | None]:
+    """What the hop under way has to execute next."""
+    executor, reliability = _Run(bundle, replace(task))._executor()
+    return (candidate(executor, reliability, task.candidate), reliability) if executor is not None else (None, None)
+
+
+def scope_under_way(task: Task) -> Scope:
+    """What the paths in that executor can lead to."""
+    context = task.draft if task.phase == "enter" and task.draft is not None else task.context
+    return Scope(context, task.arguments, task.input)
+
+
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()

@@ -1,0 +1,295 @@
+"""What the section ``gateway`` means: capabilities with all that they inherit, workflows with what they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coordinator.settings.connections import Connection
+from coordinator.settings.gateway.executor import Executor, Guard, Path, Reliability
+from coordinator.settings.gateway.model import (
+    PROXY,
+    Capability,
+    Exposure,
+    Gateway,
+    OnEnter,
+    State,
+    Transition,
+    Workflow,
+)
+from coordinator.settings.problems import unknown
+from coordinator.toolsets.gateway.rules.schemas import EMPTY
+
+READY = "ready"
+"""The one state of a session with a capability."""
+RESULT = "lastResult"
+"""Where in its context the capability's last result is."""
+
+
+class Resolved(Struct, frozen=True, kw_only=True):
+    """A capability with all that it inherits."""
+
+    id: str
+    title: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    examples: tuple[Any, ...] = ()
+    input_schema: dict[str, Any] | None = None
+    guards: tuple[Guard, ...] = ()
+    reliability: Reliability | None = None
+    executor: Executor = Executor(kind="noop")
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """What its arguments must be; nothing is stated: none."""
+        return self.input_schema if self.input_schema is not None else EMPTY
+
+
+class Resolution(Struct, kw_only=True):
+    """The section with nothing left to look up."""
+
+    capabilities: dict[str, Resolved]
+    """Those that are declared, in their order."""
+    exposed: dict[str, Resolved]
+    """Those of ``proxy.expose``, in their order."""
+    workflows: dict[str, Workflow]
+    problems: list[tuple[Path, str]]
+    """What refers to nothing, or to itself: where, and a sentence."""
+
+
+def all_connections(gateway: Gateway | None, shared: Mapping[str, Connection] | None) -> dict[str, Connection]:
+    """The connections that the gateway can use: its own, and those at the top of the settings."""
+    return {**(shared or {}), **(gateway.connections if gateway is not None else {})}
+
+
+def resolved(gateway: Gateway) -> Resolution:
+    """Resolves the section; whatever has a problem is left out."""
+    return _Resolver(gateway).run()
+
+
+def session_of(capability: Resolved) -> Workflow:
+    """The definition that a session with a capability has (``proxy_default``)."""
+    call = Transition(
+        target=READY,
+        title=capability.title,
+        description=capability.description,
+        input_schema=dict(capability.schema),
+        guards=capability.guards,
+        executor=capability.executor,
+        reliability=capability.reliability,
+        output={RESULT: "$.output"},
+    )
+    return Workflow(
+        title=capability.title,
+        description=capability.description,
+        initial_state=READY,
+        states={READY: State(transitions={capability.id: call})},
+    )
+
+
+class _Resolver:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._made: dict[str, Resolved | None] = {}
+        self._under_way: list[str] = []
+        self._problems: list[tuple[Path, str]] = []
+
+    def run(self) -> Resolution:
+        gateway = self._gateway
+        declared = {name: found for name in gateway.capabilities if (found := self._capability(name)) is not None}
+        exposed: dict[str, Resolved] = {}
+        for number, exposure in enumerate(gateway.proxy.expose):
+            here: Path = ("gateway", "proxy", "expose", number)
+            made = self._exposure(exposure, here)
+            if made is None:
+                continue
+            if made.id in exposed or (made.id in declared and exposure.id != exposure.capability):
+                self._problems.append((here, f"there are two capabilities called {made.id!r}"))
+            exposed.setdefault(made.id, made)
+        workflows: dict[str, Workflow] = {}
+        for name, workflow in gateway.workflows.items():
+            at: Path = ("gateway", "workflows", name)
+            if name == PROXY:
+                self._problems.append((at, f"no workflow can be called {PROXY!r}: sessions with capabilities are"))
+            elif name in declared or name in exposed:
+                self._problems.append((at, f"there is a workflow and a capability called {name!r}"))
+            workflows[name] = self._workflow(workflow, at)
+        return Resolution(capabilities=declared, exposed=exposed, workflows=workflows, problems=self._problems)
+
+    def _capability(self, name: str) -> Resolved | None:
+        if name in self._made:
+            return self._made[name]
+        at: Path = ("gateway", "capabilities", name)
+        if name in self._under_way:
+            circle = " -> ".join([*self._under_way[self._under_way.index(name) :], name])
+            self._problems.append((at, f"these capabilities wrap each other: {circle}"))
+            return None
+        self._under_way.append(name)
+        made = self._made[name] = self._inherit(name, self._gateway.capabilities[name], at)
+        self._under_way.pop()
+        return made
+
+    def _inherit(self, name: str, stated: Capability, at: Path) -> Resolved | None:
+        executor, base = stated.executor, None
+        if stated.wraps is not None:
+            base = self._named(stated.wraps, (*at, "wraps"))
+            if base is None:
+                return None
+        if executor is not None and executor.capability is not None:
+            inner = self._named(executor.capability, (*at, "executor", "capability"))
+            if inner is None:
+                return None
+            executor = inner.executor
+            base = inner if base is None else _joined(base, inner)
+        if base is None:
+            base = Resolved(id=name)
+        if executor is None:
+            executor = base.executor
+        executor, reliability = self._filled(executor, stated.reliability or base.reliability, at)
+        return Resolved(
+            id=name,
+            title=stated.title or base.title or name,
+            description=stated.description or base.description,
+            tags=_distinct(base.tags, stated.tags),
+            aliases=_distinct(base.aliases, stated.aliases),
+            examples=(*base.examples, *stated.examples),
+            input_schema=stated.input_schema if stated.input_schema is not None else base.input_schema,
+            guards=(*base.guards, *stated.guards),
+            reliability=reliability,
+            executor=executor,
+        )
+
+    def _named(self, name: str, at: Path) -> Resolved | None:
+        if name not in self._gateway.capabilities:
+            self._problems.append((at, unknown("capability", name, self._gateway.capabilities)))
+            return None
+        return self._capability(name)
+
+    def _exposure(self, stated: Exposure, at: Path) -> Resolved | None:
+        if stated.capability is None:
+            inline = Capability(
+                title=stated.title,
+                description=stated.description,
+                tags=stated.tags,
+                aliases=stated.aliases,
+                examples=stated.examples,
+                input_schema=stated.input_schema,
+                guards=stated.guards,
+                reliability=stated.reliability,
+                executor=stated.executor,
+            )
+            return self._inherit(stated.id, inline, at)
+        base = self._named(stated.capability, (*at, "capability"))
+        if base is None:
+            return None
+        return replace(
+            base,
+            id=stated.id,
+            title=base.title if base.title != base.id else stated.id,
+            description=stated.description or base.description,
+            tags=_distinct(base.tags, stated.tags),
+            aliases=_distinct(base.aliases, stated.aliases),
+            guards=(*base.guards, *stated.guards),
+            reliability=stated.reliability or base.reliability,
+        )
+
+    def _workflow(self, workflow: Workflow, at: Path) -> Workflow:
+        states = {}
+        for name, state in workflow.states.items():
+            here: Path = (*at, "states", name)
+            transitions = {
+                key: self._transition(transition, (*here, "transitions", key))
+                for key, transition in state.transitions.items()
+            }
+            states[name] = replace(
+                state, transitions=transitions, on_enter=self._on_enter(state.on_enter, (*here, "onEnter"))
+            )
+        return replace(workflow, states=states)
+
+    def _transition(self, stated: Transition, at: Path) -> Transition:
+        executor, guards, schema = stated.executor, stated.guards, stated.input_schema
+        reliability = stated.reliability
+        if executor is not None and executor.capability is not None:
+            base = self._named(executor.capability, (*at, "executor", "capability"))
+            if base is None:
+                return replace(stated, executor=None)
+            executor, guards = base.executor, (*base.guards, *guards)
+            reliability = reliability or base.reliability
+            schema = schema if schema is not None else base.input_schema
+        if executor is None:
+            return stated
+        executor, reliability = self._filled(executor, reliability, at)
+        return replace(stated, executor=executor, guards=guards, input_schema=schema, reliability=reliability)
+
+    def _on_enter(self, stated: OnEnter | None, at: Path) -> OnEnter | None:
+        if stated is None or stated.executor is None:
+            return stated
+        executor, reliability = stated.executor, stated.reliability
+        if executor.capability is not None:
+            base = self._named(executor.capability, (*at, "executor", "capability"))
+            if base is None:
+                return replace(stated, executor=None)
+            executor, reliability = base.executor, reliability or base.reliability
+        executor, reliability = self._filled(executor, reliability, at)
+        return replace(stated, executor=executor, reliability=reliability)
+
+    def _filled(
+        self, executor: Executor, reliability: Reliability | None, at: Path
+    ) -> tuple[Executor, Reliability | None]:
+        """With the fallbacks' references to capabilities replaced by what these execute."""
+        if reliability is None or reliability.fallback is None:
+            return executor, reliability
+        executors = []
+        for number, one in enumerate(reliability.fallback.executors):
+            if one.capability is not None:
+                here: Path = (*at, "reliability", "fallback", "executors", number, "capability")
+                base = self._named(one.capability, here)
+                if base is None:
+                    continue
+                one = base.executor
+            executors.append(one)
+        fallback = replace(reliability.fallback, executors=tuple(executors)) if executors else None
+        return executor, replace(reliability, fallback=fallback)
+
+
+def _joined(base: Resolved, inner: Resolved) -> Resolved:
+    """What a capability has that wraps one and executes another."""
+    return replace(
+        base,
+        guards=(*base.guards, *inner.guards),
+        reliability=inner.reliability or base.reliability,
+        input_schema=base.input_schema if base.input_schema is not None else inner.input_schema,
+    )
+
+
+def _distinct(*parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for part in parts for word in part))
+
+
+def executors_of(workflow: Workflow) -> Iterator[tuple[Path, Executor, Reliability | None]]:
+    """Every executor of a workflow, fallbacks included: where in it, and with which reliability."""
+    for name, state in workflow.states.items():
+        at: Path = ("states", name)
+        stated: list[tuple[Path, Executor | None, Reliability | None]] = [
+            ((*at, "transitions", key), transition.executor, transition.reliability)
+            for key, transition in state.transitions.items()
+        ]
+        if state.on_enter is not None:
+            stated.append(((*at, "onEnter"), state.on_enter.executor, state.on_enter.reliability))
+        for here, executor, reliability in stated:
+            if executor is None:
+                continue
+            yield (*here, "executor"), executor, reliability
+            if reliability is not None and reliability.fallback is not None:
+                for number, other in enumerate(reliability.fallback.executors):
+                    yield (*here, "reliability", "fallback", "executors", number), other, reliability
+
+
+def plain(part: Struct) -> Any:
+    """A part of the settings as JSON shows it."""
+    return msgspec.to_builtins(part)

@@ -1,0 +1,133 @@
+"""Input schemas: defaults first, then validation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+from referencing import Registry
+
+MAX_ARGUMENTS = 64 * 1024
+"""Bytes of JSON that the arguments of a transition, or the input of a workflow, may have."""
+_MOST_TOLD = 10
+_LONGEST = 300
+_VALIDATORS: dict[bytes, Any] = {}
+_MOST_KEPT = 20_000
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+"""The schema of a capability that states none: it takes nothing."""
+
+
+class Violation(NamedTuple):
+    """Where a value departs from its schema."""
+
+    path: str
+    """``arguments.files.0``."""
+    message: str
+
+
+def with_defaults(schema: Mapping[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
+    """The value with the schema's defaults for what is missing in it, also in nested objects that are there."""
+    properties = (schema or {}).get("properties")
+    if not isinstance(properties, Mapping):
+        return value
+    filled = dict(value)
+    for name, inner in properties.items():
+        if not isinstance(inner, Mapping):
+            continue
+        if name not in filled and "default" in inner:
+            filled[name] = copy.deepcopy(inner["default"])
+        if isinstance(filled.get(name), dict):
+            filled[name] = with_defaults(inner, filled[name])
+    return filled
+
+
+def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[Violation]:
+    """What is wrong with a value; nothing for no schema.
+
+    Args:
+        name: what the value is called: ``input``, ``arguments``.
+    """
+    size = len(_encode(value))
+    if size > MAX_ARGUMENTS:
+        return [Violation(name, f"has {size} bytes as JSON; allowed: at most {MAX_ARGUMENTS}")]
+    if schema is None:
+        return []
+    try:
+        errors = sorted(_validator(schema).iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+    except Exception as error:
+        # A schema of a downstream server that refers to what is not there; ours are checked when they are read.
+        return [Violation(name, f"cannot be checked: its schema is no good ({type(error).__name__})")]
+    return [_violation(error, name) for error in errors[:_MOST_TOLD]]
+
+
+def schema_problem(schema: Mapping[str, Any]) -> str:
+    """What is wrong with a schema itself, as a sentence; empty: nothing."""
+    try:
+        made = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+        made.check_schema(schema)
+        list(_made(schema).iter_errors({}))
+    except jsonschema.SchemaError as error:
+        return f"is no JSON Schema: {'.'.join(map(str, error.absolute_path)) or 'it'}: {error.message[:_LONGEST]}"
+    except Exception as error:
+        return f"is no JSON Schema that can be used: {str(error)[:_LONGEST]}"
+    if schema.get("type", "object") != "object":
+        return "must describe an object"
+    return ""
+
+
+def told(found: Iterable[Violation]) -> str:
+    """The violations in a sentence."""
+    return "; ".join(f"{one.path}: {one.message}" for one in found)
+
+
+def _validator(schema: Mapping[str, Any]) -> Any:
+    key = _encode(schema)
+    made = _VALIDATORS.get(key)
+    if made is None:
+        if len(_VALIDATORS) >= _MOST_KEPT:
+            _VALIDATORS.clear()
+        made = _VALIDATORS[key] = _made(schema)
+    return made
+
+
+def _made(schema: Mapping[str, Any]) -> Any:
+    cls = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    # With a registry of its own, no schema can have anything fetched from the network.
+    return cls(schema, registry=Registry())
+
+
+def _violation(error: Any, name: str) -> Violation:
+    path = ".".join((name, *map(str, error.absolute_path)))
+    if error.validator == "required":
+        missing = [field for field in error.validator_value if field not in error.instance]
+        if missing:
+            return Violation(f"{path}.{missing[0]}" if len(missing) == 1 else path, _required(missing, error.schema))
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        known = ", ".join(error.schema.get("properties", {})) or "nothing"
+        extra = sorted(set(error.instance) - set(error.schema.get("properties", {})))
+        return Violation(f"{path}.{extra[0]}" if extra else path, f"is not known; allowed: {known}")
+    if error.validator == "enum":
+        return Violation(path, f"must be one of {', '.join(_json(one) for one in error.validator_value)}"[:_LONGEST])
+    if error.validator == "type":
+        kinds = error.validator_value
+        return Violation(path, f"must be of type {kinds if isinstance(kinds, str) else ' or '.join(kinds)}")
+    return Violation(path, str(error.message)[:_LONGEST])
+
+
+def _required(missing: list[str], schema: Mapping[str, Any]) -> str:
+    properties = schema.get("properties", {})
+    facts = []
+    for name in missing:
+        inner = properties.get(name)
+        kind = inner.get("type") if isinstance(inner, Mapping) else None
+        facts.append(f"{name} ({kind})" if isinstance(kind, str) else name)
+    return "is required" if len(missing) == 1 and "(" not in facts[0] else f"is required: {', '.join(facts)}"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,175 @@
+"""An operation on an instance on its way through executors, and what a script is told to do about it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from coordinator.toolsets.gateway.rules.guards import Principal
+
+MAX_CONTEXT = 256 * 1024
+"""Bytes of JSON that the context of an instance may have."""
+MAX_NESTING = 10
+"""Sub-workflows within sub-workflows."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class HopTaken(Struct, array_like=True, frozen=True):
+    """A transition that was taken."""
+
+    from_state: str
+    transition: str
+    to_state: str
+    version: int
+
+
+class Approval(Struct, array_like=True, frozen=True):
+    """What becomes of approvals: one is asked for, or all open ones are closed."""
+
+    what: Literal["ask", "resolved", "withdrawn"]
+    id: str = ""
+    queue: str = ""
+    distinct: bool = False
+    """Whether it must be resolved by somebody else than who asked."""
+    by: str = ""
+    transition: str = ""
+
+
+class Task(Struct, kw_only=True, omit_defaults=True):
+    """An operation under way. Between two executors it lies in the step that executes the next one."""
+
+    op: str
+    """The correlation id: one for each start, submit and timeout."""
+    kind: Literal["start", "submit", "timeout"]
+    workflow: str
+    definition: str
+    """Key in the bundle."""
+    principal: Principal
+    input: dict[str, Any] = {}
+    nesting: int = 0
+    open_approvals: bool = False
+
+    # What is committed.
+    state: str
+    version: int
+    context: dict[str, Any] = {}
+    evidence: dict[str, int] = {}
+
+    # The hop under way.
+    transition: str = ""
+    """Empty: a state is entered that no transition led to."""
+    arguments: dict[str, Any] = {}
+    phase: Literal["run", "enter"] = "run"
+    candidate: int = 0
+    """0: the executor; from 1: its fallbacks."""
+    target: str = ""
+    """Where the hop leads to, once that is known."""
+    draft: dict[str, Any] | None = None
+    """The context that will be committed with it."""
+    marks: list[str] = []
+    """Kinds of evidence that the hop has left so far."""
+    asked: list[Approval] = []
+    """Approvals that it asks for."""
+    then: str = ""
+    """The transition to be taken as soon as the instance is started: the call of a capability."""
+    then_arguments: dict[str, Any] = {}
+    wait: str = ""
+    """What it waits for: the id of a sub-workflow, or that of a flow."""
+    waited_ms: int = 0
+
+    chain: list[HopTaken] = []
+    """Hops since the one that was asked for."""
+    first_done: bool = False
+    """Whether the hop that was asked for is committed."""
+
+    def packed(self) -> str:
+        """As a step carries it."""
+        return _encode(self).decode()
+
+
+class Problem(Struct, kw_only=True, omit_defaults=True):
+    """Why an operation failed."""
+
+    code: str
+    message: str
+    details: dict[str, Any] = {}
+
+
+class Ending(Struct, kw_only=True, omit_defaults=True):
+    """How an operation ended: kept for whoever waits for it."""
+
+    state: str
+    version: int
+    context: dict[str, Any] = {}
+    outcome: str = ""
+    terminal: bool = False
+    chain: list[HopTaken] = []
+    stopped: str = ""
+    """Why the chain stopped early."""
+    retry: str = ""
+    """The deterministic transition that can be submitted by hand to go on."""
+    error: Problem | None = None
+
+
+class Event(Struct, array_like=True, frozen=True):
+    """One entry of the audit."""
+
+    type: str
+    payload: str
+    """JSON, without secrets."""
+
+
+class NextStep(Struct, array_like=True, frozen=True):
+    """What has to be executed, or waited for, before the operation goes on."""
+
+    kind: Literal["run", "child"]
+    """run: a worker executes it; child: it begins when the sub-workflow has ended."""
+    task: str
+    delay_ms: int = 0
+    expires_ms: int = 0
+    """Of a wait; 0: never."""
+    child: str = ""
+
+
+class Advance(Struct, array_like=True, kw_only=True):
+    """What a script writes, all at once, about an instance."""
+
+    op: str
+    base: int
+    """The version that it goes on from."""
+    state: str
+    version: int
+    context: str = ""
+    """JSON; empty: unchanged."""
+    evidence: list[str] = []
+    """JSON of each new one; the script adds the time."""
+    counts: str = ""
+    """JSON of all evidence by kind; empty: unchanged."""
+    approvals: list[Approval] = []
+    audit: list[Event] = []
+    actor: str = ""
+    """Who is on record for it."""
+    ended: str = ""
+    """Outcome of the workflow, if this ends it."""
+    failure: str = ""
+    """JSON of the failure to be shown until something succeeds; ``-`` forgets the last one."""
+    next: NextStep | None = None
+    ending: str = ""
+    """JSON of ``Ending``, if the operation is over."""
+
+
+_task = msgspec.json.Decoder(Task).decode
+_ending = msgspec.json.Decoder(Ending).decode
+
+
+def unpacked(text: str) -> Task:
+    """The task that a step carries."""
+    return _task(text)
+
+
+def ending_of(text: str | bytes) -> Ending:
+    """How an operation ended."""
+    return _ending(text)
