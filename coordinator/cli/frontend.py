@@ -173,7 +173,7 @@ async def _operators_port(app: FrontEnd, settings: Settings) -> AsyncGenerator[N
     if not settings.admin_port:
         yield
         return
-    sock = listening(settings.admin_host or settings.host, settings.admin_port)
+    sock = listening(settings.admin_host or settings.host, settings.admin_port, "admin_port")
     server = _QuietServer(
         uvicorn.Config(
             app.admin,

@@ -21,21 +21,24 @@ from coordinator.settings import Settings
 BACKLOG = 2048
 
 
-def reserve(host: str, port: int) -> socket.socket:
+def reserve(host: str, port: int, setting: str = "port") -> socket.socket:
     """Holds the port against others; port 0 takes a free one. Front-ends can bind beside it.
+
+    Args:
+        setting: names the port, for a refusal.
 
     Raises:
         CommandFailed: the port is taken, or the address is not ours.
     """
     # Connections of an earlier fleet may linger for a minute; only a listener is in the way.
-    with _bound(host, port, socket.SO_REUSEADDR) as probe:
+    with _bound(setting, host, port, socket.SO_REUSEADDR) as probe:
         port = probe.getsockname()[1]
     try:
         # Without SO_REUSEADDR, so that another probe is refused also while no front-end listens.
-        return _bound(host, port, socket.SO_REUSEPORT)
+        return _bound(setting, host, port, socket.SO_REUSEPORT)
     except CommandFailed:
         # What lingers is of a server without SO_REUSEPORT.
-        return _bound(host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
+        return _bound(setting, host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
 
 
 @contextlib.contextmanager
@@ -51,17 +54,17 @@ def reserved(settings: Settings) -> Iterator[Settings]:
     with contextlib.ExitStack() as held:
         port = held.enter_context(reserve(settings.host, settings.port)).getsockname()[1]
         if settings.admin_port:
-            held.enter_context(reserve(settings.admin_host or settings.host, settings.admin_port))
+            held.enter_context(reserve(settings.admin_host or settings.host, settings.admin_port, "admin_port"))
         yield msgspec.structs.replace(settings, port=port)
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int, setting: str = "port") -> socket.socket:
     """One front-end's own socket on the shared port.
 
     Raises:
         CommandFailed: as ``reserve``.
     """
-    sock = _bound(host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
+    sock = _bound(setting, host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
     sock.setblocking(False)
     return sock
 
@@ -72,7 +75,7 @@ def base_url(host: str, port: int) -> str:
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
-def _bound(host: str, port: int, *options: int) -> socket.socket:
+def _bound(setting: str, host: str, port: int, *options: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
@@ -88,7 +91,7 @@ def _bound(host: str, port: int, *options: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise CommandFailed(
                 f"port {port} on {host} is in use by another program: stop it, or choose another port "
-                "(--port or FLEET_PORT)",
+                f"(--{setting.replace('_', '-')} or FLEET_{setting.upper()})",
                 Exit.PORT_BUSY,
             ) from None
         if error.errno == errno.EACCES:

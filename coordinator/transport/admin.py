@@ -6,10 +6,8 @@ in ``Host``; so here any IP address is let in, and names as everywhere.
 
 from __future__ import annotations
 
-import ipaddress
-
 from coordinator.transport.detour import PROBES, probe, refuse
-from coordinator.transport.guards import Gate, without_padding
+from coordinator.transport.guards import Gate, is_address, without_padding
 from coordinator.transport.health import Health
 from coordinator.transport.replies import Receive, Refused, Scope, Send
 
@@ -36,25 +34,14 @@ class AdminApp:
             await refuse(send, refused)
 
     def _check(self, scope: Scope) -> None:
-        head = dict(without_padding(scope["headers"]))
-        if len([name for name, _ in scope["headers"] if name in (b"host", b"origin")]) > len(
-            head.keys() & {b"host", b"origin"}
-        ):
-            raise Refused(400, "a header is there more than once")
+        head: dict[bytes, bytes] = {}
+        for name, value in without_padding(scope["headers"]):
+            if name in head and name in (b"host", b"origin"):
+                raise Refused(400, f"the header {name.decode()} is there more than once")
+            head[name] = value
         host = head.get(b"host")
         refusal = self._gate.refusal(host, head.get(b"origin"))
-        if refusal is not None and not (refusal[0] == 421 and b"origin" not in head and _is_address(host)):
+        if refusal is not None and not (refusal[0] == 421 and b"origin" not in head and is_address(host)):
             raise Refused(*refusal)
         if scope["path"] not in PROBES:
             raise Refused(404, f"nothing is served here but {', '.join(sorted(PROBES))}")
-
-
-def _is_address(host: bytes | None) -> bool:
-    """Whether a ``Host`` header is an IP address, with or without a port."""
-    text = (host or b"").decode("latin-1")
-    name = text.partition("]")[0].removeprefix("[") if text.startswith("[") else text.partition(":")[0]
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -67,6 +68,15 @@ class Gate:
             self.admitted.clear()
         self.admitted.add((host, origin))
         return None
+
+
+def is_address(host: bytes | None) -> bool:
+    """Whether a ``Host`` header is an IP address, with or without a port."""
+    match = _AUTHORITY.match((host or b"").decode("latin-1").lower())
+    try:
+        return match is not None and bool(ipaddress.ip_address(match["name"].strip("[]")))
+    except ValueError:
+        return False
 
 
 def head_size(headers: Iterable[Header]) -> int:
