@@ -19,7 +19,13 @@ end
 local expired = due(K_STEP_LEASES, now)
 for _, id in ipairs(expired) do
   local st = load_step(id)
-  if st and st.s == 'r' then crash_attempt(st, tonumber(crashes)) else redis.call('ZREM', K_STEP_LEASES, id) end
+  if not st or st.s ~= 'r' then
+    redis.call('ZREM', K_STEP_LEASES, id)
+  elseif load_run(st.r) then
+    crash_attempt(st, tonumber(crashes))
+  else
+    discard(st)
+  end
 end
 
 local timed = due(K_STEP_TIMERS, now)

@@ -36,6 +36,7 @@ local function make_ready(st)
     redis.call('ZADD', K_STEP_BACKLOG, rank_of(st), st.id)
     return
   end
+  st.s = 'q'
   fresh[st.q] = fresh[st.q] or {}
   table.insert(fresh[st.q], st)
   pending = pending + 1
@@ -66,9 +67,8 @@ end
 -- Writes the pointers of all steps that this run made ready and nobody took.
 local function hand_over()
   local project, told = string.sub(P, 5, -3), false
-  for list, steps in pairs(fresh) do
-    for _, st in ipairs(steps) do
-      st.s = 'q'
+  for list, ready in pairs(fresh) do
+    for _, st in ipairs(ready) do
       save_step(st)
       redis.call('ZADD', K_STEP_QUEUE, at, st.id)
       if E.rq ~= '' then

@@ -20,14 +20,17 @@ local function key_in(prefix, key)
   return prefix == P and key or prefix .. string.sub(key, #P + 1)
 end
 
--- The open step, or nil.
+local steps = {}
+
+-- The open step, or nil. One table per step and script run: what is handed over is written at the end.
 local function load_step(id, prefix)
-  local v = redis.call('HMGET', key_in(prefix or P, K_STEP) .. id, 'r', 'k', 's', 'f', 'q', 'e', 'b', 'w', 'x')
+  local key = key_in(prefix or P, K_STEP) .. id
+  if steps[key] ~= nil then return steps[key] or nil end
+  local v = redis.call('HMGET', key, 'r', 'k', 's', 'f', 'q', 'e', 'b', 'w', 'x')
   if not v[1] then return nil end
-  local st = {id = id, r = v[1], k = v[2], s = v[3], f = v[4], q = v[5], e = v[6], b = v[7], w = v[8], x = v[9]}
-  if st.x then
-    for field, value in pairs(cmsgpack.unpack(st.x)) do st[field] = value end
-  end
+  local st = {id = id, r = v[1], k = v[2], s = v[3], f = v[4], q = v[5], e = v[6], b = v[7], w = v[8]}
+  for field, value in pairs(v[9] and cmsgpack.unpack(v[9]) or {}) do st[field] = value end
+  steps[key] = st
   return st
 end
 
@@ -82,9 +85,15 @@ local function pack_row(st, status, result, again)
   return cmsgpack.pack(row)
 end
 
+-- Forgets an open step whose run is gone.
+local function discard(st)
+  detach(st)
+  redis.call('DEL', K_STEP .. st.id)
+  steps[K_STEP .. st.id] = false
+end
+
 -- Ends an open step: into the history, and out of everything else.
 local function record(st, status, result, again)
-  detach(st)
   redis.call('RPUSH', K_HISTORY .. st.r, pack_row(st, status, result, again))
-  redis.call('DEL', K_STEP .. st.id)
+  discard(st)
 end

@@ -38,7 +38,7 @@ local function claim(id, prefix)
   local st = step and load_step(step, prefix)
   if not st or st.s ~= 'q' or st.f ~= attempt or not load_run(st.r, prefix) then return false end
   redis.call('ZREM', key_in(prefix, K_STEP_QUEUE), step)
-  st.b = starts(st)
+  st.s, st.b, st.w = 'r', starts(st), E.worker
   redis.call('HSET', key_in(prefix, K_STEP) .. step, 's', 'r', 'b', st.b, 'w', E.worker)
   begin(st, prefix)
   return true

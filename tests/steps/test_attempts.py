@@ -1,0 +1,188 @@
+"""Attempts: retries, lost workers, steps given back, stopped ones, and the fence that keeps late reports out."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from coordinator.steps.model import NewStep, Plan
+from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN
+from coordinator.steps.times import CRASHES
+from coordinator.store import keys
+from tests.steps.rig import Rig, join, then
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_retry_waits_for_its_time(rig: Rig) -> None:
+    flow = await rig.create()
+    (step,) = await rig.worker.take()
+    assert (await rig.worker.report(step, "Y", 60_000, '{"error":"busy"}')).results == [RECORDED]
+    found = await rig.step(flow, "start")
+    assert (found.status, found.attempt, found.started_at) == ("pending", 2, None)
+    assert (await rig.worker.steps.sweep("default")).fired == 0
+    assert await rig.worker.take() == []
+    await rig.ring(flow + 1)
+    assert (await rig.worker.steps.sweep("default")).fired == 1
+    (again,) = await rig.worker.take()
+    assert (again.step, again.attempt, again.failures, again.crashes) == (step.step, 2, 1, 0)
+    assert again.idempotency_key == step.idempotency_key
+    assert again.job_id != step.job_id
+    assert await rig.worker.done(step, then("b"), "1") == REFUSED
+    assert await rig.worker.done(again) == RECORDED
+    assert (await rig.step(flow, "start")).attempt == 2
+
+
+async def test_a_retry_without_delay_is_taken_in_the_same_call(rig: Rig) -> None:
+    await rig.create()
+    (step,) = await rig.worker.take()
+    taken = await rig.worker.report(step, "Y", 0, want=1)
+    assert [(one.step, one.attempt, one.failures) for one in taken.steps] == [(step.step, 2, 1)]
+
+
+async def test_the_step_of_a_lost_worker_gets_another_attempt(rig: Rig) -> None:
+    flow = await rig.create()
+    (step,) = await rig.worker.take()
+    assert (await rig.worker.steps.sweep("default")).lost == 0
+    await rig.expire([step])
+    swept = await rig.worker.steps.sweep("default")
+    assert (swept.lost, swept.running, swept.queued) == (1, 0, 1)
+    other = rig.player("w2")
+    (again,) = await other.take()
+    assert (again.step, again.attempt, again.failures, again.crashes) == (step.step, 2, 0, 1)
+    # The first worker was only slow.
+    assert await rig.worker.done(step, then("late")) == REFUSED
+    assert await other.done(again, then("b"), "2") == RECORDED
+    assert await rig.worker.done(step, then("late")) == REFUSED
+    assert await rig.statuses(flow) == {"start": "done", "b": "ready"}
+    assert (await rig.step(flow, "start")).result_json == "2"
+
+
+async def test_a_renewed_lease_lives_on_and_a_lost_one_is_told(rig: Rig) -> None:
+    await rig.create()
+    await rig.create()
+    kept, lost = await rig.worker.take(2)
+    await rig.expire([kept, lost])
+    await rig.store.command("ZREM", keys.step_leases.key("default"), lost.step)
+    await rig.store.command("HSET", keys.step.key("default", lost.step), "f", 2)
+    held: list[str | int] = [kept.step, kept.attempt, lost.step, lost.attempt, "999", 1]
+    gone = await rig.store.run(RENEW, "default", 5000, *held)
+    assert sorted(gone) == sorted([lost.step.encode(), b"999"])
+    assert (await rig.worker.steps.sweep("default")).lost == 0
+    assert await rig.store.command("ZSCORE", keys.step_leases.key("default"), kept.step) > 1e12
+
+
+async def test_a_step_that_kills_its_workers_is_given_up(rig: Rig) -> None:
+    flow = await rig.create()
+    for crashes in range(CRASHES):
+        (step,) = await rig.worker.take()
+        assert (step.crashes, step.verdict) == (crashes, "")
+        await rig.expire([step])
+        assert (await rig.worker.steps.sweep("default")).lost == 1
+    (step,) = await rig.worker.take()
+    assert (step.crashes, step.verdict, step.attempt) == (CRASHES, "poisoned", CRASHES + 1)
+    await rig.worker.failed(step, Plan(error="its worker was lost 3 times"))
+    assert (await rig.flow(flow)).row.error == "its worker was lost 3 times"
+
+
+async def test_a_step_that_is_given_back_is_offered_again_and_nothing_is_counted(rig: Rig) -> None:
+    flow = await rig.create()
+    (step,) = await rig.worker.take()
+    taken = await rig.worker.report(step, "B", 0, want=0)
+    assert taken.results == [RECORDED]
+    (again,) = await rig.player("w2").take()
+    assert (again.attempt, again.failures, again.crashes) == (2, 0, 0)
+    await rig.worker.report(again, "B", 60_000)
+    assert (await rig.step(flow, "start")).status == "pending"
+
+
+async def test_what_a_worker_does_not_know_of_is_given_back(rig: Rig) -> None:
+    for _ in range(3):
+        await rig.create()
+    known, unknown = await rig.worker.take(2)
+    other = rig.player("w2")
+    (others,) = await other.take()
+    assert await rig.worker.steps.reclaim("default", [known.step]) == 1
+    assert [step.step for step in await other.take(5)] == [unknown.step]
+    for player, step in ((rig.worker, known), (other, others)):
+        assert await player.done(step) == RECORDED
+    assert await rig.worker.done(unknown) == REFUSED
+
+
+async def test_steps_of_a_room_that_is_not_known_go_back(rig: Rig) -> None:
+    await rig.create()
+    (step,) = await rig.worker.take()
+    report = (step.step, step.attempt, "B", "", 0)
+    taken = await rig.worker.steps.report(RETURN, "default", 0, [report, report])
+    assert taken.results == [RECORDED, REFUSED]
+    assert (await rig.player("w2").take())[0].attempt == 2
+
+
+async def test_a_step_that_needs_a_newer_worker_waits_for_one(rig: Rig) -> None:
+    flow = await rig.create()
+    key = keys.step.key("default", str(flow + 1))
+    # As a newer release might write it: a protocol, and fields that nobody here knows.
+    await rig.store.command("HSET", key, "x", msgspec.msgpack.encode({"p": 2, "new": [1]}), "other", "field")
+    assert await rig.worker.take() == []
+    assert (await rig.step(flow, "start")).status == "pending"
+    await rig.ring(flow + 1)
+    await rig.worker.steps.sweep("default")
+    assert await rig.worker.take() == []
+    await rig.ring(flow + 1)
+    await rig.worker.steps.sweep("default")
+    newer = rig.player("w2", protocol=2)
+    (step,) = await newer.take()
+    assert (step.attempt, step.crashes, step.failures) == (1, 0, 0)
+    assert await rig.store.command("HGET", key, "other") == b"field"
+    assert await newer.done(step) == RECORDED
+
+
+async def test_a_retry_after_the_flow_has_failed_is_a_failure(rig: Rig) -> None:
+    flow = await rig.create(then("a", "b"))
+    a, b = await rig.worker.take(2)
+    await rig.worker.failed(a)
+    assert (await rig.worker.report(b, "Y", 0, '{"error":"no"}')).results == [OVER]
+    assert await rig.statuses(flow) == {"a": "failed", "b": "failed"}
+
+
+async def test_delayed_steps_begin_at_their_time(rig: Rig) -> None:
+    flow = await rig.create(Plan((NewStep("start", delay_ms=5_000),)), delay_ms=60_000)
+    step = await rig.step(flow, "start")
+    assert (step.status, step.ready_at) == ("pending", flow + 65_000)
+    assert await rig.worker.take() == []
+    await rig.ring(flow + 1)
+    await rig.worker.steps.sweep("default")
+    (step_run,) = await rig.worker.take()
+    assert step_run.attempt == 1
+    taken = await rig.worker.report(step_run, "D", Plan((NewStep("b", delay_ms=60_000),)), want=1)
+    assert taken.steps == []
+    assert (await rig.step(flow, "b")).status == "pending"
+
+
+async def test_a_sweep_is_bounded_and_says_that_there_is_more(rig: Rig) -> None:
+    flows = [await rig.create() for _ in range(130)]
+    steps = [step for _ in range(13) for step in await rig.worker.take(10)]
+    assert len(steps) == len(flows)
+    await rig.expire(steps)
+    first = await rig.worker.steps.sweep("default")
+    second = await rig.worker.steps.sweep("default")
+    third = await rig.worker.steps.sweep("default")
+    assert [(swept.lost, swept.more) for swept in (first, second, third)] == [(100, True), (30, False), (0, False)]
+    assert third.queued == 130
+    assert not third.idle
+
+
+async def test_sweeps_at_once_change_nothing_twice(rig: Rig) -> None:
+    flow = await rig.create(then(*"abcdefgh"))
+    steps = await rig.worker.take(8)
+    await rig.expire(steps)
+    others = [rig.player(f"w{number}") for number in range(2, 6)]
+    swept = await asyncio.gather(*(player.steps.sweep("default") for player in others))
+    assert sum(one.lost for one in swept) == 8
+    again = await rig.worker.take(16)
+    assert [step.attempt for step in again] == [2] * 8
+    assert len(await rig.queued()) == 0
+    await rig.worker.done(again[0], join("f", "end"))
+    assert (await rig.flow(flow)).row.status == "running"

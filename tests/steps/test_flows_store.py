@@ -1,0 +1,369 @@
+"""What people do with flows: gates, cancelling, retrying, listing, forgetting."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.steps.model import NewStep, Plan
+from coordinator.steps.store import OVER, REFUSED
+from coordinator.store import keys
+from coordinator.store.requests import request
+from coordinator.toolsets.flows.rules import planner, spec
+from coordinator.toolsets.flows.store import flows
+from coordinator.toolsets.flows.store.flows import NONE, NewFlow
+from tests.steps.rig import Rig, fork, join, then
+
+pytestmark = pytest.mark.anyio
+
+GATE = Plan((NewStep("start", "gate"),))
+
+
+async def test_a_gate_waits_for_its_release(rig: Rig) -> None:
+    flow = await rig.create(GATE)
+    gate = await rig.step(flow, "start")
+    assert (gate.status, gate.gate, gate.completed_at, gate.result_json) == ("running", True, None, None)
+    assert gate.started_at is not None
+    assert await rig.worker.take() == []
+    swept = await rig.worker.steps.sweep("default")
+    assert swept.idle
+    assert await rig.flows.release("default", NONE, gate.id, "bob") == (True, "running")
+    assert await rig.flows.release("default", NONE, gate.id, "eve") == (False, "ready")
+    (step,) = await rig.worker.take()
+    assert (step.key, step.verdict) == ("start", "")
+    assert await rig.flows.release("default", NONE, gate.id, "eve") == (False, "running")
+    await rig.worker.done(step, then("b"))
+    assert await rig.flows.release("default", NONE, gate.id, "eve") == (False, "done")
+    gate_now = await rig.step(flow, "start")
+    assert (gate_now.status, gate_now.approved_by, gate_now.gate) == ("done", "bob", False)
+    assert gate_now.started_at == gate.started_at
+    assert [event["a"] for event in await rig.events() if event["k"] == "step_released"] == ["bob"]
+
+
+async def test_many_release_a_gate_at_once_and_one_does(rig: Rig) -> None:
+    flow = await rig.create(GATE)
+    answers = await asyncio.gather(
+        *(rig.flows.release("default", NONE, flow + 1, f"approver-{number}") for number in range(20))
+    )
+    assert [answer for answer in answers if answer and answer[0]] == [(True, "running")]
+    assert len(await rig.queued()) == 1
+
+
+async def test_a_gate_may_expire(rig: Rig) -> None:
+    flow = await rig.create(Plan((NewStep("start", "gate", expires_ms=60_000),)))
+    assert (await rig.worker.steps.sweep("default")).fired == 0
+    await rig.ring(flow + 1)
+    assert (await rig.worker.steps.sweep("default")).fired == 1
+    (step,) = await rig.worker.take()
+    assert step.verdict == "expired"
+    await rig.worker.failed(step)
+    assert (await rig.step(flow, "start")).status == "failed"
+
+
+async def test_a_released_gate_does_not_expire(rig: Rig) -> None:
+    flow = await rig.create(Plan((NewStep("start", "gate", expires_ms=60_000),)))
+    await rig.flows.release("default", NONE, flow + 1, "bob")
+    assert await rig.store.command("ZCARD", keys.step_timers.key("default")) == 0
+
+
+async def test_a_step_that_waits_for_its_time_can_begin_at_once(rig: Rig) -> None:
+    flow = await rig.create(Plan((NewStep("start", delay_ms=3_600_000),)))
+    assert await rig.flows.release("default", NONE, flow + 1, "bob") == (True, "pending")
+    assert len(await rig.worker.take()) == 1
+    assert await rig.store.command("ZCARD", keys.step_timers.key("default")) == 0
+
+
+async def test_ten_thousand_open_gates_cost_a_sweep_nothing(rig: Rig) -> None:
+    pipeline = rig.store.client.pipeline(transaction=False)
+    await rig.create(GATE)
+    for number in range(10_000):
+        step = 3_000_000_000_000 + number
+        pipeline.hset(
+            keys.step.key("default", str(step)),
+            mapping={"r": "1", "k": "g", "s": "g", "f": 1, "q": "fleet-steps", "e": 1},
+        )
+    await pipeline.execute()
+    await rig.store.command("CONFIG", "RESETSTAT")
+    swept = await rig.worker.steps.sweep("default")
+    assert swept.idle
+    stats = (await rig.store.command("INFO", "commandstats")).decode()
+    assert "cmdstat_hmget" not in stats
+    assert "cmdstat_hgetall" not in stats
+
+
+async def test_cancelling_ends_everything_that_is_open(rig: Rig) -> None:
+    plan = Plan((NewStep("a"), NewStep("b"), NewStep("g", "gate"), NewStep("d", delay_ms=60_000), NewStep("e", "done")))
+    flow = await rig.create(plan)
+    (running,) = await rig.worker.take()
+    assert await rig.flows.cancel("default", NONE, flow, "bob") == (True, "cancelled")
+    assert await rig.flows.cancel("default", NONE, flow, "eve") == (False, "cancelled")
+    found = await rig.flow(flow)
+    assert (found.row.status, found.row.cancelled_by, found.row.completed_at) == ("cancelled", "bob", None)
+    assert found.row.cancelled_at is not None
+    assert await rig.statuses(flow) == dict.fromkeys("abgd", "cancelled") | {"e": "done"}
+    assert await rig.worker.done(running, then("late"), "1") == REFUSED
+    assert await rig.worker.take(5) == []
+    assert (await rig.worker.steps.sweep("default")).idle
+    assert await rig.flows.release("default", NONE, flow + 3, "bob") == (False, "cancelled")
+    left = [key.decode() for key in await rig.store.command("KEYS", "fc:{default}:st:*")]
+    assert left == []
+
+
+async def test_workers_are_told_to_stop_what_was_cancelled(rig: Rig) -> None:
+    flow = await rig.create(then("a", "b"))
+    (step,) = await rig.worker.take()
+    pubsub: Any = rig.store.client.pubsub()
+    await pubsub.subscribe("fc:{RQ}:pubsub:w1")
+    assert (await pubsub.get_message(timeout=5))["type"] == "subscribe"
+    await rig.flows.cancel("default", NONE, flow, "bob")
+    message = await pubsub.get_message(timeout=5)
+    assert message["data"] == f'{{"command": "stop-job", "job_id": "{step.job_id}"}}'.encode()
+    assert await pubsub.get_message(timeout=0.01) is None
+    await pubsub.aclose()
+
+
+@pytest.mark.parametrize("status", ["completed", "failed"])
+async def test_a_flow_that_has_ended_cannot_be_cancelled(rig: Rig, status: str) -> None:
+    flow = await rig.create()
+    (step,) = await rig.worker.take()
+    await (rig.worker.done(step) if status == "completed" else rig.worker.failed(step))
+    assert await rig.flows.cancel("default", NONE, flow, "bob") == (False, status)
+    assert (await rig.flow(flow)).row.cancelled_at is None
+
+
+async def test_unknown_ids(rig: Rig) -> None:
+    flow = await rig.create(steps=3)
+    for number in (1, flow + 4, flow + 2):
+        assert await rig.flows.release("default", NONE, number, "bob") is None
+        assert await rig.flows.find_step("default", number) is None
+    assert await rig.flows.find_step("default", flow) is None
+    assert await rig.flows.get("default", 1) is None
+    assert await rig.flows.cancel("default", NONE, 1, "bob") is None
+    assert await rig.flows.retry("default", NONE, 1, "bob") is None
+    found = await rig.flows.find_step("default", flow + 1)
+    assert found is not None
+    assert (found.flow.id, found.step.key, found.spec) == (flow, "start", b"spec")
+
+
+# --- running a flow again -----------------------------------------------------------------------
+
+
+async def test_a_failed_flow_runs_again_where_it_failed(rig: Rig) -> None:
+    flow = await rig.create()
+    (start,) = await rig.worker.take()
+    await rig.worker.done(start, fork("f", "a", "b", "c"), "1")
+    a, b = await rig.worker.take(2)
+    await rig.worker.failed(a)
+    assert await rig.worker.done(b, join("f", "end"), "2") == OVER
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (3, "failed")
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (0, "running")
+    assert (await rig.flow(flow)).row.error is None
+    again = {step.key: step for step in await rig.worker.take(5)}
+    assert again.keys() == {"a", "b", "c"}
+    assert (again["a"].attempt, again["a"].verdict) == (2, "")
+    # Done before, but what follows it never began: its result is at hand.
+    assert (again["b"].verdict, again["b"].arguments) == ("recorded", "2")
+    assert again["c"].attempt == 2
+    for step in again.values():
+        await rig.worker.done(step, join("f", "end"), step.arguments or "3")
+    (end,) = await rig.worker.take(5)
+    assert end.key == "end"
+    await rig.worker.done(end)
+    found = await rig.flow(flow)
+    assert found.row.status == "completed"
+    assert {step.key: step.result_json for step in found.steps} == {
+        "start": "1",
+        "a": "3",
+        "b": "2",
+        "c": "3",
+        "end": "null",
+    }
+    assert sorted(step.id for step in found.steps) == [flow + number for number in range(1, 6)]
+
+
+async def test_a_cancelled_flow_runs_again_with_its_gates_closed(rig: Rig) -> None:
+    flow = await rig.create(Plan((NewStep("a"), NewStep("g", "gate"))))
+    await rig.flows.cancel("default", NONE, flow, "bob")
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "cancelled")
+    assert await rig.status(flow) == "running"
+    gate = await rig.step(flow, "g")
+    assert gate.gate
+    assert len(await rig.worker.take(3)) == 1
+
+
+async def test_a_flow_without_failed_steps_cannot_run_again(rig: Rig) -> None:
+    flow = await rig.create()
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (0, "running")
+    (step,) = await rig.worker.take()
+    # No branch matched: the step is done, and would end the flow again.
+    await rig.worker.done(step, Plan(error="no branch matched"))
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (0, "failed")
+    assert await rig.status(flow) == "failed"
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+async def test_repeated_requests_have_one_effect(rig: Rig) -> None:
+    def new(name: str) -> NewFlow:
+        return NewFlow(name=name, creator="alice", spec=b"", steps=3, plan=GATE)
+
+    create = request("alice", "r1", "workflow_create", "x")
+    flows = await asyncio.gather(*(rig.flows.create("default", create, new("x")) for _ in range(10)))
+    assert len(set(flows)) == 1
+    assert len(await rig.flows.list("default", limit=20)) == 1
+    release = request("bob", "r2", "workflow_step_ready", flows[0] + 1)
+    for _ in range(3):
+        assert await rig.flows.release("default", release, flows[0] + 1, "bob") == (True, "running")
+    cancel = request("bob", "r3", "workflow_cancel", flows[0])
+    for _ in range(3):
+        assert await rig.flows.cancel("default", cancel, flows[0], "bob") == (True, "cancelled")
+    retry = request("bob", "r4", "retry", flows[0])
+    for _ in range(3):
+        assert await rig.flows.retry("default", retry, flows[0], "bob") == (1, "cancelled")
+    with pytest.raises(ToolFailure, match="requestId") as refused:
+        await rig.flows.create("default", request("alice", "r1", "workflow_create", "y"), new("y"))
+    assert refused.value.code == "request_id_reused"
+
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+async def test_lists_are_newest_first_and_know_status_name_and_creator(rig: Rig) -> None:
+    made = {}
+    for number in range(8):
+        creator = "alice" if number % 2 else "bob"
+        made[number] = await rig.create(name=f"Flow {number}", creator=creator, parent=f"p{number}")
+    steps = {int(step.run): step for step in await rig.worker.take(8)}
+    await rig.worker.done(steps[made[1]])
+    await rig.worker.failed(steps[made[2]])
+    await rig.flows.cancel("default", NONE, made[3], "bob")
+
+    async def ids(**more: Any) -> list[int]:
+        found = await rig.flows.list("default", **{"limit": 20, **more})
+        return [row.id for row in found]
+
+    assert await ids() == sorted(made.values(), reverse=True)
+    assert await ids(limit=3) == [made[7], made[6], made[5]]
+    assert await ids(before=made[5], limit=2) == [made[4], made[3]]
+    assert await ids(status="completed") == [made[1]]
+    assert await ids(status="failed") == [made[2]]
+    assert await ids(status="cancelled") == [made[3]]
+    assert await ids(status="running") == [made[number] for number in (7, 6, 5, 4, 0)]
+    assert await ids(creator="alice") == [made[number] for number in (7, 5, 3, 1)]
+    assert await ids(creator="alice", status="running") == [made[7], made[5]]
+    assert await ids(creator="nobody") == []
+    assert await ids(name="flow 6") == [made[6]]
+    assert await ids(name="FLOW", limit=1) == [made[7]]
+    (row,) = await rig.flows.list("default", limit=1, status="failed")
+    assert (row.name, row.creator, row.error, row.parent) == ("Flow 2", "bob", "it failed", "p2")
+    assert row.completed_at is not None
+    assert await rig.flows.list("other", limit=5) == []
+
+
+async def test_a_search_goes_through_more_than_one_page(rig: Rig) -> None:
+    wanted = await rig.create(name="needle")
+    for _ in range(130):
+        await rig.create(name="hay")
+    assert [row.id for row in await rig.flows.list("default", limit=5, name="needle")] == [wanted]
+    assert len(await rig.flows.list("default", limit=100)) == 100
+
+
+# --- what stays ---------------------------------------------------------------------------------
+
+
+async def test_finished_flows_are_forgotten_after_their_retention(rig: Rig) -> None:
+    done, failed, running = [await rig.create(creator=f"c{number}") for number in range(3)]
+    steps = {int(step.run): step for step in await rig.worker.take(3)}
+    await rig.worker.done(steps[done])
+    await rig.worker.failed(steps[failed])
+    assert await rig.flows.trim("default") == (0, 2)
+    day = 86_400_000
+    await rig.store.command("ZADD", keys.ended.key("default"), done - 7 * day - 1000, done)
+    assert await rig.flows.trim("default") == (1, 1)
+    assert await rig.flows.get("default", done) is None
+    assert [row.id for row in await rig.flows.list("default", limit=9)] == [running, failed]
+    assert await rig.flows.list("default", limit=9, creator="c0") == []
+    left = [key.decode() for key in await rig.store.command("KEYS", "*")]
+    assert not [key for key in left if str(done) in key], left
+
+
+async def test_a_finished_flow_of_five_steps_takes_little_memory(rig: Rig) -> None:
+    names = ["start", "collect", "compare", "decide", "publish"]
+    flow = {
+        key: spec.Step(
+            name=key,
+            tool="knowledge_search",
+            args={"query": "{{input.topic}}", "limit": 20},
+            **({"next": names[number + 1]} if number < 4 else {"done": True}),
+        )
+        for number, key in enumerate(names)
+    }
+    packed = spec.pack(spec.Spec(flow=flow, given={"topic": "workflow engines"}))
+    # Buckets of tables double: measured over many, and with tables of the size that many have.
+    count = 1000
+    before = int((await rig.store.command("INFO", "memory")).split(b"used_memory:")[1].split(b"\r")[0])
+    events_before = int(await rig.store.command("MEMORY", "USAGE", keys.events.key("default")) or 0)
+    run = 0
+    for _ in range(count):
+        run = await rig.create(planner.begin(flow), spec=packed, steps=5, name="parallel-research")
+    for key in names:
+        while steps := await rig.worker.take(16):
+            plan = Plan(complete=True) if key == "publish" else then(names[names.index(key) + 1])
+            reports = [(step.step, 1, "D", '[{"title":"Workflow Design","score":0.95}]', plan) for step in steps]
+            await rig.worker.reports("default", reports)
+            if steps[0].key != key:
+                break
+    while steps := await rig.worker.take(16):
+        for step in steps:
+            at = names.index(step.key)
+            await rig.worker.done(step, then(names[at + 1]) if at < 4 else Plan(complete=True))
+    assert await rig.status(run) == "completed"
+    memory = int((await rig.store.command("INFO", "memory")).split(b"used_memory:")[1].split(b"\r")[0])
+    events = int(await rig.store.command("MEMORY", "USAGE", keys.events.key("default")))
+    each = (memory - before - (events - events_before)) / count
+    assert each <= 1500, f"{each:.0f} bytes for a flow"
+
+
+async def test_a_read_brings_only_so_many_results(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows, "MAX_READ_BYTES", 10_000)
+    flow = await rig.create(then(*"abcd"))
+    for step in await rig.worker.take(4):
+        await rig.worker.done(step, Plan(), '"' + "x" * 4000 + '"')
+    results = [step.result_json or "" for step in (await rig.flow(flow)).steps]
+    assert [len(result) for result in results[:2]] == [4002, 4002]
+    assert results[2:] == ['{"truncated":true,"bytes":4002}'] * 2
+
+
+async def test_changes_are_told(rig: Rig) -> None:
+    flow = await rig.create(then("a", "b"))
+    a, b = await rig.worker.take(2)
+    await rig.worker.report(a, "Y", 0)
+    await rig.expire([b])
+    await rig.worker.steps.sweep("default")
+    a, b = await rig.worker.take(2)
+    await rig.worker.done(a, Plan())
+    await rig.worker.failed(b)
+    told = [(event["k"], event["i"], event.get("n")) for event in await rig.events()]
+    run = str(flow)
+    assert told == [
+        ("flow_created", run, None),
+        ("step_retry", run, "a"),
+        ("step_lost", run, "b"),
+        ("step_done", run, "a"),
+        ("step_failed", run, "b"),
+        ("flow_failed", run, None),
+    ]
+
+
+async def test_a_late_report_of_a_trimmed_flow_is_refused(rig: Rig) -> None:
+    flow = await rig.create(then("a", "b"))
+    a, b = await rig.worker.take(2)
+    await rig.worker.failed(a)
+    await rig.store.command("ZADD", keys.ended.key("default"), 1, flow)
+    await rig.flows.trim("default")
+    assert await rig.worker.done(b, join("f", "end")) in (REFUSED, OVER)
+    assert await rig.flows.get("default", flow) is None

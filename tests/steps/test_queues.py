@@ -1,0 +1,333 @@
+"""How steps get to workers: queues by pool and priority, limits of projects, vanished jobs, queues in another Redis."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from coordinator.settings import Settings
+from coordinator.settings.steps import StepSettings
+from coordinator.steps.handoff import queue_name, queue_names
+from coordinator.steps.model import NewStep, Plan
+from coordinator.steps.store import RECORDED
+from coordinator.steps.times import LOOK_MS
+from coordinator.store import Store, keys
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.flows.store.flows import NONE
+from tests.steps.rig import Player, Rig, then
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("pool", "queue"), [("", "fleet-steps"), ("default", "fleet-steps"), ("gpu", "fleet-steps-gpu")]
+)
+@pytest.mark.parametrize(("priority", "suffix"), [("high", ".high"), ("normal", ""), ("low", ".low")])
+async def test_a_step_waits_in_the_queue_of_its_pool_and_priority(
+    rig: Rig, pool: str, queue: str, priority: Any, suffix: str
+) -> None:
+    await rig.create(Plan((NewStep("start", queue=pool, priority=priority),)))
+    assert len(await rig.queued(queue + suffix)) == 1
+    assert queue_name(pool, priority) == queue + suffix
+
+
+async def test_steps_inherit_the_pool_and_priority_of_their_flow(rig: Rig) -> None:
+    await rig.create(queue="gpu", priority="high")
+    worker = rig.player("w2", pools=["gpu"])
+    (step,) = await worker.take()
+    await worker.report(step, "D", Plan((NewStep("a"), NewStep("b", queue="default", priority="low"))))
+    assert len(await rig.queued("fleet-steps-gpu.high")) == 1
+    assert len(await rig.queued("fleet-steps.low")) == 1
+
+
+async def test_workers_serve_their_pools_only_the_urgent_first(rig: Rig) -> None:
+    for priority in ("low", "normal", "high"):
+        await rig.create(Plan((NewStep(priority),)), priority=priority)
+    await rig.create(Plan((NewStep("elsewhere"),)), queue="gpu")
+    assert [step.key for step in await rig.worker.take(9)] == ["high", "normal", "low"]
+    assert queue_names(["default", "gpu"])[:2] == ["fleet-steps.high", "fleet-steps-gpu.high"]
+    assert [step.key for step in await rig.player("w2", pools=["gpu", "other"]).take(9)] == ["elsewhere"]
+
+
+async def test_the_oldest_step_is_taken_first(rig: Rig) -> None:
+    flows = [str(await rig.create()) for _ in range(5)]
+    assert [step.run for step in await rig.worker.take(3)] == flows[:3]
+    assert [step.run for step in await rig.player("w2").take(3)] == flows[3:]
+
+
+async def test_a_successor_that_is_urgent_goes_before_what_waits(rig: Rig) -> None:
+    await rig.create()
+    (step,) = await rig.worker.take()
+    await rig.create()
+    taken = await rig.worker.report(step, "D", Plan((NewStep("a"), NewStep("b", priority="high"))), want=1)
+    assert [one.key for one in taken.steps] == ["b"]
+
+
+async def test_a_bell_rings_for_each_step_that_waits_and_is_still_when_none_does(rig: Rig) -> None:
+    bell = "fc:{RQ}:bell:fleet-steps"
+    await rig.create(then("a", "b", "c"))
+    assert await rig.store.command("LLEN", bell) == 3
+    await rig.worker.take(2)
+    assert await rig.store.command("LLEN", bell) == 3
+    await rig.worker.take(2)
+    assert await rig.store.command("EXISTS", bell) == 0
+    for _ in range(40):
+        await rig.create(then(*"abcdefgh"), steps=8)
+    assert await rig.store.command("LLEN", bell) == 128
+
+
+async def test_pointers_to_nothing_are_thrown_away(rig: Rig) -> None:
+    cancelled = await rig.create()
+    await rig.flows.cancel("default", NONE, cancelled, "bob")
+    await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "no-such-1", "nonsense")
+    wanted = await rig.create()
+    assert [step.run for step in await rig.worker.take(1)] == [str(wanted)]
+    assert await rig.queued() == []
+    left = [key.decode() for key in await rig.store.command("KEYS", "fc:{RQ}:job:*")]
+    assert left == []
+
+
+async def test_jobs_of_strangers_are_handed_on_and_not_lost(rig: Rig) -> None:
+    await rig.store.command("HSET", "fc:{RQ}:job:mine", "data", "x")
+    await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "mine")
+    taken = await rig.worker.steps.take(5)
+    assert taken.strangers == [("mine", "fleet-steps")]
+    assert await rig.store.command("LRANGE", "fc:{RQ}:queue:fleet-steps:intermediate", 0, -1) == [b"mine"]
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step_settings", [StepSettings(project_limit=3, project_limits={"free": 0, "one": 1})])
+class TestLimits:
+    """A limit holds over queues and workers, and nothing waits longer than it must."""
+
+    async def test_no_more_than_the_limit_are_queued_or_running(self, rig: Rig) -> None:
+        flow = await rig.create(then(*"abcdefgh"))
+        assert len(await rig.queued()) == 3
+        assert set((await rig.statuses(flow)).values()) == {"ready"}
+        first = await rig.worker.take(8)
+        assert [step.key for step in first] == ["a", "b", "c"]
+        assert await rig.worker.take(8) == []
+        taken = await rig.worker.report(first[0], "D", Plan(), want=1)
+        assert [step.key for step in taken.steps] == ["d"]
+        await rig.worker.report(first[1], "D", Plan(), want=0)
+        assert len(await rig.queued()) == 1
+        # A lost worker's step keeps its place.
+        await rig.expire([first[2]])
+        await rig.worker.steps.sweep("default")
+        assert {step.key for step in await rig.worker.take(8)} == {"e", "c"}
+
+    async def test_all_of_them_run_in_the_end(self, rig: Rig) -> None:
+        await rig.create(then(*"abcdefgh"))
+        order = []
+        while steps := await rig.worker.take(1):
+            order.append(steps[0].key)
+            await rig.worker.done(steps[0], Plan())
+        assert order == list("abcdefgh")
+
+    async def test_the_urgent_ones_are_let_in_first(self, rig: Rig) -> None:
+        await rig.create(then(*"abc"))
+        await rig.create(Plan((NewStep("low", priority="low"), NewStep("normal"), NewStep("high", priority="high"))))
+        for step in await rig.worker.take(3):
+            await rig.worker.done(step, Plan())
+        order = []
+        while steps := await rig.worker.take(1):
+            order.append(steps[0].key)
+            await rig.worker.done(steps[0], Plan())
+        assert order == ["high", "normal", "low"]
+
+    async def test_limits_are_of_projects(self, rig: Rig) -> None:
+        await rig.create(then(*"abcdefgh"), project="free")
+        await rig.create(then(*"abcdefgh"), project="one")
+        await rig.create(then(*"abcdefgh"))
+        counts = [step.project for _ in range(3) for step in await rig.worker.take(16)]
+        assert {name: counts.count(name) for name in counts} == {"free": 8, "one": 1, "default": 3}
+
+    async def test_cancelling_makes_room(self, rig: Rig) -> None:
+        first = await rig.create(then(*"abcde"))
+        second = await rig.create()
+        await rig.flows.cancel("default", NONE, first, "bob")
+        assert [step.run for step in await rig.worker.take(5)] == [str(second)]
+        assert await rig.store.command("ZCARD", keys.step_backlog.key("default")) == 0
+
+
+# --- jobs that vanish ---------------------------------------------------------------------------
+
+
+async def _look(rig: Rig, project: str = "default") -> list[tuple[str, str]]:
+    """What is missing, after as much time as it takes."""
+    key = keys.step_queue.key(project)
+    for step in await rig.store.command("ZRANGE", key, 0, -1):
+        await rig.store.command("ZADD", key, 1, step)
+    swept = await rig.worker.steps.sweep(project)
+    return await rig.worker.steps.missing(project, swept.suspects)
+
+
+@pytest.mark.parametrize("loss", ["flushed", "list", "hash"])
+async def test_a_job_that_vanished_is_written_again(rig: Rig, loss: str) -> None:
+    flow = await rig.create()
+    queue, (job,) = "fc:{RQ}:queue:fleet-steps", await rig.queued()
+    assert await _look(rig) == []
+    if loss in ("flushed", "list"):
+        await rig.store.command("DEL", queue)
+    if loss in ("flushed", "hash"):
+        await rig.store.command("DEL", f"fc:{{RQ}}:job:{job}")
+    missing = await _look(rig)
+    assert missing == [("fleet-steps", job)]
+    await rig.worker.steps.push("default", missing, force=True)
+    steps = await rig.worker.take(5)
+    assert [step.run for step in steps] == [str(flow)]
+    assert await rig.worker.done(steps[0]) == RECORDED
+
+
+async def test_only_those_that_waited_long_are_looked_for(rig: Rig) -> None:
+    await rig.create()
+    await rig.store.command("DEL", "fc:{RQ}:queue:fleet-steps")
+    assert (await rig.worker.steps.sweep("default")).suspects == []
+    key = keys.step_queue.key("default")
+    (step,) = await rig.store.command("ZRANGE", key, 0, -1)
+    await rig.store.command("ZINCRBY", key, -LOOK_MS - 1, step)
+    assert len((await rig.worker.steps.sweep("default")).suspects) == 1
+    assert (await rig.worker.steps.sweep("default")).suspects == []
+
+
+async def test_a_step_that_was_taken_meanwhile_is_not_missing(rig: Rig) -> None:
+    await rig.create()
+    (job,) = await rig.queued()
+    await rig.worker.take()
+    assert await rig.worker.steps.missing("default", [(job, "fleet-steps")]) == []
+
+
+# --- projects that are looked after ---------------------------------------------------------------
+
+
+async def test_projects_are_noted_and_dropped(rig: Rig) -> None:
+    steps = rig.worker.steps
+    await rig.create()
+    await rig.create(project="other")
+    assert sorted(await steps.projects()) == ["default", "other"]
+    assert sorted(await steps.projects(60)) == ["default", "other"]
+    await steps.forget("other", 60)
+    assert len(await steps.projects()) == 2
+    key = keys.step_projects.key(keys.FLEET)
+    await rig.store.command("ZINCRBY", key, -100, "other")
+    assert await steps.projects(60) == ["default"]
+    await steps.note("other")
+    assert len(await steps.projects(60)) == 2
+    await rig.store.command("ZINCRBY", key, -100, "other")
+    await steps.forget("other", 60)
+    assert await steps.projects() == ["default"]
+
+
+async def test_one_process_sweeps_at_a_time(rig: Rig) -> None:
+    steps = rig.worker.steps
+    assert await steps.sweeps("w1", 60_000)
+    assert not await steps.sweeps("w2", 60_000)
+    await rig.store.command("DEL", keys.sweeping.key(keys.FLEET))
+    assert await steps.sweeps("w2", 60_000)
+
+
+# --- a queue in another Redis ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def queue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(tmp_path_factory.mktemp("queue"), fsync="everysec") as server:
+        yield server
+
+
+@pytest.fixture
+async def elsewhere(queue_server: EmbeddedServer) -> AsyncIterator[Store]:
+    store = Store(queue_server.url, timeout_ms=5000)
+    await store.open()
+    yield store
+    await store.command("FLUSHALL")
+    await store.close()
+
+
+class Split:
+    """A rig whose queue is in another Redis."""
+
+    def __init__(self, rig: Rig, elsewhere: Store) -> None:
+        settings = Settings(steps=StepSettings(queue_url="redis://elsewhere"))
+        self.rig = Rig(rig.store, settings)
+        self.elsewhere = elsewhere
+        self.worker = Player(rig.store, settings, "w1", queue=elsewhere)
+
+    async def take(self, want: int = 5) -> list[Any]:
+        found = []
+        for pointer in await self.worker.steps.pop(want):
+            found += (await self.worker.steps.begin(pointer.project, [pointer.job])).steps
+            await self.worker.steps.through(pointer)
+        return found
+
+
+@pytest.fixture
+def split(rig: Rig, elsewhere: Store) -> Split:
+    return Split(rig, elsewhere)
+
+
+async def test_jobs_go_through_the_outbox(split: Split) -> None:
+    flow = await split.rig.create(then("a", "b"))
+    assert await split.rig.queued() == []
+    assert await split.rig.store.command("LRANGE", keys.outbox_bell.key(keys.FLEET), 0, -1) == [b"default"]
+    assert (await split.worker.steps.sweep("default")).told
+    assert await split.worker.steps.relay("default") == 2
+    assert await split.worker.steps.relay("default") == 0
+    assert not (await split.worker.steps.sweep("default")).told
+    a, b = await split.take()
+    assert await split.elsewhere.command("KEYS", "fc:{RQ}:job:*") == []
+    # What follows is taken in the same call all the same; what is too much goes to the outbox.
+    taken = await split.worker.report(a, "D", then("c", "d"), want=1)
+    assert [step.key for step in taken.steps] == ["c"]
+    assert taken.told
+    await split.worker.steps.relay("default")
+    (d,) = await split.take()
+    for step in (b, *taken.steps):
+        await split.worker.done(step, Plan())
+    await split.worker.done(d)
+    assert await split.rig.status(flow) == "completed"
+    left = [key.decode() for key in await split.elsewhere.command("KEYS", "*")]
+    assert sorted(left) in (["fc:{RQ}:queues"], []), left
+
+
+async def test_a_relay_that_runs_twice_doubles_nothing(split: Split) -> None:
+    flow = await split.rig.create(then("a", "b"))
+    outbox = keys.outbox.key("default")
+    entries = await split.rig.store.command("LRANGE", outbox, 0, -1)
+    await split.worker.steps.relay("default")
+    # As if it had been killed before it could say that it was done.
+    await split.rig.store.command("RPUSH", outbox, *entries)
+    await split.worker.steps.relay("default")
+    steps = await split.take(9)
+    assert [step.key for step in steps] == ["a", "b"]
+    await split.rig.store.command("RPUSH", outbox, *entries)
+    await split.worker.steps.relay("default")
+    assert await split.take(9) == []
+    for step in steps:
+        assert await split.worker.done(step, Plan()) == RECORDED
+    assert [step.attempt for step in (await split.rig.flow(flow)).steps] == [1, 1]
+
+
+async def test_a_pointer_whose_worker_died_is_found_again(split: Split) -> None:
+    await split.rig.create()
+    await split.worker.steps.relay("default")
+    # Popped, and the worker is killed before it began the step.
+    (pointer,) = await split.worker.steps.pop(1)
+    key = keys.step_queue.key("default")
+    await split.rig.store.command("ZADD", key, 1, *await split.rig.store.command("ZRANGE", key, 0, -1))
+    swept = await split.worker.steps.sweep("default")
+    missing = await split.worker.steps.missing("default", swept.suspects)
+    assert missing == [("fleet-steps", pointer.job)]
+    await split.worker.steps.push("default", missing, force=True)
+    (step,) = await split.take()
+    assert await split.worker.done(step) == RECORDED
+
+
+async def test_strangers_jobs_in_a_queue_elsewhere(split: Split) -> None:
+    await split.elsewhere.command("HSET", "fc:{RQ}:job:mine", "data", "x")
+    await split.elsewhere.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "gone", "mine")
+    assert [tuple(pointer) for pointer in await split.worker.steps.pop(5)] == [("", "mine", "fleet-steps")]
