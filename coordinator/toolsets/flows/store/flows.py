@@ -138,8 +138,7 @@ class FlowStore:
 
     async def create(self, project: str, request: Request, new: NewFlow) -> int:
         """Stores and starts a workflow; returns its id."""
-        if time.monotonic() >= self._noted.get(project, 0.0):
-            await self.note(project)
+        await self._note(project)
         owner = _hashed(new.creator)
         pool = new.queue or self._pools.get(project, "")
         flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent)
@@ -219,6 +218,7 @@ class FlowStore:
         Returns:
             Whether this call did it, and the step's status before; None: unknown.
         """
+        await self._note(project)
         reply = await self._change(_RELEASE, project, request, step, actor)
         if reply:
             await self._ring(project, reply[2])
@@ -232,10 +232,10 @@ class FlowStore:
         Returns:
             How many steps were opened again, and the workflow's status before; None: unknown.
         """
+        await self._note(project)
         reply = await self._change(_RETRY, project, request, flow, actor)
         if not reply:
             return None
-        await self.note(project)
         await self._ring(project, reply[2])
         return reply[0], _STATUSES[reply[1]]
 
@@ -247,10 +247,11 @@ class FlowStore:
         """
         return await self._store.run(_TRIM, project, self._retention_ms, batch)
 
-    async def note(self, project: str) -> None:
-        """Has the project swept from now on."""
-        await self._steps.note(project)
-        self._noted[project] = time.monotonic() + NOTED_SECONDS
+    async def _note(self, project: str) -> None:
+        """Has the project swept from now on; before anything is made that may need it."""
+        if time.monotonic() >= self._noted.get(project, 0.0):
+            await self._steps.note(project)
+            self._noted[project] = time.monotonic() + NOTED_SECONDS
 
     async def _ring(self, project: str, told: bool) -> None:
         if told:

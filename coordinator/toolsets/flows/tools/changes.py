@@ -9,7 +9,7 @@ from coordinator.toolsets.flows.contract.changes import Cancelled, Released, Wor
 from coordinator.toolsets.flows.rules.permissions import administers, may_approve
 from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.flows.tools.shared import Acting, acting, keyed, spec_of, unknown_workflow
-from coordinator.toolsets.tool import Call, Services, Tool
+from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 _CANCEL = (
     "Cancel a running workflow at once. Steps that run are stopped; whatever they still return is dropped. A workflow "
@@ -51,8 +51,23 @@ def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
         return Released(queued=released, error=UNSET if released else f"step is {status}")
 
     return (
-        Tool("workflow_cancel", _CANCEL, WorkflowCancel, (Cancelled,), workflow_cancel, destructive=True),
-        Tool("workflow_step_ready", _READY, WorkflowStepReady, (Released,), workflow_step_ready),
+        Tool(
+            "workflow_cancel",
+            _CANCEL,
+            WorkflowCancel,
+            (Cancelled,),
+            workflow_cancel,
+            destructive=True,
+            criticality=Criticality.CRITICAL,
+        ),
+        Tool(
+            "workflow_step_ready",
+            _READY,
+            WorkflowStepReady,
+            (Released,),
+            workflow_step_ready,
+            criticality=Criticality.CRITICAL,
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from coordinator.toolsets.flows.rules.permissions import administers, may_read
 from coordinator.toolsets.flows.rules.spec import Spec
 from coordinator.toolsets.flows.store.flows import FlowRow, FlowStatus, FlowStore, StepRecord
 from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, spec_of, unknown_workflow
-from coordinator.toolsets.tool import Call, Reply, Tool
+from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _LIST = "List workflows with their status, newest first."
 _GET = (
@@ -59,7 +59,16 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
         )
 
     return (
-        Tool("workflow_list", _LIST, WorkflowList, (), workflow_list, read_only=True, idempotent=True),
+        Tool(
+            "workflow_list",
+            _LIST,
+            WorkflowList,
+            (),
+            workflow_list,
+            read_only=True,
+            idempotent=True,
+            criticality=Criticality.SHEDDABLE,
+        ),
         Tool("workflow_get", _GET, WorkflowGet, (Workflow,), workflow_get, read_only=True, idempotent=True),
     )
 
