@@ -1,0 +1,217 @@
+"""Each alert fires when it should and is silent when it should be: one case each, run by promtool."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from ruamel.yaml import YAML
+
+from coordinator.metrics.catalogue import CATALOGUE
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+RULES = DEPLOY / "prometheus"
+FILES = ("recording.yml", "alerts.yml")
+_SUFFIXES = ("_bucket", "_sum", "_count")
+_OTHERS = {"up"}
+"""Metrics that Prometheus makes itself."""
+
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool is not installed (Debian: apt-get install prometheus)"
+)
+
+CALLS = 'coordinator_requests_total{tool="claim_item",outcome="ok"}'
+DEFECTS = 'coordinator_requests_total{tool="claim_item",outcome="internal"}'
+TOOK = 'coordinator_request_duration_seconds_bucket{tool="claim_item",transport="fast",le="%s"}'
+ALL = 'coordinator_request_duration_seconds_count{tool="claim_item",transport="fast"}'
+CLAIMS = 'coordinator_claims_total{outcome="success"}'
+STEPS = 'coordinator_steps_total{outcome="ok"}'
+DAYS = 4500
+"""Minutes: more than the longest window."""
+
+
+class Case(NamedTuple):
+    """Series as promtool writes them, one value a minute, and the minute at which to look."""
+
+    fires: dict[str, str]
+    silent: dict[str, str]
+    minute: int = 60
+
+
+def slow(share: int) -> dict[str, str]:
+    """Of 600 claims a minute, so many take longer than 100 ms."""
+    return {
+        CALLS: f"0+600x{DAYS}",
+        TOOK % "0.1": f"0+{600 - share}x{DAYS}",
+        TOOK % "+Inf": f"0+600x{DAYS}",
+        ALL: f"0+600x{DAYS}",
+    }
+
+
+def defects(per_minute: int) -> dict[str, str]:
+    return {CALLS: f"0+6000x{DAYS}", DEFECTS: f"0+{per_minute}x{DAYS}"}
+
+
+def histogram(name: str, slow_bucket: str, fast_bucket: str, labels: str = "") -> tuple[dict[str, str], dict[str, str]]:
+    """All events in the slow bucket, and all in the fast one."""
+
+    def series(le: str) -> str:
+        return f'{name}_bucket{{{labels}{"," if labels else ""}le="{le}"}}'
+
+    both = {series("+Inf"): "0+60x120", series(slow_bucket): "0+60x120"}
+    return {**both, series(fast_bucket): "0+0x120"}, {**both, series(fast_bucket): "0+60x120"}
+
+
+BURNS = [
+    f"{prefix}{speed}" for prefix in ("CallsFail", "ClaimsSlow") for speed in ("Fast", "Medium", "Slow", "Creeping")
+]
+# Half of what the slowest alert allows is silent for all of them.
+CASES: dict[str, Case] = {
+    **{name: Case(defects(300), defects(3), DAYS) for name in BURNS if name.startswith("Calls")},
+    **{name: Case(slow(200), slow(3), DAYS) for name in BURNS if name.startswith("Claims")},
+    "FleetNotScraped": Case({'up{job="coordinator"}': "0x60"}, {'up{job="coordinator"}': "1x60"}),
+    "NoFrontEnds": Case(
+        {'coordinator_processes{role="frontend"}': "0x60"}, {'coordinator_processes{role="frontend"}': "2x60"}
+    ),
+    "ProcessesRestart": Case(
+        {'coordinator_process_restarts_total{role="frontend",cause="exit"}': "0+1x60"},
+        {'coordinator_process_restarts_total{role="frontend",cause="exit"}': "0x50 1x10"},
+    ),
+    "StoreUnavailable": Case(
+        {'coordinator_store_breaker{state="open"}': "1x60"},
+        {
+            'coordinator_store_breaker{state="open"}': "0x60",
+            'coordinator_store_errors_total{kind="unavailable"}': "9x60",
+        },
+    ),
+    "StoreFull": Case(
+        {'coordinator_store_errors_total{kind="full"}': "0+1x60"},
+        {'coordinator_store_errors_total{kind="full"}': "3x60"},
+    ),
+    "StoreSlow": Case(*histogram("coordinator_store_script_duration_seconds", "1.0", "0.05", 'script="claim_item"')),
+    "CriticalCallsShed": Case(
+        {'coordinator_shed_total{class="critical",reason="over_capacity"}': "0+6x60"},
+        {'coordinator_shed_total{class="sheddable",reason="over_capacity"}': "0+60x60"},
+    ),
+    "SheddingForLong": Case(
+        {CALLS: "0+600x60", 'coordinator_shed_total{class="normal",reason="queue_timeout"}': "0+60x60"},
+        {CALLS: "0+600x60", 'coordinator_shed_total{class="normal",reason="queue_timeout"}': "0+6x60"},
+    ),
+    "EventLoopLate": Case(*histogram("coordinator_event_loop_lag_seconds", "1.0", "0.01", 'role="frontend"')),
+    "StaleFences": Case(
+        {'coordinator_claim_conflicts_total{kind="stale_fence"}': "0+1x60"},
+        {'coordinator_claim_conflicts_total{kind="stale_fence"}': "5x60"},
+    ),
+    "RequestIdsReused": Case(
+        {'coordinator_idempotency_total{result="mismatch"}': "0+1x60"},
+        {'coordinator_idempotency_total{result="replay"}': "0+60x60"},
+    ),
+    "HighContention": Case(
+        {CLAIMS: "0+600x60", 'coordinator_claim_conflicts_total{kind="busy"}': "0+400x60"},
+        {CLAIMS: "0+600x60", 'coordinator_claim_conflicts_total{kind="busy"}': "0+100x60"},
+    ),
+    "IdentityDegraded": Case(
+        {'coordinator_identity_state{state="stale"}': "2x60"}, {'coordinator_identity_state{state="ok"}': "2x60"}
+    ),
+    "KeysOld": Case(
+        {'coordinator_identity_key_age_seconds{source="jwks_uri"}': "4000x60"},
+        {'coordinator_identity_key_age_seconds{source="jwks_uri"}': "300x60"},
+    ),
+    "ConfigsDiffer": Case(
+        {f'coordinator_config_info{{hash="h",version="{version}"}}': "1x60" for version in ("a", "b")},
+        {
+            'coordinator_config_info{hash="h",version="a"}': "0x60",
+            'coordinator_config_info{hash="h",version="b"}': "1x60",
+        },
+    ),
+    "ReloadRefused": Case(
+        {'coordinator_config_reloads_total{outcome="refused"}': "0x50 1x10"},
+        {'coordinator_config_reloads_total{outcome="ok"}': "0+1x60"},
+    ),
+    "NoWorkers": Case(
+        {"coordinator_steps_queued": "5x60", 'coordinator_processes{role="worker"}': "0x60"},
+        {"coordinator_steps_queued": "5x60", 'coordinator_processes{role="worker"}': "2x60"},
+    ),
+    "StepsWait": Case(*histogram("coordinator_step_wait_seconds", "300.0", "1.0")),
+    "LeasesLost": Case(
+        {STEPS: "0+600x60", "coordinator_step_leases_lost_total": "0+60x60"},
+        {STEPS: "0+600x60", "coordinator_step_leases_lost_total": "0+1x60"},
+    ),
+}
+
+
+def rules() -> Iterator[dict[str, Any]]:
+    for file in FILES:
+        for group in YAML(typ="safe").load(RULES / file)["groups"]:
+            yield from group["rules"]
+
+
+def alerts() -> dict[str, dict[str, Any]]:
+    return {rule["alert"]: rule for rule in rules() if "alert" in rule}
+
+
+def promtool(*arguments: str, cwd: Path = RULES) -> None:
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, cwd=cwd, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_its_cases_and_its_page_and_the_other_way_round() -> None:
+    found = alerts()
+    assert found.keys() == CASES.keys()
+    pages = {rule["annotations"]["runbook_url"] for rule in found.values()}
+    assert pages == {str(path.relative_to(DEPLOY.parent)) for path in (DEPLOY / "runbooks").glob("*.md")}
+    for rule in found.values():
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
+
+
+def test_every_metric_of_a_rule_is_in_the_catalogue() -> None:
+    known = {metric.name for metric in CATALOGUE} | _OTHERS
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    for rule in rules():
+        for name in re.findall(r"coordinator[a-z0-9_:]*", rule["expr"]):
+            if name in recorded or name == "coordinator":
+                continue
+            base = next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
+            assert name in known or base in known, f"{rule.get('alert') or rule['record']}: {name}"
+
+
+@needs_promtool
+def test_the_files_are_well_formed() -> None:
+    promtool("check", "config", "prometheus.yml")
+
+
+@needs_promtool
+@pytest.mark.parametrize(("long", "every"), [(False, "1m"), (True, "30m")])
+def test_each_alert_fires_and_is_silent_as_it_should(tmp_path: Path, long: bool, every: str) -> None:
+    looks: dict[tuple[tuple[tuple[str, str], ...], int], list[tuple[str, int]]] = defaultdict(list)
+    for name, case in CASES.items():
+        if (case.minute == DAYS) == long:
+            for series, firing in ((case.fires, 1), (case.silent, 0)):
+                looks[tuple(series.items()), case.minute].append((name, firing))
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": series, "values": values} for series, values in given],
+            "promql_expr_test": [
+                {
+                    "expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)',
+                    "eval_time": f"{minute}m",
+                    "exp_samples": [{"labels": "{}", "value": firing}],
+                }
+                for name, firing in expected
+            ],
+        }
+        for (given, minute), expected in looks.items()
+    ]
+    path = tmp_path / "cases.yml"
+    YAML(typ="safe").dump(
+        {"rule_files": [str(RULES / file) for file in FILES], "evaluation_interval": every, "tests": tests}, path
+    )
+    promtool("test", "rules", str(path))
