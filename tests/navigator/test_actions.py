@@ -92,11 +92,8 @@ async def test_a_checkpoint_blocks_until_it_is_answered(tree: Tree, client: Make
     blocked = now["availableActions"]["blocked"]
     assert [one["action"] for one in blocked] == ["complete_step", "advance_loop", "transition"]
     assert {one["reason"] for one in blocked} == {"Checkpoint 'sure' must be responded to first"}
-    for action, arguments in {
-        "complete_step": {"step_id": "one"},
-        "advance_loop": {"loop_id": "l", "loop_items": [1]},
-    }.items():
-        assert await nav.refused(now, action, **arguments) == "CHECKPOINT_BLOCKING"
+    assert await nav.refused(now, "complete_step", step_id="one") == "CHECKPOINT_BLOCKING"
+    assert await nav.refused(now, "advance_loop", loop_id="l", loop_items=[1]) == "CHECKPOINT_BLOCKING"
     assert await nav.refused(now, "transition", activity_id="a") == "ACTIVITY_NOT_COMPLETE"
     shown = await nav("nav_checkpoint", state=now["state"])
     assert (shown["active"], shown["checkpoint"], shown["success"]) == (True, now["checkpoint"], True)
@@ -220,6 +217,21 @@ async def test_a_chosen_way_is_the_only_one(tree: Tree, client: Make, beside: bo
     assert offered(now, "required") == ["transition d"]
 
 
+async def test_activities_that_skip_each_other_lead_nowhere(tree: Tree, client: Make) -> None:
+    effect = {"skipActivities": ["b", "c"]}
+    write(
+        tree,
+        {"id": "a", "checkpoints": [question("k", {"id": "o", "label": "O", "effect": effect})],
+         "transitions": [{"to": "b"}]},
+        {"id": "b", "transitions": [{"to": "c"}]},
+        {"id": "c", "transitions": [{"to": "b"}, {"to": "b", "isDefault": True}]},
+    )  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w"), "respond_to_checkpoint", checkpoint_id="k", option_id="o")
+    assert offered(now) == ["get_resource"]
+    assert nav.state(now).status == "completed"
+
+
 async def test_conditions_decide_where_to_go(tree: Tree, client: Make) -> None:
     ways = [
         {"to": "b", "condition": when("level", 5, ">")},
@@ -229,6 +241,7 @@ async def test_conditions_decide_where_to_go(tree: Tree, client: Make) -> None:
     ]
     write(tree, {"id": "a", "transitions": ways}, {"id": "b"}, {"id": "c"}, {"id": "d"})
     nav = client()
+    now: Json = {}
     for level, best, others in ((9, "b", ["c"]), (3, "c", []), (1, "d", []), (None, "d", [])):
         now = await nav.start("w", **({"level": level} if level is not None else {}))
         targets = [one for one in offered(now) if one.startswith("transition")]

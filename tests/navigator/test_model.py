@@ -97,13 +97,20 @@ activity = st.fixed_dictionaries(
         "loops": loops,
     }
 )
-workflows = st.tuples(*(activity.map(lambda one, name=name: {"id": name, "name": name, **one}) for name in NAMES)).map(
-    lambda found: {"id": "w", "version": "1.0.0", "title": "W", "initialActivity": "a", "activities": list(found)}
+workflows = st.tuples(*(activity for _ in NAMES)).map(
+    lambda found: {
+        "id": "w",
+        "version": "1.0.0",
+        "title": "W",
+        "initialActivity": "a",
+        "activities": [{"id": name, "name": name, **one} for name, one in zip(NAMES, found, strict=True)],
+    }
 )
 worlds = st.fixed_dictionaries(
     {}, optional={"u": st.booleans(), "v": st.booleans(), "list": st.lists(st.integers(0, 3), max_size=3)}
 )
-said = st.one_of(st.just({}), st.dictionaries(st.sampled_from(VARIABLES), st.booleans(), max_size=1))
+nothing: Json = {}
+said = st.one_of(st.just(nothing), st.dictionaries(st.sampled_from(VARIABLES), st.booleans(), max_size=1))
 arbitrary = st.one_of(
     st.tuples(st.just("complete_step"), st.sampled_from(("s0", "s1", "s9")), st.none()),
     st.tuples(
@@ -194,7 +201,7 @@ def test_every_outcome_is_the_models(definition: Json, variables: Json, data: st
         # Each action begins from a token, as in a process that has never seen the walk.
         member = token.packed(real.state)
         fresh = actions.walk(real.workflow, token.unpacked(member), f"t{number + 1}")
-        expected = model.do(*move, learned)
+        expected = model.do(move[0], move[1], move[2], learned)
         try:
             perform(fresh, arguments(move, learned))
             code = None
