@@ -9,9 +9,10 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from coordinator.cli import check_identity
+from coordinator.cli import check_door, check_identity
 from coordinator.cli.exits import Exit
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
+from coordinator.settings.auth import door_mode
 from coordinator.settings.fields import fields_of
 from coordinator.settings.redact import shown_value
 from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
@@ -51,6 +52,7 @@ def explained(loaded: LoadedSettings) -> Iterator[str]:
     yield from _part("Traits", _traits(config))
     yield from _part("Status labels", _labels(settings))
     yield from _part("Actors", check_identity.actors(settings.actor_authentication))
+    yield from _part("Front door", check_door.door(settings))
     yield from _part("Notices", _notices(loaded, config))
 
 
@@ -155,4 +157,5 @@ def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
             yield f"the trait {trait!r} has no notes, so it does nothing"
         elif config.schemas and all(trait not in schema.default_traits for schema in config.schemas.values()):
             yield f"no schema has the trait {trait!r} by default; it counts for items that name it"
-    yield from check_identity.notices(settings.actor_authentication)
+    yield from check_identity.notices(settings.actor_authentication, callers=door_mode(settings) != "none")
+    yield from check_door.door_notices(settings)

@@ -45,13 +45,17 @@ def _verified(verifier: VerifierSettings) -> Iterator[str]:
     yield f"keys count as fresh for {verifier.cache_ttl_seconds} s; while no fresh ones are to be had, {stale}"
 
 
-def notices(section: ActorAuthentication) -> Iterator[str]:
-    """What an operator may not have meant."""
+def notices(section: ActorAuthentication, *, callers: bool) -> Iterator[str]:
+    """What an operator may not have meant.
+
+    Args:
+        callers: whether a bearer token can say who is calling, which is proof enough.
+    """
     verifier = section.verifier
     if verifier.type == "noop":
         if verifier.sources:
             yield f"actor_authentication.verifier.type is noop, so {', '.join(verifier.sources)} is ignored"
-        if section.policy == "reject":
+        if section.policy == "reject" and not callers:
             yield "nobody can claim anything: policy reject trusts verified actors only, and type noop verifies nobody"
         return
     if section.policy != "reject":

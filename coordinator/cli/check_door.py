@@ -1,0 +1,61 @@
+"""What the section ``auth`` means: the part of ``fleet config check`` about who is let in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from coordinator.identity.token_file import TokenFileError, read_tokens
+from coordinator.settings import Settings
+from coordinator.settings.auth import Mode, door_mode, door_resource, door_verifier, is_loopback
+
+_MODES: dict[Mode, str] = {
+    "none": "anybody who reaches the port is let in, and bearer tokens mean nothing",
+    "optional": "who presents a bearer token is who it says, and is refused if it is no good; others are let in too",
+    "required": "nobody is let in without a bearer token",
+}
+
+
+def door(settings: Settings) -> Iterator[str]:
+    """Who is let in, line by line."""
+    mode, auth = door_mode(settings), settings.auth
+    yield f"{mode}: {_MODES[mode]}"
+    if mode == "none":
+        return
+    if auth.tokens:
+        yield f"tokens are looked up in {auth.tokens}{_entries(Path(auth.tokens))}"
+    verifier = door_verifier(settings)
+    if verifier is not None:
+        whose = "auth.verifier" if auth.verifier is not None else "actor_authentication.verifier"
+        audiences = " or ".join(filter(None, (verifier.audience, door_resource(settings))))
+        yield f"tokens that are JWTs are checked with the keys of {whose}, and must be for {audiences}"
+    default = ", ".join(auth.default_permissions) or "nothing"
+    yield f"a token that says nothing about permissions permits {default}"
+    if settings.admin_port:
+        yield f"/metrics and /readyz are on port {settings.admin_port} only"
+
+
+def door_notices(settings: Settings) -> Iterator[str]:
+    """What an operator may not have meant."""
+    mode, auth = door_mode(settings), settings.auth
+    if mode == "none" and (auth.tokens or auth.verifier is not None):
+        yield "auth.mode is none, so the tokens and the verifier of auth are ignored"
+    if settings.insecure_no_auth and mode != "required" and not is_loopback(settings.host):
+        yield f"insecure_no_auth: whoever reaches {settings.host} can do everything"
+    if mode != "none" and auth.tokens:
+        try:
+            read_tokens(Path(auth.tokens))
+        except TokenFileError as error:
+            yield f"no fleet starts with this: {error}"
+    if mode != "none" and door_verifier(settings) is not None and not auth.resource and not is_loopback(settings.host):
+        yield f"auth.resource is not set, so clients elsewhere are told that this is {door_resource(settings)}"
+
+
+def _entries(path: Path) -> str:
+    try:
+        tokens = read_tokens(path)[0].tokens
+    except TokenFileError:
+        return ""
+    ended = sum(1 for entry in tokens if entry.expires is not None and entry.expires <= datetime.now(UTC))
+    return f", which has {len(tokens)}" + (f", {ended} of them expired" if ended else "")

@@ -1,0 +1,74 @@
+"""The examples of a front door are sound, and `fleet config check` says what they mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.check import explained
+from coordinator.settings import load_settings
+from coordinator.settings.auth import door_mode
+from tests.door.support import Tokens
+from tests.support.fleets import ROOT
+
+EXAMPLES = ROOT / "config" / "front-door"
+MODES = {"1-optional.yaml": "optional", "2-required.yaml": "required", "3-oauth.yaml": "required"}
+
+
+def test_there_are_no_others() -> None:
+    assert sorted(file.name for file in EXAMPLES.iterdir()) == sorted(MODES)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_an_example_is_sound(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    for shown in (text, text.replace("# tokens:", "tokens:")):
+        path.write_text(shown, encoding="utf-8")
+        assert door_mode(load_settings({}, {}, path).settings) == MODES[name]
+
+
+def meaning(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return "\n".join(explained(load_settings({}, {}, path)))
+
+
+def test_a_check_says_who_is_let_in(tmp_path: Path, tokens: Tokens) -> None:
+    path = tmp_path / "fleet.yaml"
+    assert "none: anybody who reaches the port is let in" in meaning(path, "{}\n")
+    tokens.add("a")
+    tokens.add("b", seconds=-1)
+    said = meaning(path, "auth: {tokens: tokens.yaml, default_permissions: []}\n")
+    assert "  optional: who presents a bearer token is who it says" in said
+    assert f"tokens are looked up in {tokens.path}, which has 2, 1 of them expired" in said
+    assert "permits nothing" in said
+    assert "Notices" not in said
+    keys = "verifier: {type: jwks, jwks_path: keys.json, algorithms: [EdDSA], audience: fleet}"
+    said = meaning(path, f"admin_port: 9\nauth: {{mode: required, resource: 'https://f.example', {keys}}}\n")
+    assert "keys of auth.verifier, and must be for fleet or https://f.example" in said
+    assert "/metrics and /readyz are on port 9 only" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "notice"),
+    [
+        ("auth: {mode: none, tokens: t}", "auth.mode is none, so the tokens and the verifier of auth are ignored"),
+        ("host: 0.0.0.0\ninsecure_no_auth: true", "insecure_no_auth: whoever reaches 0.0.0.0 can do everything"),
+        ("auth: {tokens: none.yaml}", "no fleet starts with this: cannot read the token file"),
+        (
+            "host: 0.0.0.0\nauth: {mode: required, verifier: "
+            "{type: jwks, jwks_path: k.json, algorithms: [EdDSA], audience: a}}",
+            "auth.resource is not set, so clients elsewhere are told that this is http://127.0.0.1:8420",
+        ),
+        ("actor_authentication: {degraded_mode_policy: reject}", "nobody can claim anything"),
+    ],
+)
+def test_a_check_says_what_may_not_be_meant(tmp_path: Path, text: str, notice: str) -> None:
+    assert f"  {notice}" in meaning(tmp_path / "fleet.yaml", text + "\n").partition("Notices")[2]
+
+
+def test_a_bearer_is_proof_enough(tmp_path: Path, tokens: Tokens) -> None:
+    tokens.add("a")
+    text = "actor_authentication: {degraded_mode_policy: reject}\nauth: {tokens: tokens.yaml}\n"
+    assert "nobody can claim anything" not in meaning(tmp_path / "fleet.yaml", text)
