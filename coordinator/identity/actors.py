@@ -60,7 +60,7 @@ class Actors:
         self._show()
 
     async def start(self) -> None:
-        """Takes over what the fleet knows of keys. Never waits for a key server."""
+        """Takes over what the fleet knows of keys; see ``Verifier.start``."""
         await self._verifier.start()
         await self._tell_fleet()
         self._background(self._mind(), "identity state")

@@ -39,7 +39,7 @@ class Finder(Protocol):
         """Whom tokens must be from as far as the sources say so; None: they do not say yet."""
 
     async def start(self) -> None:
-        """Begins to keep keys fresh. Never waits for a key server."""
+        """Begins to keep keys fresh; see ``Verifier.start``."""
 
     async def find(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[Found]:
         """The keys that may have signed a token; at least one.

@@ -33,6 +33,7 @@ COOLDOWN_SECONDS = 30.0
 FILE_COOLDOWN_SECONDS = 1.0
 FILE_LOOK_SECONDS = 5.0
 WAIT_SECONDS = 1.0
+START_SECONDS = 2.0
 MOST_WAITING = 1_000
 """Calls that wait for one source at a time; more are told at once that it is not to be had."""
 RENEW_AT = 0.8
@@ -132,9 +133,13 @@ class Keyring:
     async def start(self) -> None:
         """Takes over the fleet's copy, and begins to keep the keys fresh in the background.
 
-        Never waits for the source.
+        Waits for the source, a little, only if there is no copy at all.
         """
         await self.take_copy()
+        if not self.loaded:
+            self.renew_soon()
+            if self._renewing is not None:
+                await asyncio.wait([self._renewing], timeout=START_SECONDS)
         self._keeping = asyncio.create_task(self._keep_fresh(), name=f"keys {self.source.kind}")
 
     async def take_copy(self) -> None:

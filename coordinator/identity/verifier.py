@@ -61,7 +61,7 @@ class Verifier(Protocol):
     async def start(self) -> None:
         """Takes over the keys that the fleet knows already, and begins to renew them in the background.
 
-        Never waits for a key server.
+        Waits for a key server, at most two seconds, only if the fleet has no copy of its keys.
         """
 
     async def verify(self, token: str | None) -> Outcome:
