@@ -1,0 +1,126 @@
+"""What the sessions toolset publishes: the seed's tools and parameters, described, as recorded, with examples."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+import pytest
+
+from coordinator.definitions import Definitions
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets.sessions.tools import toolset
+from coordinator.toolsets.tool import Services
+from coordinator.transport.schema import input_schema, output_schema, snapshot, undocumented
+
+RECORD = Path(__file__).with_name("contract.json")
+UPDATE = "UPDATE_CONTRACT"
+"""With this environment variable set, the record is written anew instead of compared."""
+
+SEED: dict[str, tuple[str, ...]] = {
+    "discover": (),
+    "list_workflows": (),
+    "health_check": (),
+    "start_session": ("agent_id?", "workflow_id?", "parent_session_token?", "session_token?"),
+    "get_workflow_status": ("session_token",),
+    "get_workflow": ("session_token", "summary?"),
+    "next_activity": (
+        "session_token",
+        "activity_id",
+        "transition_condition?",
+        "step_manifest?",
+        "activity_manifest?",
+    ),
+    "get_activity": ("session_token",),
+    "yield_checkpoint": ("session_token", "checkpoint_id"),
+    "resume_checkpoint": ("session_token",),
+    "present_checkpoint": ("checkpoint_handle?", "session_token?"),
+    "respond_checkpoint": (
+        "checkpoint_handle?",
+        "session_token?",
+        "option_id?",
+        "auto_advance?",
+        "condition_not_met?",
+    ),
+    "get_skills": ("session_token",),
+    "get_skill": ("session_token", "step_id?"),
+    "get_resource": ("session_token", "resource_id"),
+    "get_trace": ("session_token", "trace_tokens?"),
+}
+"""The tools of the seed in its order, with their parameters."""
+MORE = {
+    "start_session": ("item_id?", "actor?", "fence_token?"),
+    "yield_checkpoint": ("ask_again?",),
+}
+"""What the fleet adds to them."""
+
+
+SESSIONS = toolset(
+    Services(Settings(), Store("redis://nowhere"), trust_self_reported), Definitions([Path("nowhere")], 0)
+)
+TOOLS = {tool.name: tool for tool in SESSIONS.tools}
+
+
+def test_the_tools_and_parameters_are_those_of_the_seed() -> None:
+    found = {}
+    for name, tool in TOOLS.items():
+        schema = input_schema(tool.arguments)
+        required = schema.get("required", [])
+        found[name] = tuple(one if one in required else f"{one}?" for one in schema.get("properties", {}))
+    assert found == {name: (*fields, *MORE.get(name, ())) for name, fields in SEED.items()}
+    assert list(TOOLS) == list(SEED)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_field_is_described(name: str) -> None:
+    assert undocumented(TOOLS[name]) == []
+
+
+def test_the_contract_is_as_recorded() -> None:
+    published = snapshot(SESSIONS)
+    if os.environ.get(UPDATE):
+        RECORD.write_text(published, encoding="utf-8")
+    recorded = RECORD.read_text(encoding="utf-8")
+    diff = list(difflib.unified_diff(recorded.splitlines(), published.splitlines(), "recorded", "published", n=4))
+    if diff:
+        shown = "\n".join(diff[:80])
+        pytest.fail(f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}", pytrace=False)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
+    tool = TOOLS[name]
+    for schema in (input_schema(tool.arguments), *([output_schema(tool.result)] if tool.result else [])):
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        pytest.param(name, example, id=f"{name}-{number}")
+        for name, examples in SESSIONS.examples.items()
+        for number, example in enumerate(examples)
+    ],
+)
+def test_examples_keep_to_the_contract(name: str, example: Mapping[str, Any]) -> None:
+    arguments = TOOLS[name].arguments
+    jsonschema.Draft202012Validator(input_schema(arguments)).validate(example)
+    msgspec.convert(example, arguments)
+
+
+def test_every_tool_has_examples() -> None:
+    assert list(SESSIONS.examples) == list(TOOLS)
+
+
+def test_what_only_reads_says_so() -> None:
+    changing = {name for name, tool in TOOLS.items() if not tool.read_only}
+    assert changing == {
+        "start_session", "next_activity", "yield_checkpoint", "resume_checkpoint", "respond_checkpoint"
+    }  # fmt: skip
