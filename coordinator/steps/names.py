@@ -84,6 +84,6 @@ class StepNames:
         if kind is not None:
             return f"the connection {connection!r} is of kind {kind}; steps can call tools of kind mcp only"
         known = [*self._own, *self._plain, *(f"{one}." for one, its in self._connections.items() if its == "mcp")]
-        close = get_close_matches(name, known, n=1, cutoff=0.6)
+        close = get_close_matches(name, known, n=1, cutoff=0.8)
         hint = f"did you mean {close[0]!r}?" if close else "`fleet flows tools` lists those there are"
         return f"unknown tool {name[:100]!r}; {hint}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.flows.rules import limits
-from coordinator.toolsets.flows.rules.check import MOST_SHOWN, check_flow
+from coordinator.toolsets.flows.rules.check import check_flow
+from coordinator.toolsets.flows.rules.problems import MOST, MOST_SHOWN
 from tests.flows.programs import Json
 
 TOOLS = {"give", "take"}
@@ -37,8 +39,7 @@ def problems(flow: Json, *, with_results: bool = False, **given: Any) -> list[st
     else:
         return []
     assert failure.code == "VALIDATION_ERROR"
-    assert failure.data is not None
-    found: list[str] = failure.data["problems"]
+    found: list[str] = failure.data["problems"] if failure.data is not None else [failure.message]
     assert found
     assert all(problem in failure.message for problem in found[:MOST_SHOWN])
     return found
@@ -293,3 +294,22 @@ def test_whatever_is_given_it_is_judged_and_nothing_breaks(flow: Json) -> None:
     for problem in problems(flow, x=1):
         assert problem.startswith("flow")
         assert problem.isprintable(), problem
+
+
+def test_numbers_and_texts_that_cannot_be_kept_are_refused() -> None:
+    for value in (2**64, -(2**63) - 1, "\ud800"):
+        assert problems({"start": end("s", args={"x": [value]})})[0].startswith("flow: may hold whole numbers")
+        assert problems({"start": end("s")}, x=value)[0].startswith("input: may hold whole numbers")
+    assert problems({"start": end("s", args={"x": 2**64 - 1})}, y=-(2**63)) == []
+
+
+def test_judging_the_worst_flow_does_not_take_long() -> None:
+    arms = [{"if": "nonsense", "then": "y" * 20 + str(number)} for number in range(limits.MAX_WIDTH)]
+    names = [f"{'x' * 20}{number}" for number in range(limits.MAX_STEPS)]
+    wide = {"start": step("s", branch=arms)} | {name: step(name, branch=arms[:5]) for name in names[1:]}
+    tokens = {"start": end("s", args={"q": "{{steps.a.result}}" * 12_000})}
+    for flow in (wide, tokens, {name: end(name, tool="z" * 150 + name) for name in names}):
+        began = time.process_time()
+        found = problems(flow, with_results=True)
+        assert time.process_time() - began < 1.0
+        assert 1 <= len(found) <= MOST

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.flows import printable
 from coordinator.cli.stores import open_store, running_url
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
@@ -60,7 +61,7 @@ def show_list(
         _print_table(rows)
     else:
         for row in rows:
-            print(f"{row.id}  {row.status:9}  {_plain(row.creator)}  {_plain(row.name)}")
+            print(f"{row.id}  {row.status:9}  {printable(row.creator)}  {printable(row.name)}")
     return Exit.OK
 
 
@@ -206,10 +207,12 @@ def _print_table(rows: list[FlowRow]) -> None:
     )
     for row in rows:
         ended = time_of(row.completed_at or row.cancelled_at)
-        table.add_row(str(row.id), Text(row.name), status(row), Text(row.creator), time_of(row.created_at), ended)
+        table.add_row(
+            str(row.id),
+            Text(printable(row.name)),
+            status(row),
+            Text(printable(row.creator)),
+            time_of(row.created_at),
+            ended,
+        )
     Console().print(table)
-
-
-def _plain(text: str) -> str:
-    """Text of callers for a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from rich.markup import escape
 from rich.text import Text
 from rich.tree import Tree
 
+from coordinator.cli.flows import printable
 from coordinator.toolsets.flows.rules.outline import Line, outline
 from coordinator.toolsets.flows.rules.spec import Flow, Step
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord
@@ -90,17 +90,17 @@ def _grow(parent: Tree, lines: list[Line], flow: Flow, steps: Mapping[str, StepR
 
 
 def _title(row: FlowRow) -> Text:
-    title = Text.assemble((row.name, "bold"), f"  {row.id}  ", status(row), f"  by {row.creator}")
+    title = Text.assemble((printable(row.name), "bold"), f"  {row.id}  ", status(row), f"  by {printable(row.creator)}")
     title.append(f"  {time_of(row.created_at)}", style="dim")
     ended = row.completed_at or row.cancelled_at
     if ended is not None:
         title.append(f"  {_duration(ended - row.created_at)}", style="dim")
     if row.cancelled_by:
-        title.append(f"  cancelled by {row.cancelled_by}", style="dim")
+        title.append(f"  cancelled by {printable(row.cancelled_by)}", style="dim")
     if row.parent:
         title.append(f"  for {row.parent}", style="dim")
     if row.error:
-        title.append(f"\n{row.error}", style="red")
+        title.append(f"\n{printable(row.error)}", style="red")
     return title
 
 
@@ -120,9 +120,9 @@ def _shown(step: Step, record: StepRecord | None) -> Text:
     if record.started_at is not None and record.completed_at is not None:
         text.append(f"  {_duration(record.completed_at - record.started_at)}", style="dim")
     if record.approved_by:
-        text.append(f"  released by {record.approved_by}", style="dim")
+        text.append(f"  released by {printable(record.approved_by)}", style="dim")
     if record.result_json is not None and step.tool is not None:
-        result = record.result_json
+        result = printable(record.result_json)
         shown = result if len(result) <= _LONGEST_RESULT else result[: _LONGEST_RESULT - 1] + "\u2026"
         text.append(f"  {shown}", style="red" if record.status == "failed" else "dim")
     return text
@@ -167,6 +167,3 @@ def _duration(ms: int) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
-
-
-__all__ = ["escape", "mermaid", "status", "time_of", "tree"]

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.flows import printable
 from coordinator.metrics import logs
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
@@ -74,4 +75,4 @@ def _print(listing: Listing) -> None:
     width = max((len(tool.name) for tool in listing.tools), default=0)
     for tool in listing.tools:
         about = " ".join(tool.description.split()).partition(". ")[0].rstrip(".")
-        print(f"  {tool.name:{width}}  {about[:_LONGEST]}".rstrip())
+        print(printable(f"  {tool.name:{width}}  {about[:_LONGEST]}".rstrip()))

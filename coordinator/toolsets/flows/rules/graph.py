@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from coordinator.settings.problems import unknown
 from coordinator.toolsets.flows.rules import templates
-from coordinator.toolsets.flows.rules.parse import Report, place
+from coordinator.toolsets.flows.rules.problems import Problems, place
 from coordinator.toolsets.flows.rules.spec import START, Step
 
 Region = tuple[tuple[str, str], ...]
@@ -36,17 +35,17 @@ def edges(step: Step) -> Iterator[tuple[str, str]]:
         yield "join", step.join
 
 
-def check(found: Mapping[str, Step], report: Report) -> dict[str, Step]:
+def check(found: Mapping[str, Step], problems: Problems) -> dict[str, Step]:
     """Reports everything that is wrong with the graph; returns the steps with their forks filled in."""
-    _check_names(found, report)
-    _check_references(found, report)
-    cyclic = _check_cycles(found, report)
-    regions = _regions(found, report)
+    _check_names(found, problems)
+    _check_references(found, problems)
+    cyclic = _check_cycles(found, problems)
+    regions = _regions(found, problems)
     if START in found:
         for key in found:
             if key not in regions:
-                report(place(key), "cannot be reached from start")
-    _check_joins(found, regions, report)
+                problems.add(place(key), "cannot be reached from start")
+    _check_joins(found, regions, problems)
     checked = dict(found)
     for key, region in regions.items():
         step = found[key]
@@ -55,15 +54,18 @@ def check(found: Mapping[str, Step], report: Report) -> dict[str, Step]:
     return checked
 
 
-def check_results(found: Mapping[str, Step], report: Report) -> None:
+def check_results(found: Mapping[str, Step], problems: Problems) -> None:
     """Reports tokens that ask for the result of a step which cannot have come before."""
     keys = {step.name: key for key, step in found.items()}
+    behind: dict[str, set[str]] = {}
     for key, step in found.items():
         for where, token in templates.tokens(step.args):
             asked = templates.reference(token)
             source = keys.get(asked.step) if asked is not None and asked.step else None
-            if source is not None and key not in _behind(found, source):
-                report(
+            if source is not None and source not in behind:
+                behind[source] = _behind(found, source)
+            if source is not None and key not in behind[source]:
+                problems.add(
                     place(key, where), f"{{{{{token[:80]}}}}}: {found[source].name!r} does not come before this step"
                 )
 
@@ -80,29 +82,29 @@ def _behind(found: Mapping[str, Step], key: str) -> set[str]:
     return seen
 
 
-def _check_names(found: Mapping[str, Step], report: Report) -> None:
+def _check_names(found: Mapping[str, Step], problems: Problems) -> None:
     owners: dict[str, str] = {}
     for key, step in found.items():
         if step.name in owners:
-            report(place(key, "name"), f"{step.name!r} is also the name of {place(owners[step.name])}")
+            problems.add(place(key, "name"), f"{step.name!r} is also the name of {place(owners[step.name])}")
         elif step.name != key and step.name in found and found[step.name].name != step.name:
-            report(place(key, "name"), f"{step.name!r} is the key of another step")
+            problems.add(place(key, "name"), f"{step.name!r} is the key of another step")
         owners.setdefault(step.name, key)
 
 
-def _check_references(found: Mapping[str, Step], report: Report) -> None:
+def _check_references(found: Mapping[str, Step], problems: Problems) -> None:
     keys = {step.name: key for key, step in found.items()}
     for key, step in found.items():
         for field, target in edges(step):
             if target in found:
                 continue
             if target in keys:
-                report(place(key, field), f"{target!r} is the name of a step; its key is {keys[target]!r}")
+                problems.add(place(key, field), f"{target!r} is the name of a step; its key is {keys[target]!r}")
             else:
-                report(place(key, field), unknown("step", target[:50], found))
+                problems.unknown(place(key, field), "step", target, found)
 
 
-def _check_cycles(found: Mapping[str, Step], report: Report) -> bool:
+def _check_cycles(found: Mapping[str, Step], problems: Problems) -> bool:
     """Reports each cycle by a way around it."""
     done: set[str] = set()
     cyclic = False
@@ -126,13 +128,13 @@ def _check_cycles(found: Mapping[str, Step], report: Report) -> bool:
             elif target in way:
                 cyclic = True
                 around = [*way[way.index(target) :], target]
-                report(place(key), f"leads back to an earlier step: {' > '.join(around)}; flows have no loops")
+                problems.add(place(key), f"leads back to an earlier step: {' > '.join(around)}; flows have no loops")
             elif target not in done:
                 enter(target)
     return cyclic
 
 
-def _regions(found: Mapping[str, Step], report: Report) -> dict[str, Region]:
+def _regions(found: Mapping[str, Step], problems: Problems) -> dict[str, Region]:
     """The region of each step that start leads to."""
     regions: dict[str, Region] = {START: ()} if START in found else {}
     clashes: set[str] = set()
@@ -148,7 +150,7 @@ def _regions(found: Mapping[str, Step], report: Report) -> dict[str, Region]:
                 there = (*here, (key, target))
             elif field == "join":
                 if not here:
-                    report(place(key, "join"), "stands outside of parallel branches, so there is nothing to join")
+                    problems.add(place(key, "join"), "stands outside of parallel branches, so there is nothing to join")
                     continue
                 there = here[:-1]
             if target not in regions:
@@ -156,28 +158,28 @@ def _regions(found: Mapping[str, Step], report: Report) -> dict[str, Region]:
                 pending.append(target)
             elif regions[target] != there and target not in clashes:
                 clashes.add(target)
-                report(
+                problems.add(
                     place(target),
                     f"is reached {_said(regions[target])} and {_said(there)}; parallel branches meet in a join only",
                 )
     return regions
 
 
-def _check_joins(found: Mapping[str, Step], regions: Mapping[str, Region], report: Report) -> None:
+def _check_joins(found: Mapping[str, Step], regions: Mapping[str, Region], problems: Problems) -> None:
     joins: dict[str, dict[str, str]] = {}
     for key, region in regions.items():
         step = found[key]
         if step.done and region:
-            report(place(key, "done"), f"stands {_said(region)}; a parallel branch has to end with join")
+            problems.add(place(key, "done"), f"stands {_said(region)}; a parallel branch has to end with join")
         if step.join is not None and region:
             joins.setdefault(region[-1][0], {}).setdefault(step.join, key)
     for fork, targets in joins.items():
         if len(targets) > 1:
             ways = " and ".join(f"{place(key)} joins {target!r}" for target, key in targets.items())
-            report(place(fork, "parallel"), f"all its branches have to end in the same join, but {ways}")
+            problems.add(place(fork, "parallel"), f"all its branches have to end in the same join, but {ways}")
         for target, key in targets.items():
             if target in found[fork].parallel:
-                report(place(key, "join"), f"{target!r} is itself a branch of {place(fork)}")
+                problems.add(place(key, "join"), f"{target!r} is itself a branch of {place(fork)}")
 
 
 def _said(region: Region) -> str:

@@ -7,12 +7,12 @@ step of which something can be understood takes part in the checks of the graph.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from coordinator.settings.problems import unknown
 from coordinator.steps.model import Retry
 from coordinator.toolsets.flows.rules import conditions, limits, templates
+from coordinator.toolsets.flows.rules.problems import Problems, place
 from coordinator.toolsets.flows.rules.spec import START, Arm, Step
 
 FOLLOWERS = ("next", "branch", "parallel", "join", "done")
@@ -32,20 +32,10 @@ FIELDS = (
 )
 RETRY_FIELDS = ("max_attempts", "delay_ms", "backoff", "max_delay_ms")
 
-Report = Callable[[str, str], None]
-"""Takes the place inside the flow and what is wrong there."""
-
-_PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
 # What could move the cursor, or turn the line around, of a terminal that shows the name.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 QUEUE = re.compile(r"[a-z][a-z0-9_-]{0,49}\Z")
 QUEUE_RULE = "a name of 1 to 50 lower-case letters, digits, '-' and '_', a letter first"
-
-
-def place(key: str, *rest: str) -> str:
-    """How messages name a spot in the flow: ``flow.count.next``, ``flow["my step"].args``."""
-    head = f"flow.{key}" if _PLAIN.match(key) else f'flow["{key[:50]}"]'
-    return ".".join((head, *rest))
 
 
 def name_problem(text: object) -> str:
@@ -57,40 +47,40 @@ def name_problem(text: object) -> str:
     return "must not hold control characters" if _CONTROL.search(text) else ""
 
 
-def steps(flow: Mapping[str, Any], report: Report) -> dict[str, Step]:
+def steps(flow: Mapping[str, Any], problems: Problems) -> dict[str, Step]:
     """The steps by key; what cannot be understood is reported and left out.
 
     Args:
         flow: the flow object as the caller gave it.
     """
     if START not in flow:
-        report("flow", 'must have a "start" key, the first step')
+        problems.add("flow", 'must have a "start" key, the first step')
     if len(flow) > limits.MAX_STEPS:
-        report("flow", f"has {len(flow)} steps; at most {limits.MAX_STEPS} are allowed")
+        problems.add("flow", f"has {len(flow)} steps; at most {limits.MAX_STEPS} are allowed")
     found: dict[str, Step] = {}
     for key, spec in list(flow.items())[: limits.MAX_STEPS]:
         if problem := name_problem(key):
-            report(place(key), f"a step's key {problem}")
+            problems.add(place(key), f"a step's key {problem}")
         if isinstance(spec, dict):
-            found[key] = _Reader(key, spec, report).step()
+            found[key] = _Reader(key, spec, problems).step()
         else:
-            report(place(key), "must be an object with name, tool and what follows")
+            problems.add(place(key), "must be an object with name, tool and what follows")
     return found
 
 
 class _Reader:
     """Reads one step."""
 
-    def __init__(self, key: str, spec: Mapping[str, Any], report: Report) -> None:
+    def __init__(self, key: str, spec: Mapping[str, Any], problems: Problems) -> None:
         self._key = key
         # Agents write out what they do not use.
         self._spec = {name: value for name, value in spec.items() if value is not None or name == "tool"}
-        self._tell = report
+        self._problems = problems
 
     def step(self) -> Step:
         for name in self._spec:
             if name not in FIELDS:
-                self._report(name, unknown("field", name[:50], FIELDS))
+                self._problems.unknown(place(self._key, name[:50]), "field", name, FIELDS)
         followers = [name for name in FOLLOWERS if name in self._spec and self._spec[name] is not False]
         if len(followers) != 1:
             given = f"has {' and '.join(followers)}" if followers else "has none of them"
@@ -117,7 +107,7 @@ class _Reader:
         )
 
     def _report(self, field: str, problem: str) -> None:
-        self._tell(place(self._key, field) if field else place(self._key), problem)
+        self._problems.add(place(self._key, field) if field else place(self._key), problem)
 
     def _name(self) -> str:
         if "name" not in self._spec:
@@ -229,7 +219,7 @@ class _Reader:
             return None
         for name in given:
             if name not in RETRY_FIELDS:
-                self._report(f"retry.{name[:50]}", unknown("field", name[:50], RETRY_FIELDS))
+                self._problems.unknown(place(self._key, "retry", name[:50]), "field", name, RETRY_FIELDS)
         if "max_attempts" not in given:
             self._report("retry.max_attempts", f"is required: 1 to {limits.MAX_ATTEMPTS}, the first attempt included")
         default = Retry()
@@ -281,7 +271,9 @@ class _Reader:
         return None
 
 
-def check_templates(found: Mapping[str, Step], given: Mapping[str, Any], with_results: bool, report: Report) -> None:
+def check_templates(
+    found: Mapping[str, Step], given: Mapping[str, Any], with_results: bool, problems: Problems
+) -> None:
     """Reports tokens that mean nothing, or that ask for what the input does not have.
 
     Args:
@@ -295,13 +287,15 @@ def check_templates(found: Mapping[str, Step], given: Mapping[str, Any], with_re
             spot, shown = place(key, where), "{{" + token[:80] + "}}"
             asked = templates.reference(token)
             if asked is None or (asked.step and not with_results):
-                report(spot, f"{shown} means nothing; allowed: {forms} (text with braces can be passed in as input)")
+                problems.add(
+                    spot, f"{shown} means nothing; allowed: {forms} (text with braces can be passed in as input)"
+                )
             elif asked.step:
                 if asked.step not in names:
-                    report(spot, f"{shown}: {unknown('step', asked.step[:50], names)}")
+                    problems.unknown(spot, "step", asked.step, names)
             else:
                 try:
                     templates.reach(given, asked.path)
                 except KeyError:
                     have = ", ".join(list(given)[:20]) or "none"
-                    report(spot, f"{shown}: the input has no {asked.path[:80]!r}; its keys: {have}")
+                    problems.add(spot, f"{shown}: the input has no {asked.path[:80]!r}; its keys: {have}")

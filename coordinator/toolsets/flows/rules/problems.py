@@ -1,0 +1,68 @@
+"""What is wrong with a flow so far: bounded, whatever a caller sends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from coordinator.errors import ToolFailure
+from coordinator.settings.problems import unknown
+
+MOST = 200
+"""Problems that are kept."""
+MOST_SHOWN = 20
+"""Problems that the message spells out; ``problems`` beside the error has the others too."""
+MOST_GUESSES = 20
+"""Unknown names for which a similar one is looked for, which takes a while."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
+_LONGEST = 100
+
+
+def place(key: str, *rest: str) -> str:
+    """How messages name a spot in the flow: ``flow.count.next``, ``flow["my step"].args``."""
+    head = f"flow.{key}" if _PLAIN.match(key) and len(key) <= _LONGEST else f'flow["{key[:_LONGEST]}"]'
+    return ".".join((head, *rest))
+
+
+class Problems:
+    """Collects what is wrong; each problem is a sentence that begins with its place."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+        self._seen: set[str] = set()
+        self._more = 0
+        self._guesses = 0
+
+    def add(self, where: str, problem: str) -> None:
+        """One more problem."""
+        # What a caller wrote may not move the cursor of a terminal that shows the message.
+        sentence = "".join(letter if letter.isprintable() else "?" for letter in f"{where}: {problem}")
+        if sentence in self._seen:
+            return
+        if len(self.sentences) >= MOST:
+            self._more += 1
+            return
+        self._seen.add(sentence)
+        self.sentences.append(sentence)
+
+    def unknown(self, where: str, what: str, name: str, known: Collection[str]) -> None:
+        """A name that means nothing, with the one that was meant, if that can be guessed."""
+        self._guesses += 1
+        name = name[:_LONGEST]
+        if self._guesses > MOST_GUESSES or len(known) > MOST:
+            self.add(where, f"unknown {what} {name!r}")
+        else:
+            self.add(where, unknown(what, name, [one[:_LONGEST] for one in known]))
+
+    def raise_if_any(self) -> None:
+        """Raises ToolFailure VALIDATION_ERROR with all of them, in its message and one by one in ``problems``."""
+        if not self.sentences:
+            return
+        count = len(self.sentences) + self._more
+        if count == 1:
+            message = self.sentences[0]
+        else:
+            rest = f"; and {count - MOST_SHOWN} more" if count > MOST_SHOWN else ""
+            message = f"{count} problems: {'; '.join(self.sentences[:MOST_SHOWN])}{rest}"
+        raise ToolFailure("VALIDATION_ERROR", message, data={"problems": self.sentences})
