@@ -1,0 +1,163 @@
+"""The dashboards: what is checked in is what the code writes, and every panel has data in a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.metrics.catalogue import CATALOGUE
+from deploy.grafana.boards import ALL, Panel
+from deploy.grafana.build import DASHBOARDS, rendered
+from tests.support.fleets import Http, RunningFleet
+from tests.support.wait import wait_until_sync
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+ACTOR = {"id": "ann", "kind": "subagent"}
+PANELS = [
+    pytest.param(panel, id=f"{board.uid}: {panel.title}")
+    for board in ALL
+    for _, panels in board.rows
+    for panel in panels
+]
+NO_DATA = {
+    "Age of keys": "the fleet of the test verifies nobody, so it has no keys",
+    "Waiting, p99": "no call has to wait in so small a fleet",
+    "Wait, p95": "the fleet of the test executes no steps",
+    "Duration, p95": "the fleet of the test executes no steps",
+    "Runs ended": "the fleet of the test executes no steps",
+    "In hand": "the fleet of the test executes no steps",
+    "Waiting steps": "the fleet of the test executes no steps",
+}
+"""Panels without data in the fleet of the test, and why."""
+
+
+def test_what_is_checked_in_is_what_the_code_writes() -> None:
+    assert {path.name for path in DASHBOARDS.glob("*")} == {f"{board.uid}.json" for board in ALL}
+    for board in ALL:
+        assert (DASHBOARDS / f"{board.uid}.json").read_text() == rendered(board), (
+            "run `python -m deploy.grafana.build` and look at the difference"
+        )
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_every_panel_says_what_it_shows_and_what_to_do(panel: Panel) -> None:
+    assert panel.shows.endswith(".")
+    assert panel.unit
+    assert (DEPLOY / "runbooks" / f"{panel.page}.md").is_file()
+    known = {metric.name for metric in CATALOGUE}
+    for expression, _ in panel.queries:
+        names = set(re.findall(r"coordinator_[a-z0-9_]+", expression))
+        assert names
+        for name in names:
+            assert name in known or re.sub(r"_(bucket|sum|count)$", "", name) in known, name
+
+
+def test_json_has_units_descriptions_and_links() -> None:
+    for path in DASHBOARDS.glob("*.json"):
+        board = json.loads(path.read_text())
+        assert next(variable["name"] for variable in board["templating"]["list"]) == "datasource"
+        assert board["uid"] == path.stem
+        for panel in board["panels"]:
+            if panel["type"] == "row":
+                continue
+            assert panel["description"]
+            assert panel["fieldConfig"]["defaults"]["unit"]
+            assert panel["links"][0]["url"].startswith("${runbooks}/")
+            assert panel["datasource"]["uid"] == "${datasource}"
+
+
+class Prometheus:
+    """A server that scrapes one fleet every half second."""
+
+    def __init__(self, folder: Path, target: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        config = folder / "prometheus.yml"
+        config.write_text(
+            "global: {scrape_interval: 500ms, scrape_timeout: 400ms}\n"
+            f"scrape_configs: [{{job_name: coordinator, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        )
+        with open(folder / "log", "wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    "prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
+                    f"--web.listen-address=127.0.0.1:{self.port}",
+                ],
+                stdout=log, stderr=log, cwd=folder,
+            )  # fmt: skip
+
+    def query(self, expression: str) -> list[Any]:
+        url = f"http://127.0.0.1:{self.port}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
+        with urllib.request.urlopen(url, timeout=10) as response:
+            answer = json.load(response)
+        assert answer["status"] == "success", answer
+        return list(answer["data"]["result"])
+
+    def ready(self) -> bool:
+        try:
+            return len(self.query("coordinator_build_info[5s]")) > 0 and self.samples() >= 4
+        except OSError:
+            return False
+
+    def samples(self) -> int:
+        found = self.query("count_over_time(coordinator_connections[1m])")
+        return max((int(one["value"][1]) for one in found), default=0)
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    if shutil.which("prometheus") is None:
+        pytest.skip("prometheus is not installed (Debian: apt-get install prometheus)")
+    folder = tmp_path_factory.mktemp("prometheus")
+    with ExitStack() as stack:
+        fleet = RunningFleet(folder / "fleet", "--port", "0", "--frontends", "2", "--workers", "1")
+        stack.callback(fleet.clean_up)
+        fleet.wait_ready()
+        server = Prometheus(folder, f"127.0.0.1:{fleet.port}")
+        stack.callback(server.close)
+        wait_until_sync(server.ready, 30, "Prometheus to have scraped")
+        for _ in range(2):  # a rate needs something before it
+            use(fleet)
+            before = server.samples()
+            wait_until_sync(lambda before=before: server.samples() >= before + 3, 30, "Prometheus to have seen it")
+        yield server
+
+
+def use(fleet: RunningFleet) -> None:
+    """Some of everything that agents do."""
+    with Http(fleet.port) as client:
+        for number in range(5):
+            made = client.call(
+                "manage_items", operation="create", requestId=str(uuid.uuid4()), actor=ACTOR, items=[{"title": "t"}]
+            )
+            item = made["items"][0]["id"]
+            for who in (ACTOR, {**ACTOR, "id": f"bob{number}"}):
+                client.call("claim_item", actor=who, requestId=str(uuid.uuid4()), claims=[{"itemId": item}])
+            client.call("query_items", operation="get", id=item)
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_every_panel_has_data_in_a_real_prometheus(prometheus: Prometheus, panel: Panel) -> None:
+    for expression, _ in panel.queries:
+        asked = expression.replace("$__rate_interval", "30s").replace('"$instance"', '".*"')
+        found = prometheus.query(asked)
+        if panel.title in NO_DATA and not found:
+            continue
+        assert found, asked
