@@ -34,6 +34,8 @@ Seen = dict[Path, Stamp]
 
 _shared: weakref.WeakValueDictionary[tuple[Path, ...], Definitions] = weakref.WeakValueDictionary()
 _sharing = threading.Lock()
+_reading = threading.Lock()
+"""Those of several toolsets are read one after the other: together they would only take turns at the interpreter."""
 
 
 class Definitions:
@@ -104,6 +106,13 @@ class Definitions:
             return seen
 
     def _take(self, found: dict[Path, Found], problems: tuple[Problem, ...]) -> Library:
+        with _reading:
+            library = self._taken(found, problems)
+        if not self._quiet:
+            self._tell(library)
+        return library
+
+    def _taken(self, found: dict[Path, Found], problems: tuple[Problem, ...]) -> Library:
         read: dict[Path, tuple[Stamp, File]] = {}
         for path, one in found.items():
             known = self._read.get(path)
@@ -112,8 +121,6 @@ class Definitions:
             read[path] = known
         library = assembled([file for _, file in read.values()], problems)
         self._read, self._seen, self._current = read, _stamps(found), library
-        if not self._quiet:
-            self._tell(library)
         return library
 
     def _tell(self, library: Library) -> None:

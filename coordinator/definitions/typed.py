@@ -10,6 +10,8 @@ import msgspec
 from coordinator.definitions.model import Activity, Rules, Skill, Workflow
 
 T = TypeVar("T")
+# msgspec takes a struct apart when it first meets it, and crashes where two threads do so at once. Here is only one.
+_KNOWN = [msgspec.json.Decoder(one) for one in (Workflow, Activity, Skill, Rules)]
 Head = Workflow | Activity | Skill | Rules
 
 _TYPES: dict[str, type[Head]] = {"workflow": Workflow, "activity": Activity, "skill": Skill, "rules": Rules}
