@@ -286,6 +286,51 @@ RUNS_ENDED = Metric(
     (Label("room", limit=8), Label("status", ("completed", "failed"))),
 )
 
+GATEWAY_SUBMITS = Metric(
+    "coordinator_gateway_submits_total",
+    "counter",
+    "submits",
+    "Transitions that agents asked the gateway for, by what became of them.",
+    (
+        Label(
+            "result",
+            (
+                "ok",
+                "STALE_WORKFLOW_VERSION",
+                "INVALID_TRANSITION",
+                "ACTOR_MISMATCH",
+                "INPUT_SCHEMA_VIOLATION",
+                "GUARD_REJECTED",
+                "EXECUTOR_FAILED",
+                "CHAIN_FAILED",
+                "WORKFLOW_NOT_FOUND",
+                OTHER,
+            ),
+        ),
+    ),
+)
+GATEWAY_EXECUTORS = Metric(
+    "coordinator_gateway_executor_seconds",
+    "histogram",
+    "seconds",
+    "How long attempts of the gateway's executors took, by kind and by how they ended.",
+    (
+        Label("kind", ("noop", "cli", "rest", "mcp", "workflow", "builtin", "flow", OTHER)),
+        Label(
+            "outcome",
+            ("ok", "timeout", "transient_error", "rate_limited", "connection_error", "permanent_error", OTHER),
+        ),
+    ),
+    (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+GATEWAY_SERVERS_DOWN = Metric(
+    "coordinator_gateway_servers_unavailable",
+    "gauge",
+    "servers",
+    "Downstream servers that the gateway imports tools from and that did not answer when they were last asked.",
+    merge="max",
+)
+
 LOOP_LAG = Metric(
     "coordinator_event_loop_lag_seconds",
     "histogram",
@@ -442,6 +487,9 @@ CATALOGUE: tuple[Metric, ...] = (
     STEP_JOBS_RESTORED,
     STEPS_QUEUED,
     RUNS_ENDED,
+    GATEWAY_SUBMITS,
+    GATEWAY_EXECUTORS,
+    GATEWAY_SERVERS_DOWN,
     LOOP_LAG,
     PROCESSES,
     RESTARTS,

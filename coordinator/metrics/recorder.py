@@ -62,6 +62,9 @@ class Recorder:
         self._jobs_restored = Family(catalogue.STEP_JOBS_RESTORED, cells.number)
         self._steps_queued = Family(catalogue.STEPS_QUEUED, cells.number)
         self._runs_ended = Family(catalogue.RUNS_ENDED, cells.number)
+        self._gateway_submits = Family(catalogue.GATEWAY_SUBMITS, cells.number)
+        self._gateway_executors = Family(catalogue.GATEWAY_EXECUTORS, cells.histogram)
+        self._gateway_servers = Family(catalogue.GATEWAY_SERVERS_DOWN, cells.number)
         self._loop_lag = Family(catalogue.LOOP_LAG, cells.histogram)
         self._processes = Family(catalogue.PROCESSES, cells.number)
         self._restarts = Family(catalogue.RESTARTS, cells.number)
@@ -102,6 +105,7 @@ class Recorder:
             self._verifications,
             self._trust,
             self._key_fetches,
+            self._gateway_submits,
         ):
             family.start_at_zero()
 
@@ -220,6 +224,18 @@ class Recorder:
     def run_ended(self, room: str, status: str) -> None:
         """A worker brought a run to its end."""
         self._runs_ended(room, status).inc()
+
+    def gateway_submit(self, result: str) -> None:
+        """A transition was asked for; result is ok or the error's code."""
+        self._gateway_submits(result).inc()
+
+    def gateway_executor(self, kind: str, outcome: str, seconds: float) -> None:
+        """An attempt of an executor ended; outcome is ok or the class of its failure."""
+        self._gateway_executors(kind, outcome).observe(seconds)
+
+    def gateway_servers_unavailable(self, count: int) -> None:
+        """Downstream servers of the gateway that do not answer."""
+        self._gateway_servers().set(count)
 
     def loop_lag(self, role: str, seconds: float) -> None:
         """A timer of the event loop ran this late."""

@@ -161,11 +161,30 @@ owned = Family("fo", "zset", reason="empties with its flows", doc="flows of one 
 ended = Family("fe", "zset", single=True, reason="empties with its flows", doc="finished flows by when they finished")
 knowledge = Family("kn", "hash", single=True, reason="at most 1000 short texts", doc="what demo tools keep")
 counted = Family("kc", "string", single=True, reason="one counter", doc="the demo tools' counter")
+gate_data = Family("gd", "hash", reason="goes with its instance",
+                   doc="a gateway instance's context, input, evidence by kind, approvals, last failure")  # fmt: skip
+gate_evidence = Family("gv", "list", reason="goes with its instance", doc="evidence of a gateway instance in order")
+gate_ending = Family("go", "string", ttl="idempotency_seconds", doc="how an operation on a gateway instance ended")
+gate_waiters = Family("gw", "set", ttl="120 s", doc="processes that wait for an operation on a gateway instance")
+gate_bundle = Family("gb", "string", reason="goes with the last instance that has it",
+                     doc="definitions as gateway instances started with them, by a hash of their content")  # fmt: skip
+gate_bundles = Family("gn", "hash", single=True, reason="an entry goes with its bundle", doc="instances per bundle")
+gate_expiry = Family("gx", "zset", single=True, reason="empties as they are forgotten",
+                     doc="gateway instances that have ended, and sessions, by when to forget them")  # fmt: skip
+gate_approval = Family("ga", "hash", reason="goes with its instance", doc="something that people are asked for")
+gate_asked = Family("gq", "zset", single=True, reason="empties as they are answered",
+                    doc="approvals that are not answered yet, by when they were asked for")  # fmt: skip
+gate_audit = Family("gl", "stream", single=True, reason="capped at events_max", doc="the gateway's audit")
+gate_copied = Family("gp", "string", single=True, reason="one position", doc="how far the audit was copied to a file")
 step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",
                        doc="projects with steps by when they were last active, in s")  # fmt: skip
 sweeping = Family("sw", "string", single=True, scope="fleet", ttl="a sweep's interval", doc="who sweeps this round")
 outbox_bell = Family("ob", "list", single=True, scope="fleet", reason="at most 100 entries",
                      doc="projects whose outbox has something new")  # fmt: skip
+gate_servers = Family("gi", "hash", single=True, scope="fleet", reason="an entry per connection",
+                      doc="the tools of downstream servers that the gateway imports from")  # fmt: skip
+gate_turn = Family("gt", "string", scope="fleet", ttl="half a minute, renewed",
+                   doc="the worker that does something for all: lists tools, copies the audit")  # fmt: skip
 signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a handful; old ones go as new ones come",
                       doc="the keys that tokens are signed with, by id")  # fmt: skip
 

@@ -8,6 +8,7 @@ what is executed on entry of its target is a part of it, and a failure raises no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -50,11 +51,15 @@ def start(bundle: Bundle, task: Task) -> Advance:
     return run.enter(task.state, task.context)
 
 
-def submit(bundle: Bundle, task: Task) -> Advance:
-    """Takes the transition that the task names; who asks, with what and whether he may was checked before."""
+def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = ()) -> Advance:
+    """Takes the transition that the task names; who asks, with what and whether he may was checked before.
+
+    Args:
+        evaluated: the guards that were asked then, and whether they held.
+    """
     run = _Run(bundle, task)
     run.tell("transition.requested", transition=task.transition, state=task.state, arguments=task.arguments)
-    for kind, held in run.checked:
+    for kind, held in evaluated:
         run.tell("guard.evaluated", transition=task.transition, guard=kind, passed=held)
     return run.fire()
 
@@ -79,7 +84,6 @@ class _Run:
         self.bundle = bundle
         self.workflow: Workflow = bundle.definitions[task.definition]
         self.task = task
-        self.checked: list[tuple[str, bool]] = []
         self._advance = Advance(
             op=task.op, base=task.version, state=task.state, version=task.version, actor=task.principal.id
         )

@@ -1,0 +1,18 @@
+--[[
+purpose:   Takes, keeps or gives away the turn of doing something for the whole fleet.
+guarantee: One process has it at a time; it lapses when its holder does not ask again in time.
+args:      what process milliseconds
+           milliseconds = how long it is kept; 0 gives it away
+reply:     1 if the process has it now, else 0
+errors:    none
+--]]
+-- @include keys
+local key = K_GATE_TURN .. what
+local holder = redis.call('GET', key)
+if holder and holder ~= process then return 0 end
+if milliseconds == '0' then
+  redis.call('DEL', key)
+  return 0
+end
+redis.call('SET', key, process, 'PX', milliseconds)
+return 1

@@ -1,0 +1,61 @@
+--[[
+purpose:   A worker says what became of executors of this project's instances, and takes the next steps.
+guarantee: What follows is written only under the step's present attempt and the token of its operation, so once,
+           and all of it in the same step: context, state, version, evidence, approvals, audit, what comes next.
+args:      engine want turn reports
+           want, turn = see include/take.lua of steps
+           reports = packed {step, attempt, how, result as JSON, commit or delay ms}; how is D done, F failed for
+           good (both with a commit: a plan, its sixth field an advance or false, then keep ms, retention ms and
+           the ending of whatever a timeout stops), Y failed and to be tried again, B not executed
+reply:     what include/take.lua of steps says; results: 0 refused, the step is no longer the worker's;
+           1 recorded; 2 the operation was over, nothing follows
+errors:    none
+--]]
+-- @include advance
+-- @include attempts
+-- @include take
+local RETRY_MS = 50 -- when a timeout is planned again that found the instance moved
+
+-- The step that waits for an instance's deadline has been carried out.
+local function deadline(st, inst, how, commit)
+  local adv = how ~= 'B' and how ~= 'Y' and commit[6]
+  if inst and adv and inst.s == 'r' and inst.v ~= adv[2] then
+    give_back(st, RETRY_MS)
+  elseif inst and adv then
+    discard(st)
+    take_over(inst, adv, commit[7], commit[8], commit[9])
+  elseif how == 'B' or how == 'Y' then
+    give_back(st, commit)
+  else
+    discard(st)
+  end
+  return 1
+end
+
+local function settle(id, attempt, how, result, commit)
+  local st = running(id, attempt)
+  if not st then return 0 end
+  local inst = load_instance(st.r)
+  if st.k == 't' then return deadline(st, inst, how, commit) end
+  if not inst or inst.c ~= st.k or inst.a ~= id then
+    discard(st)
+    return 2
+  end
+  if how == 'B' then
+    give_back(st, commit)
+  elseif how == 'Y' then
+    audit(E.cap, inst.id, st.k, '', 'executor.retrying', '{"attempt":' .. attempt .. ',"delayMs":' .. commit ..
+      ',"failure":' .. result .. '}')
+    fail_attempt(st, commit)
+  else
+    discard(st)
+    apply(inst, commit[6], commit[7], commit[8])
+  end
+  return 1
+end
+
+local results = {}
+for n, report in ipairs(cmsgpack.unpack(reports)) do results[n] = settle(unpack(report)) end
+refill()
+local told = take(tonumber(want), turn)
+return taken_reply(results, told)

@@ -1,0 +1,360 @@
+"""Starting and advancing instances: the checks, the scripts and the waiting, for tools, commands and sub-workflows.
+
+A refusal is a ``Rejected``; whatever the store cannot do is a ToolFailure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+
+from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
+from coordinator.settings.gateway.model import Workflow
+from coordinator.store import Store, keys
+from coordinator.store.requests import NONE, Request
+from coordinator.toolsets.gateway.hearing import Hearing
+from coordinator.toolsets.gateway.rules import checks, planner
+from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed
+from coordinator.toolsets.gateway.rules.checks import Rejected
+from coordinator.toolsets.gateway.rules.guards import SYSTEM, Circumstances, Principal
+from coordinator.toolsets.gateway.rules.redact import redacted
+from coordinator.toolsets.gateway.rules.scope import Scope
+from coordinator.toolsets.gateway.rules.task import Advance, Ending, Event, Problem, Task, ending_of
+from coordinator.toolsets.gateway.store.audit import AuditStore
+from coordinator.toolsets.gateway.store.instances import Begun, Instance, InstanceStore, NewInstance
+
+LOSER_SECONDS = 2.0
+"""How long a submit waits for one that was first."""
+_LOOK_SECONDS = 1.0
+"""How often somebody who waits looks although nobody told him to."""
+_ROUNDS = 20
+"""How often a submit begins again because the instance moved under it."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_counts = msgspec.json.Decoder(dict[str, int]).decode
+
+
+class Standing(NamedTuple):
+    """An instance, and how the operation went that was asked for."""
+
+    id: str
+    instance: Instance
+    bundle: Bundle
+    ending: Ending | None = None
+    """None: nothing was asked for, or it goes on."""
+
+    @property
+    def workflow(self) -> Workflow:
+        """Its definition."""
+        return self.bundle.definitions[self.instance.definition]
+
+    def circumstances(self, principal: Principal) -> Circumstances:
+        """What guards see of it, without arguments."""
+        context = self.ending.context if self.ending is not None else _decode(self.instance.context)
+        scope = Scope(context, {}, _decode(self.instance.input))
+        return Circumstances(principal, scope, _counts(self.instance.evidence))
+
+
+class Operations:
+    """What can be done with instances, by one process.
+
+    Args:
+        hearing: tells when operations are over.
+    """
+
+    def __init__(self, store: Store, instances: InstanceStore, audit: AuditStore, hearing: Hearing) -> None:
+        self._store = store
+        self._instances = instances
+        self._audit = audit
+        self._hearing = hearing
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def get(self, project: str, workflow: str) -> Standing:
+        """An instance as it stands; moved first, if its time is over.
+
+        Raises:
+            Rejected: WORKFLOW_NOT_FOUND.
+        """
+        return await self._current(project, workflow)
+
+    async def _current(self, project: str, workflow: str, waiter: str = "", operation: str = "") -> Standing:
+        for _ in range(_ROUNDS):
+            instance = await self._instances.read(project, workflow, operation, waiter)
+            bundle = await self._instances.bundle(project, instance.bundle) if instance is not None else None
+            if instance is None or bundle is None:
+                raise checks.unknown_workflow(workflow)
+            standing = Standing(workflow, instance, bundle, ending_of(instance.ending) if instance.ending else None)
+            if not instance.late:
+                return standing
+            await self._expire(project, standing)
+        raise _moving()
+
+    async def _expire(self, project: str, standing: Standing) -> None:
+        """Moves an instance whose time is over, which the sweep has not come to yet."""
+        advance, late = timed_out(standing)
+        await self._instances.expire(project, standing.id, late, advance)
+
+    # --- starting ---------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        project: str,
+        principal: Principal,
+        definition: str,
+        packed: Packed,
+        given: dict[str, Any],
+        *,
+        request: Request = NONE,
+        capability: str = "",
+        arguments: dict[str, Any] | None = None,
+        session_ms: int = 0,
+        new_id: str = "",
+        parent: str = "",
+        nesting: int = 0,
+        wait: bool = True,
+    ) -> Standing:
+        """Starts an instance whose input was checked.
+
+        Args:
+            definition: key in the bundle.
+            capability: what a session is with; with arguments it is called at once.
+            session_ms: how long a session is kept after its last call.
+            new_id: of the instance; empty: a new one.
+            parent: the instance and the operation that wait for its result.
+            wait: for what follows at once, as long as the limits say.
+        """
+        workflow = packed.bundle.definitions[definition]
+        task = Task(
+            op=new_operation(),
+            kind="start",
+            workflow=new_id or new_workflow(),
+            definition=definition,
+            principal=principal,
+            input=given,
+            nesting=nesting,
+            state=workflow.initial_state,
+            version=1,
+            context=dict(workflow.initial_context),
+            then=capability if arguments is not None else "",
+            then_arguments=arguments or {},
+        )
+        new = NewInstance(
+            id=task.workflow,
+            definition=definition,
+            creator=principal.id,
+            bundle=packed,
+            input=_encode(given).decode(),
+            timeout_ms=workflow.timeout_ms or 0,
+            parent=parent,
+            nesting=nesting,
+            session_ms=session_ms,
+            transition=task.then,
+        )
+        advance = planner.start(packed.bundle, task)
+        if wait and advance.next is not None:
+            await self._hearing.ready()
+        with self._hearing.expecting(project, new.id) as told:
+            waiter = self._hearing.process if wait else ""
+            found, operation = await self._instances.start(project, request, waiter, new, advance)
+            if found != new.id:
+                # The request id was used before: that instance is the answer.
+                return await self._finished(project, found, operation, asyncio.Event(), packed.bundle, wait)
+            return await self._finished(project, found, operation, told, packed.bundle, wait)
+
+    # --- advancing --------------------------------------------------------------------------------
+
+    async def submit(
+        self,
+        project: str,
+        principal: Principal,
+        workflow: str,
+        expected: int,
+        transition: str,
+        arguments: dict[str, Any],
+        request: Request = NONE,
+    ) -> Standing:
+        """Takes a transition, and waits for what follows.
+
+        Raises:
+            Rejected: with one of the seed's codes.
+        """
+        operation = new_operation()
+        try:
+            begun = await self._begun(project, principal, workflow, expected, transition, arguments, request, operation)
+        except Rejected as rejected:
+            recorder().gateway_submit(rejected.code)
+            if rejected.code != checks.NO_WORKFLOW:
+                events = refusal_events(transition, rejected)
+                await self._audit.write(project, events, workflow=workflow, operation=operation, actor=principal.id)
+            raise
+        recorder().gateway_submit(begun.ending.error.code if begun.ending and begun.ending.error else "ok")
+        return begun
+
+    async def _begun(
+        self,
+        project: str,
+        principal: Principal,
+        workflow: str,
+        expected: int,
+        transition: str,
+        arguments: dict[str, Any],
+        request: Request,
+        operation: str,
+    ) -> Standing:
+        if request.key and (before := await self._recalled(project, request)) is not None:
+            standing = await self._current(project, workflow)
+            return await self._finished(project, workflow, before, asyncio.Event(), standing.bundle, True)
+        await self._hearing.ready()
+        waited = False
+        with self._hearing.expecting(project, workflow) as told:
+            for _ in range(_ROUNDS):
+                standing = await self._current(project, workflow, self._hearing.process)
+                instance = standing.instance
+                if instance.version != expected:
+                    raise checks.stale(expected, instance.version)
+                if instance.ended:
+                    raise Rejected(checks.INVALID, f"The workflow has ended in state {instance.state!r}.")
+                if instance.operation:
+                    if waited:
+                        raise checks.busy(expected, instance.version, instance.transition, retry_ms(instance))
+                    await _within(told, LOSER_SECONDS)
+                    told.clear()
+                    waited = True
+                    continue
+                told.clear()
+                begun = await self._begin(project, principal, standing, transition, arguments, request, operation)
+                if begun.what == "begun":
+                    return await self._finished(project, workflow, begun.operation, told, standing.bundle, True)
+        raise _moving()
+
+    async def _begin(
+        self,
+        project: str,
+        principal: Principal,
+        standing: Standing,
+        transition: str,
+        arguments: dict[str, Any],
+        request: Request,
+        operation: str,
+    ) -> Begun:
+        instance = standing.instance
+        requesters = [one.requester for one in instance.approvals if one.distinct]
+        fired = checks.fired(
+            standing.workflow, instance.state, transition, arguments, standing.circumstances(principal), requesters
+        )
+        task = task_of(standing, operation, "submit", principal)
+        task.transition, task.arguments = transition, fired.arguments
+        advance = planner.submit(standing.bundle, task, fired.guards)
+        return await self._instances.begin(project, request, self._hearing.process, standing.id, transition, advance)
+
+    async def _recalled(self, project: str, request: Request) -> str | None:
+        """The operation that this request id has begun before.
+
+        Raises:
+            ToolFailure: ``request_id_reused``.
+        """
+        record = await self._store.command("GET", keys.request.key(project, request.key))
+        if record is None:
+            return None
+        if record[:16] != request.fingerprint.encode():
+            raise ToolFailure("request_id_reused", "requestId: was used before by this caller with other arguments")
+        return msgspec.msgpack.decode(record[17:], type=Begun).operation
+
+    # --- waiting ----------------------------------------------------------------------------------
+
+    async def _finished(
+        self, project: str, workflow: str, operation: str, told: asyncio.Event, bundle: Bundle, wait: bool
+    ) -> Standing:
+        """The instance when an operation is over, or when it was waited for long enough."""
+        until = asyncio.get_running_loop().time() + bundle.limits.submit_wait_ms / 1000
+        while True:
+            standing = await self._current(project, workflow, self._hearing.process if wait else "", operation)
+            left = until - asyncio.get_running_loop().time()
+            over = standing.ending is not None or standing.instance.operation != operation
+            if over or not wait or left <= 0 or self._hearing.closed:
+                return standing
+            await _within(told, min(left, _LOOK_SECONDS))
+            told.clear()
+
+
+def task_of(standing: Standing, operation: str, kind: Any, principal: Principal) -> Task:
+    """An operation on an instance as it stands."""
+    instance = standing.instance
+    return Task(
+        op=operation,
+        kind=kind,
+        workflow=standing.id,
+        definition=instance.definition,
+        principal=principal,
+        input=_decode(instance.input),
+        nesting=instance.nesting,
+        open_approvals=bool(instance.approvals),
+        state=instance.state,
+        version=instance.version,
+        context=_decode(instance.context),
+        evidence=_counts(instance.evidence),
+    )
+
+
+def timed_out(standing: Standing) -> tuple[Advance, str]:
+    """What follows from the end of an instance's time, and the ending of what was under way then."""
+    instance = standing.instance
+    # Whoever comes first plans the same: the sweep, or somebody who looks at it.
+    operation = "cor_" + blake2b(f"{standing.id} {instance.deadline}".encode(), digest_size=8).hexdigest()
+    task = task_of(standing, operation, "timeout", Principal(id=SYSTEM, roles=(SYSTEM,)))
+    advance = planner.timeout(standing.bundle, task)
+    stale = checks.stale(instance.version, instance.version + 1)
+    late = Ending(
+        state=instance.state,
+        version=instance.version + 1,
+        context=task.context,
+        error=Problem(code=stale.code, message=stale.message, details={"timedOut": True}),
+    )
+    return advance, _encode(late).decode()
+
+
+def refusal_events(transition: str, rejected: Rejected) -> Sequence[Event]:
+    """What the audit says of a refusal."""
+    events = [
+        Event("guard.evaluated", _encode({"transition": transition, "guard": kind, "passed": held}).decode())
+        for kind, held in rejected.guards
+    ]
+    told = redacted({"transition": transition[:200], "code": rejected.code, "message": rejected.message})
+    return [*events, Event("transition.rejected", _encode(told).decode())]
+
+
+def retry_ms(instance: Instance) -> int:
+    """When to look again at what is under way: the longer it takes already, the later."""
+    return min(5_000, max(200, (instance.now - instance.since) // 2))
+
+
+def new_operation() -> str:
+    """A correlation id."""
+    return "cor_" + secrets.token_hex(8)
+
+
+def new_workflow() -> str:
+    """The id of an instance."""
+    return "wf_" + secrets.token_hex(8)
+
+
+async def _within(told: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await told.wait()
+    except TimeoutError:
+        pass  # whoever waits looks for himself
+
+
+def _moving() -> ToolFailure:
+    return ToolFailure(
+        "conflict", "the workflow is changed by others all the time; repeat the call", retry_after_ms=200
+    )

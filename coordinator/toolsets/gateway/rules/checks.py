@@ -1,0 +1,185 @@
+"""What is checked before anything begins, in the order of the checks; the first that fails is told (seed 001)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from coordinator.settings.gateway.model import PROXY, Transition, Workflow
+from coordinator.toolsets.gateway.rules import machine
+from coordinator.toolsets.gateway.rules.catalogue import Catalogue
+from coordinator.toolsets.gateway.rules.graph import ends
+from coordinator.toolsets.gateway.rules.guards import Circumstances, failing
+from coordinator.toolsets.gateway.rules.resolve import Resolved
+from coordinator.toolsets.gateway.rules.schemas import Violation, told, violations, with_defaults
+
+STALE, INVALID, ACTOR = "STALE_WORKFLOW_VERSION", "INVALID_TRANSITION", "ACTOR_MISMATCH"
+GUARD, SCHEMA, EXECUTOR = "GUARD_REJECTED", "INPUT_SCHEMA_VIOLATION", "EXECUTOR_FAILED"
+NO_WORKFLOW, NO_DEFINITION, NO_ITEM = "WORKFLOW_NOT_FOUND", "DEFINITION_NOT_FOUND", "ITEM_NOT_FOUND"
+_SHOWN = 200
+_CAPABILITY, _ARGUMENTS = "capability", "arguments"
+
+
+class Rejected(Exception):
+    """A call that is refused, in the words of the seed.
+
+    Args:
+        code: one of the seed's, or of those for ids that name nothing.
+        details: further facts for the error.
+        guards: those that were evaluated, and whether they held.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        details: Mapping[str, Any] | None = None,
+        guards: Sequence[tuple[str, bool]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = dict(details or {})
+        self.guards = tuple(guards)
+
+
+class Fired(NamedTuple):
+    """A transition that may be taken."""
+
+    arguments: dict[str, Any]
+    """With the defaults of its schema."""
+    guards: tuple[tuple[str, bool], ...]
+    """Those that were evaluated."""
+
+
+class Called(NamedTuple):
+    """A capability that a session is asked for."""
+
+    capability: Resolved
+    arguments: dict[str, Any] | None
+    """None: it is not called yet."""
+
+
+def stale(expected: int, current: int) -> Rejected:
+    """Somebody else has advanced the workflow."""
+    return Rejected(STALE, f"Expected workflow version {expected}, but current version is {current}.")
+
+
+def busy(expected: int, current: int, transition: str, retry_after_ms: int) -> Rejected:
+    """Somebody else is about to."""
+    what = f"The transition {transition!r}" if transition else "Its start"
+    return Rejected(
+        STALE,
+        f"Expected workflow version {expected}, but current version is {current} and about to change. "
+        f"{what} is being carried out.",
+        {"retryAfterMs": retry_after_ms, "inFlight": transition},
+    )
+
+
+def unknown_workflow(workflow: str) -> Rejected:
+    """No such instance, or it was forgotten."""
+    return Rejected(NO_WORKFLOW, f"There is no workflow {_quoted(workflow)} in this project.")
+
+
+def unknown_definition(definition: str) -> Rejected:
+    """No such definition."""
+    return Rejected(NO_DEFINITION, f"There is no workflow definition {_quoted(definition)}.")
+
+
+def fired(
+    workflow: Workflow,
+    state: str,
+    name: str,
+    arguments: dict[str, Any],
+    at: Circumstances,
+    requesters: Sequence[str] = (),
+) -> Fired:
+    """Whether a transition may be taken, and with which arguments.
+
+    Args:
+        requesters: those who must not answer what they have asked for themselves.
+
+    Raises:
+        Rejected: INVALID_TRANSITION, ACTOR_MISMATCH, INPUT_SCHEMA_VIOLATION, GUARD_REJECTED; in this order.
+    """
+    found = workflow.states.get(state)
+    transition = found.transitions.get(name) if found is not None and not ends(found) else None
+    if transition is None:
+        names = ", ".join(found.transitions) if found is not None else ""
+        possible = f"possible there: {names}" if names else "nothing is possible there any more"
+        raise Rejected(INVALID, f"The transition {_quoted(name)} is not possible in state {state!r}; {possible}.")
+    if problem := machine.actor_problem(transition, at.principal.roles):
+        raise Rejected(ACTOR, problem, {"actor": transition.actor})
+    if transition.actor == "human" and at.principal.id in requesters:
+        raise Rejected(ACTOR, "Somebody else than who asked for it has to decide.", {"distinctFrom": "requester"})
+    filled = checked(transition.input_schema, arguments, _ARGUMENTS)
+    return Fired(filled, passed(transition, at._replace(scope=at.scope._replace(arguments=filled))))
+
+
+def passed(transition: Transition, at: Circumstances) -> tuple[tuple[str, bool], ...]:
+    """The guards that were evaluated, if all of them hold.
+
+    Raises:
+        Rejected: GUARD_REJECTED.
+    """
+    seen: list[tuple[str, bool]] = []
+    guard = failing(transition.guards, at, lambda kind, held: seen.append((kind, held)))
+    if guard is not None:
+        raise Rejected(
+            GUARD, "One or more guards rejected the transition.", {"guard": msgspec.to_builtins(guard)}, seen
+        )
+    return tuple(seen)
+
+
+def checked(schema: Mapping[str, Any] | None, value: dict[str, Any], name: str) -> dict[str, Any]:
+    """A value with the defaults of its schema.
+
+    Raises:
+        Rejected: INPUT_SCHEMA_VIOLATION.
+    """
+    filled = with_defaults(schema, value)
+    if found := violations(schema, filled, name):
+        raise _violated(found)
+    return filled
+
+
+def called(catalogue: Catalogue, given: dict[str, Any]) -> Called:
+    """The capability that the input of ``proxy_default`` names, and what it is to be called with.
+
+    Raises:
+        Rejected: INPUT_SCHEMA_VIOLATION.
+    """
+    name = given.get(_CAPABILITY)
+    if not isinstance(name, str):
+        raise _violated([Violation("input.capability", "is required: the id of a capability (string)")])
+    capability = catalogue.capabilities.get(name)
+    if capability is None:
+        raise _violated([Violation("input.capability", f"there is no capability {_quoted(name)}; see gateway.search")])
+    rest = {key: value for key, value in given.items() if key != _CAPABILITY}
+    if not rest:
+        return Called(capability, None)
+    properties = capability.schema.get("properties", {})
+    nested = rest.get(_ARGUMENTS)
+    place = "input"
+    if len(rest) == 1 and isinstance(nested, dict) and _ARGUMENTS not in properties:
+        rest, place = nested, "input.arguments"
+    return Called(capability, checked(capability.schema, rest, place))
+
+
+def is_session(definition: str) -> bool:
+    """Whether a definition is that of sessions with capabilities."""
+    return definition == PROXY
+
+
+def _violated(found: Sequence[Violation]) -> Rejected:
+    return Rejected(
+        SCHEMA,
+        f"The input does not match its schema: {told(found)}.",
+        {"violations": [{"path": one.path, "message": one.message} for one in found]},
+    )
+
+
+def _quoted(text: str) -> str:
+    return repr(text[:_SHOWN])

@@ -1,0 +1,1 @@
+"""Instances, approvals, audit and what is known of downstream servers, in Redis."""

@@ -1,0 +1,137 @@
+"""The audit in Redis, and what people are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from coordinator.settings import Settings
+from coordinator.store import Script, Store, keys
+from coordinator.toolsets.gateway.rules.task import Event
+from coordinator.toolsets.gateway.store.instances import PACKAGE
+
+PAGE = 500
+
+
+class Entry(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One entry of the audit."""
+
+    id: str
+    at: str
+    """UTC with milliseconds."""
+    workflow_id: str
+    correlation_id: str
+    actor: str
+    type: str
+    payload: Any
+    position: str
+    """In the stream: what follows it has a higher one."""
+
+
+class Asked(Struct, array_like=True, frozen=True):
+    """Something that people are asked for and have not answered."""
+
+    id: str
+    workflow: str
+    definition: str
+    queue: str
+    distinct: bool
+    requester: str
+    asked_at: int
+    transition: str
+
+
+class Answered(Struct, array_like=True, frozen=True):
+    """An approval, answered or not."""
+
+    workflow: str
+    definition: str
+    queue: str
+    distinct: bool
+    requester: str
+    asked_at: int
+    transition: str
+    status: str
+    """pending, resolved or withdrawn."""
+    by: str
+    answered_at: int
+    answer: str
+    """The transition that answered it."""
+
+
+_WRITE: Script[Any] = Script(PACKAGE, "write_audit")
+_OPEN = Script(PACKAGE, "open_approvals", list[Asked])
+_ONE: Script[Any] = Script(PACKAGE, "read_approval")
+
+_pack = msgspec.msgpack.Encoder().encode
+_answered = msgspec.msgpack.Decoder(Answered).decode
+_decode = msgspec.json.Decoder().decode
+
+
+class AuditStore:
+    """Audit and approvals of any project. Raises ToolFailure as ``Store.run`` says."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._cap = settings.events_max
+
+    async def write(
+        self, project: str, events: Sequence[Event], *, workflow: str = "", operation: str = "", actor: str = ""
+    ) -> None:
+        """Appends entries that go with no change."""
+        if events:
+            await self._store.run(_WRITE, project, self._cap, workflow, operation, actor, _pack(list(events)))
+
+    async def read(self, project: str, after: str = "", count: int = PAGE) -> list[Entry]:
+        """Entries after a position, oldest first; from the oldest that is kept without one."""
+        start = f"({after}" if after else "-"
+        found = await self._store.command("XRANGE", keys.gate_audit.key(project), start, "+", "COUNT", count)
+        return [_entry(position, fields) for position, fields in found or ()]
+
+    async def newest(self, project: str, count: int) -> list[Entry]:
+        """The last entries, oldest first."""
+        found = await self._store.command("XREVRANGE", keys.gate_audit.key(project), "+", "-", "COUNT", count)
+        return [_entry(position, fields) for position, fields in reversed(found or ())]
+
+    async def copied(self, project: str) -> str:
+        """Up to where the audit was copied to a file; empty: nothing was."""
+        found = await self._store.command("GET", keys.gate_copied.key(project))
+        return found.decode() if found else ""
+
+    async def note_copied(self, project: str, position: str) -> None:
+        """Remembers that."""
+        await self._store.command("SET", keys.gate_copied.key(project), position)
+
+    async def open_approvals(self, project: str, limit: int = PAGE) -> list[Asked]:
+        """What people are asked for and have not answered, oldest first."""
+        return await self._store.run(_OPEN, project, "-inf", limit)
+
+    async def approval(self, project: str, approval: str) -> Answered | None:
+        """One approval; None: there is none, or its instance was forgotten."""
+        reply = await self._store.run(_ONE, project, approval)
+        return None if len(reply) < 2 else _answered(reply)
+
+
+def _entry(position: bytes, fields: Sequence[bytes]) -> Entry:
+    facts = {fields[at].decode(): fields[at + 1].decode() for at in range(0, len(fields), 2)}
+    where = position.decode()
+    return Entry(
+        id="evt_" + where.replace("-", "_"),
+        at=iso(int(where.partition("-")[0])),
+        workflow_id=facts["w"],
+        correlation_id=facts["c"],
+        actor=facts["a"],
+        type=facts["e"],
+        payload=_decode(facts["p"]),
+        position=where,
+    )
+
+
+def iso(milliseconds: int) -> str:
+    """A time of the store's clock, in UTC."""
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

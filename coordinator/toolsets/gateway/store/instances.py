@@ -1,0 +1,257 @@
+"""Instances of workflows in the store: starting, reading, advancing, forgetting."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
+from coordinator.steps.handoff import Handoff
+from coordinator.steps.store import StepStore
+from coordinator.store import Script, ScriptFailure, Store, keys
+from coordinator.store.requests import NONE, Request
+from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed, unpacked
+from coordinator.toolsets.gateway.rules.task import Advance
+
+PACKAGE = "coordinator.toolsets.gateway"
+STEPS = ("coordinator.steps",)
+NOTED_SECONDS = 30
+"""How often a process makes sure that a project it starts instances in is swept."""
+_MOST_BUNDLES = 256
+
+What = Literal["begun", "busy", "stale", "ended", "gone"]
+
+
+class Approval(Struct, array_like=True, frozen=True):
+    """Something that people are asked for, as an instance shows it."""
+
+    id: str
+    queue: str
+    distinct: bool
+    """Whether it must be resolved by somebody else than who asked."""
+    requester: str
+    asked_at: int
+
+
+class Instance(Struct, array_like=True, frozen=True):
+    """An instance as it stands. Times are ms of the store's clock."""
+
+    now: int
+    status: str
+    """``r`` running, ``e`` ended."""
+    definition: str
+    creator: str
+    bundle: str
+    state: str
+    version: int
+    started_at: int
+    deadline: int
+    """0: none."""
+    nesting: int
+    operation: str
+    """What is under way; empty: nothing."""
+    transition: str
+    since: int
+    outcome: str
+    context: str
+    input: str
+    evidence: str
+    failure: str
+    failed_at: int
+    last_evidence: list[str]
+    approvals: list[Approval]
+    ending: str
+    """How the operation ended that was asked for; empty: it has not, or long ago."""
+    session_ms: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can be done with it any more."""
+        return self.status == "e"
+
+    @property
+    def late(self) -> bool:
+        """Whether its time is over and nobody has moved it yet."""
+        return not self.ended and 0 < self.deadline <= self.now
+
+
+class NewInstance(Struct, frozen=True, kw_only=True):
+    """An instance to be started."""
+
+    id: str
+    definition: str
+    creator: str
+    bundle: Packed
+    input: str
+    timeout_ms: int = 0
+    parent: str = ""
+    """The instance and the operation that wait for its result."""
+    nesting: int = 0
+    session_ms: int = 0
+    """Of a session with a capability: how long it is kept after its last call."""
+    transition: str = ""
+
+
+class Begun(Struct, array_like=True, frozen=True):
+    """What became of an attempt to begin a transition."""
+
+    what: What
+    operation: str
+    told: bool
+
+
+_START = Script(PACKAGE, "start_instance", tuple[str, str, bool], includes=STEPS)
+_BEGIN = Script(PACKAGE, "begin_transition", Begun, includes=STEPS)
+_READ: Script[Any] = Script(PACKAGE, "read_instance")
+_EXPIRE = Script(PACKAGE, "expire_instance", tuple[bool, bool], includes=STEPS)
+_FORGET = Script(PACKAGE, "forget_instances", tuple[int, bool], includes=STEPS)
+REPORT: Script[Any] = Script(PACKAGE, "report_hops", includes=STEPS)
+"""What workers report outcomes of this room's steps with."""
+
+R = TypeVar("R")
+_pack = msgspec.msgpack.Encoder().encode
+_instance = msgspec.msgpack.Decoder(Instance).decode
+
+
+class InstanceStore:
+    """Instances of any project. Raises ToolFailure as ``Store.run`` says, and ``request_id_reused``."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self.keep_ms = settings.idempotency_seconds * 1000
+        """How long the ending of an operation is kept."""
+        self.retention_ms = settings.steps.retention_days * 86_400_000
+        """How long an instance is kept after its end."""
+        self._pools = settings.steps.project_pools or {}
+        self._handoff = Handoff.of(settings)
+        # A front-end has no business with the queue itself.
+        self._steps = StepStore(store, store, self._handoff)
+        self._noted: dict[str, float] = {}
+        self._bundles: dict[str, Bundle] = {}
+
+    async def start(
+        self, project: str, request: Request, waiter: str, new: NewInstance, advance: Advance
+    ) -> tuple[str, str]:
+        """Stores an instance and begins what follows from its start.
+
+        Args:
+            waiter: the process that is told when the operation is over; empty: nobody.
+
+        Returns:
+            Its id, and the operation: another one where the request id was used before; none where the
+            instance was there already.
+        """
+        await self._note(project)
+        instance = _pack(
+            (
+                new.id,
+                new.definition,
+                new.creator,
+                new.bundle.hash,
+                new.timeout_ms,
+                new.parent,
+                new.nesting,
+                new.session_ms,
+                self._pools.get(project, ""),
+                self.retention_ms,
+                new.transition,
+            )
+        )
+        packed = _pack(advance)
+
+        async def send(text: bytes) -> tuple[str, str, bool]:
+            return await self._change(_START, project, request, waiter, instance, text, new.input, packed)
+
+        found, operation, told = await send(b"")
+        if not found:
+            # Nobody has started with these definitions lately.
+            found, operation, told = await send(new.bundle.text)
+        self._bundles.setdefault(new.bundle.hash, new.bundle.bundle)
+        await self._ring(project, told)
+        return found, operation
+
+    async def begin(
+        self, project: str, request: Request, waiter: str, workflow: str, transition: str, advance: Advance
+    ) -> Begun:
+        """Begins a transition, if the version is still the one that the advance goes on from."""
+        await self._note(project)
+        begun = await self._change(
+            _BEGIN, project, request, waiter, workflow, self.retention_ms, transition, _pack(advance)
+        )
+        await self._ring(project, begun.told)
+        return begun
+
+    async def read(self, project: str, workflow: str, operation: str = "", waiter: str = "") -> Instance | None:
+        """An instance as it stands; None: there is none, or it was forgotten.
+
+        Args:
+            operation: whose ending is to be read along.
+            waiter: the process that is told when what is under way is over.
+        """
+        reply = await self._store.run(_READ, project, workflow, operation, waiter)
+        return None if len(reply) < 2 else _instance(reply)
+
+    async def expire(self, project: str, workflow: str, late: str, advance: Advance) -> bool:
+        """Moves an instance whose time is over; False: it has moved already.
+
+        Args:
+            late: the ending of what was under way.
+        """
+        moved, told = await self._store.run(
+            _EXPIRE,
+            project,
+            self.keep_ms,
+            self._handoff.packed(project),
+            workflow,
+            self.retention_ms,
+            late,
+            _pack(advance),
+        )
+        await self._ring(project, told)
+        return moved
+
+    async def bundle(self, project: str, hash: str) -> Bundle | None:
+        """The definitions that an instance started with; None: the instance is gone."""
+        found = self._bundles.get(hash)
+        if found is None:
+            text = await self._store.command("GET", keys.gate_bundle.key(project, hash))
+            if text is None:
+                return None
+            if len(self._bundles) >= _MOST_BUNDLES:
+                self._bundles.clear()
+            found = self._bundles[hash] = unpacked(text)
+        return found
+
+    def known(self, hash: str) -> Bundle | None:
+        """The same, as far as this process has read it."""
+        return self._bundles.get(hash)
+
+    async def forget(self, project: str, batch: int) -> tuple[int, bool]:
+        """Forgets what ended long ago, at most ``batch``; returns how many, and whether there will be more one day."""
+        return await self._store.run(_FORGET, project, self._handoff.packed(project), batch)
+
+    async def _note(self, project: str) -> None:
+        if time.monotonic() >= self._noted.get(project, 0.0):
+            await self._steps.note(project)
+            self._noted[project] = time.monotonic() + NOTED_SECONDS
+
+    async def _ring(self, project: str, told: bool) -> None:
+        if told:
+            await self._steps.ring(project)
+
+    async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
+        """A script that begins with a request and what it takes to hand steps over."""
+        engine = self._handoff.packed(project)
+        try:
+            return await self._store.run(script, project, request.key, request.fingerprint, self.keep_ms, engine, *args)
+        except ScriptFailure as failure:
+            if failure.code != "REQUEST_ID_REUSED":
+                raise
+        raise ToolFailure("request_id_reused", "requestId: was used before by this caller with other arguments")
+
+
+__all__ = ["NONE", "Approval", "Begun", "Instance", "InstanceStore", "NewInstance"]
