@@ -203,6 +203,7 @@ async def test_the_coordinator_s_own_tools_are_steps(agent: Agent) -> None:
     assert result(steps["next"])["recommendations"][0]["title"] == "From a step"
     child = await agent.ended(result(steps["child"])["id"])
     assert child["steps"][0]["result_json"] == '"t"'
+    assert child["parent"] == (await agent("workflow_list"))[1]["id"]
 
 
 async def test_attempts_and_time_limits(agent: Agent) -> None:

@@ -289,7 +289,7 @@ ANYTHING = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["start", "a", "b", ""]) | st.text(max_size=3), ANYTHING, max_size=4))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_whatever_is_given_it_is_judged_and_nothing_breaks(flow: Json) -> None:
     for problem in problems(flow, x=1):
         assert problem.startswith("flow")

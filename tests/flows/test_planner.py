@@ -67,7 +67,7 @@ def wild_flows(draw: st.DrawFn) -> Json:
 
 
 @given(wild_flows(), st.data())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_flow_that_is_accepted_cannot_strand_or_double_a_step(flow: Json, data: st.DataObject) -> None:
     try:
         accepted = checked(flow)

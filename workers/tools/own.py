@@ -75,7 +75,7 @@ class OwnTools:
 
     async def _call(self, tool: Tool, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
         try:
-            decoded = _decoded(tool, _keyed(tool, arguments, step))
+            decoded = _decoded(tool, _linked(tool, arguments, step))
             if caller is not None:
                 sign(decoded, caller)
             result = await tool.handler(Call(step.project, step.job_id, caller), decoded)
@@ -108,11 +108,11 @@ def _decoded(tool: Tool, arguments: dict[str, Any]) -> Any:
         raise invalid("args", str(error)) from None
 
 
-def _keyed(tool: Tool, arguments: dict[str, Any], step: StepRun) -> dict[str, Any]:
-    """The arguments with the step's request id, where the tool takes one and none is given."""
-    if "requestId" in arguments or all(
-        field.encode_name != "requestId" for field in msgspec.structs.fields(tool.arguments)
-    ):
-        return arguments
-    key = f"{step.project} {step.room} {step.idempotency_key}"
-    return {**arguments, "requestId": str(uuid.uuid5(_REQUESTS, key))}
+def _linked(tool: Tool, arguments: dict[str, Any], step: StepRun) -> dict[str, Any]:
+    """The arguments with what follows from the step: a request id, and of a workflow its parent; what is given wins."""
+    more: dict[str, Any] = {}
+    if any(field.encode_name == "requestId" for field in msgspec.structs.fields(tool.arguments)):
+        more["requestId"] = str(uuid.uuid5(_REQUESTS, f"{step.project} {step.room} {step.idempotency_key}"))
+    if tool.name == "workflow_create" and step.room == "flows":
+        more["parent"] = int(step.run)
+    return {**more, **arguments}
