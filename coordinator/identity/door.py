@@ -44,6 +44,8 @@ LOOK_SECONDS = 1.0
 _STALE_SECONDS = 30.0
 """How long a JWT is good without a look that was verified with keys which could not be renewed."""
 _MOST_JWTS = 8_192
+_GRACE_SECONDS = 10.0
+"""How long a verifier that was replaced still serves the requests that began with it."""
 
 _BEARER = re.compile(rb"(?i:bearer) +(?P<token>[A-Za-z0-9._~+/-]+=*) *\Z")
 _DISCOVERY = "/.well-known/openid-configuration"
@@ -205,10 +207,13 @@ class Door:
     async def _replace_verifier(self, wanted: VerifierSettings | None) -> None:
         old = self._verifier
         self._use_verifier(wanted)
-        if self._verifier is not None:
-            await self._verifier.start()
-        if old is not None:
-            await old.aclose()
+        try:
+            if self._verifier is not None:
+                await self._verifier.start()
+            await asyncio.sleep(_GRACE_SECONDS)
+        finally:
+            if old is not None:
+                await old.aclose()
 
     def _take(self, entries: tuple[TokenEntry, ...]) -> None:
         self._entries = entries
@@ -229,19 +234,28 @@ class Door:
                     self._path, self._stamp, self._problem = None, None, ""
                     self._take(())
             elif told or path != self._path or stamp_of(path) != self._stamp:
-                await self._read(path)
+                try:
+                    await self._read(path)
+                except Exception:
+                    # The next look is another chance; without any, no token could be revoked.
+                    _log.exception("the token file was not read")
 
     async def _read(self, path: Path) -> None:
         before = stamp_of(path)
         try:
             # In a thread: a big YAML file takes seconds.
             found, stamp = await asyncio.to_thread(read_tokens, path)
+            if stamp.size == 0 and self._entries:
+                raise TokenFileError(f"the token file {path} is empty; 'tokens: []' would revoke all tokens")
         except TokenFileError as error:
             self._stamp, self._path = before, path
             if str(error) != self._problem:
                 _log.error("token file refused, what was known before stays in force", problem=str(error))
                 self._file_read("refused")
             self._problem = str(error)
+            return
+        if stamp_of(path) != stamp:
+            # Somebody is writing it, so this may be a part only; the next look finds it changed again.
             return
         changed = found.tokens != self._entries
         self._stamp, self._path, self._problem = stamp, path, ""

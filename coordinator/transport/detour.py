@@ -118,6 +118,7 @@ class Detour:
         if target is None:
             raise Refused(404, "nothing is served here; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp")
         if isinstance(target, Refusal):
+            await self._entrance.identify(head.get(b"authorization"))
             raise Refused(target.status, target.message)
         grant = await self._entrance.admit(head.get(b"authorization"), path, target)
         if scope["method"] != "POST":

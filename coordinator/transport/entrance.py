@@ -105,6 +105,19 @@ class Entrance:
             raise self._answer(denied, path, _scope(target)) from None
         return grant
 
+    async def identify(self, authorization: bytes | None) -> None:
+        """Has whoever asks for what is not served say who he is, before he is told what is.
+
+        Raises:
+            Refused: 401 or 503, where he cannot.
+        """
+        if self._door is None or self._door.mode == "none":
+            return
+        try:
+            await self._door.admit(authorization)
+        except Denied as denied:
+            raise self._answer(denied, "", "") from None
+
     def check(self, grant: Grant | None, path: str, target: Target, tool: object, request_id: object) -> None:
         """Refuses a call of a tool that the caller may not use.
 

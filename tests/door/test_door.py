@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from coordinator.identity import door as door_module
 from coordinator.identity.door import LONGEST_TOKEN, Door
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, sufficient, vocabulary
-from coordinator.identity.token_file import TokenFileError, digest_of, new_token
+from coordinator.identity.token_file import TokenFileError, digest_of, new_token, read_tokens
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
@@ -166,6 +167,58 @@ async def test_a_file_that_is_wrong_from_the_start_stops_it(doors: Doors, tokens
     tokens.write("tokens: 7\n")
     with pytest.raises(TokenFileError, match="must be a list"):
         doors.open(tokens=str(tokens.path))
+
+
+async def test_an_empty_file_is_taken_for_one_that_is_being_written(doors: Doors, tokens: Tokens) -> None:
+    token = tokens.add("a")
+    door = doors.open(tokens=str(tokens.path))
+    await door.start()
+    tokens.write("")
+    await wait_until(lambda: doors.reads == ["refused"], what="the reading")
+    assert "'tokens: []' would revoke all tokens" in door.report()["file"]["refused"]
+    assert door.known(token.encode()) is not None
+    tokens.write("tokens: []\n")
+    await wait_until(lambda: door.known(token.encode()) is None, what="the end of all tokens")
+
+
+async def test_a_file_that_changes_while_it_is_read_is_read_again(
+    doors: Doors, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = tokens.add("a")
+    door = doors.open(tokens=str(tokens.path))
+    made: list[str] = []
+
+    def reading(path: Path) -> Any:
+        found = read_tokens(path)
+        if len(made) < 2:
+            made.append(tokens.add(f"b-{len(made)}"))
+        return found
+
+    monkeypatch.setattr(door_module, "read_tokens", reading)
+    await door.start()
+    tokens.revoke("a")
+    await wait_until(lambda: len(made) == 2 and door.known(made[1].encode()), what="the last change")
+    assert door.known(first.encode()) is None
+    assert doors.reads == ["ok"]
+
+
+async def test_a_defect_does_not_end_the_watch(doors: Doors, tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    door = doors.open(tokens=str(tokens.path)) if tokens.add("a") else None
+    assert door is not None
+    failed: list[int] = []
+
+    def failing(path: Path) -> Any:
+        if not failed:
+            failed.append(1)
+            raise RuntimeError("a defect")
+        return read_tokens(path)
+
+    monkeypatch.setattr(door_module, "read_tokens", failing)
+    await door.start()
+    with capture_logs() as logged:
+        fresh = tokens.add("b")
+        await wait_until(lambda: door.known(fresh.encode()), what="the new token")
+    assert [line["event"] for line in logged if line["log_level"] == "error"] == ["the token file was not read"]
 
 
 async def test_settings_that_change(doors: Doors, tokens: Tokens) -> None:
@@ -329,7 +382,8 @@ async def test_what_is_kept_is_bounded_and_no_token(doors: Doors, monkeypatch: p
     assert "secret" not in repr(vars(door)).replace("FakeVerifier", "")
 
 
-async def test_a_changed_verifier_forgets_what_the_old_one_said(doors: Doors) -> None:
+async def test_a_changed_verifier_forgets_what_the_old_one_said(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "_GRACE_SECONDS", 0.01)
     settings = Settings(actor_authentication=ActorAuthentication(verifier=KEYS))
     door = doors.open(settings)
     await door.start()

@@ -249,10 +249,15 @@ async def test_projects_are_gated(front: Front) -> None:
     assert set(front.hooks.refused) == {"project"}
 
 
-async def test_who_may_come_in_does_not_find_out_more(front: Front) -> None:
-    assert (await ask(front, None, path="/mcp/nothing")).status == 404
+async def test_strangers_do_not_find_out_what_is_served(front: Front) -> None:
     assert (await ask(front, None, path="/elsewhere")).status == 404
-    assert (await ask(front, front.all, path="/mcp/nothing")).status == 404
+    for path in ("/mcp/nothing", "/mcp/rig,rig", "/p/NO/mcp"):
+        for token in (None, "nobody"):
+            response = await ask(front, token, path=path)
+            assert response.status == 401
+            assert challenge(response)["resource_metadata"] == RESOURCE + WELL_KNOWN
+            assert "rig" not in response.body.decode()
+        assert (await ask(front, front.all, path=path)).status in (400, 404)
 
 
 # --- JWTs
