@@ -89,7 +89,7 @@ def test_no_matching_branch_names_the_step() -> None:
         }
     )
     plan = planner.after(flow, "start", Success(1))
-    assert plan == Plan(error="no branch of step 'check' matched its result")
+    assert plan == Plan(error="no branch matched the result of step 'check'")
 
 
 def test_the_first_matching_branch_wins() -> None:
@@ -177,6 +177,6 @@ def test_steps_that_do_nothing_are_done_at_once() -> None:
             "c": {"name": "c", **nothing, "done": True},
         }
     )
-    stuck = "no branch of step 'b' matched its result"
+    stuck = "no branch matched the result of step 'b'"
     assert planner.begin(flow) == Plan((NewStep("start"),))
     assert planner.after(flow, "start", Success()) == Plan((NewStep("b", "done"),), error=stuck)

@@ -87,7 +87,7 @@ class _Planned:
             if arm is not None:
                 self.enter(arm.then)
             else:
-                self._error = f"no branch of step {step.name!r} matched its result"
+                self._error = f"no branch matched the result of step {step.name!r}"
         return self
 
 
