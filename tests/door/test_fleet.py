@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from coordinator.cli.exits import Exit
 from tests.door.support import Tokens
 from tests.identity.signing import AUDIENCE, ISSUER, Signer, jwks
-from tests.support.fleets import RunningFleet, samples
+from tests.support.fleets import RunningFleet, fleet_command, samples
 from tests.support.wait import wait_until_sync
 
 CONFIG = """\
@@ -365,6 +366,13 @@ def test_refusals_are_counted(guarded: Guarded) -> None:
 
 def self_signed() -> str:
     return Signer("key-1", number=7).token("agent-9")
+
+
+def test_the_demo_says_why_it_cannot_run(guarded: Guarded) -> None:
+    done = fleet_command("demo", "--data-dir", str(guarded.fleet.data_dir), "--agents", "2")
+    assert done.returncode == Exit.USAGE
+    assert "lets in nobody without a bearer token" in done.stderr
+    assert "defect" not in done.stderr
 
 
 def test_no_token_is_seen_in_the_list_of_processes(guarded: Guarded) -> None:

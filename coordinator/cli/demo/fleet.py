@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -10,8 +11,11 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
+
+import httpx2
 
 from coordinator.cli.demo.hosts import package_environment
 from coordinator.cli.exits import CommandFailed, Exit
@@ -22,6 +26,7 @@ from coordinator.store.embedded import find_running
 
 START_SECONDS = 60.0
 _STOP_SECONDS = 40.0
+_ANSWER_SECONDS = 10.0
 _SAID_LINES = 20
 _LOG = "fleet.log"
 
@@ -60,6 +65,24 @@ def running(settings: Settings, url: str | None) -> Target | None:
         )
     base_url = url or (fleet.base_url if fleet is not None else "")
     return Target(base_url, redis_url, data_dir if same else None)
+
+
+async def check_open(target: Target) -> None:
+    """Makes sure that agents without tokens are let in.
+
+    Raises:
+        CommandFailed: they are not.
+    """
+    async with httpx2.AsyncClient(trust_env=False, timeout=_ANSWER_SECONDS) as client:
+        with contextlib.suppress(httpx2.HTTPError):
+            answer = await client.get(f"{target.base_url}/mcp/items")
+            if answer.status_code == HTTPStatus.UNAUTHORIZED:
+                raise CommandFailed(
+                    f"the fleet at {target.base_url} lets in nobody without a bearer token (auth.mode is required), "
+                    "and the demo's many agents have none: run it on a fleet of its own, without that setting and "
+                    "with another --data-dir",
+                    Exit.USAGE,
+                )
 
 
 @asynccontextmanager

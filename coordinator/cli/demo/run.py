@@ -70,6 +70,7 @@ async def run(options: Options, settings: Settings) -> Report:
         if target is None:
             say("no fleet is running here: starting one for the demo")
             target = await stack.enter_async_context(fleet.own(settings))
+        await fleet.check_open(target)
         client = history.connect(target.redis_url)
         stack.push_async_callback(client.aclose)
         try:
