@@ -11,7 +11,20 @@ import sys
 
 from benchmarks.support import console
 
-ALL = ("frontend", "scaling", "link", "loader", "memory", "store", "postgres", "tools_at_scale", "search", "equality")
+ALL = (
+    "frontend",
+    "scaling",
+    "link",
+    "loader",
+    "memory",
+    "store",
+    "postgres",
+    "tools_at_scale",
+    "search",
+    "navigation",
+    "equality",
+    "sessions",
+)
 
 
 def main() -> int:

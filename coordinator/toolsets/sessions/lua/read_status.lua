@@ -22,8 +22,8 @@ end
 return reply(s, 'ok', {
   s.d and cmsgpack.unpack(s.d) or {},
   redis.call('HVALS', K_SESSION_ANSWERS .. sid),
-  s.l or '',
-  s.r or '',
+  s.l and redis.call('HGET', K_SESSION_ANSWERS .. sid, s.l) or '',
+  s.r and redis.call('HGET', K_SESSION_ANSWERS .. sid, s.r) or '',
   tonumber(s.n),
   tonumber(s.by or 0),
   s.ps and {s.ps, s.pw, s.pa, s.pv} or {},

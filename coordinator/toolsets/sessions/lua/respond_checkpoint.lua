@@ -27,10 +27,11 @@ if late ~= '' then return refuse(s, 'failed', late) end
 
 note(s)
 local answer = '[' .. whole(now) .. ',' .. s.n .. ',' .. s.q .. ',' .. text .. ']'
-redis.call('HSET', K_SESSION_ANSWERS .. sid, s.a .. '/' .. checkpoint, answer)
+local place = s.a .. '/' .. checkpoint
+redis.call('HSET', K_SESSION_ANSWERS .. sid, place, answer)
 if redis.call('PTTL', K_SESSION_ANSWERS .. sid) < 0 then redis.call('PEXPIRE', K_SESSION_ANSWERS .. sid, ttl_ms) end
 unset(s, 'b', 'by', 'bq', 'bt')
-set(s, 'r', answer, 'l', answer)
+set(s, 'r', place, 'l', place)
 emit(events_max, 'session_answer', sid, 'w', s.w, 'at', s.a, 'cp', checkpoint, 'how', mode, 'option', option, 'by', aid)
 advance(s)
 local told = superseded(s)

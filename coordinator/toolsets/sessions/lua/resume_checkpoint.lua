@@ -24,7 +24,7 @@ local holder = claim_gone(s)
 if holder then return refuse(s, 'unclaimed', 'Cannot resume: the claim is gone', holder) end
 
 note(s)
-local answer = s.r
+local answer = redis.call('HGET', K_SESSION_ANSWERS .. sid, s.r)
 unset(s, 'r')
 set(s, 'rl', answer, 'rt', call)
 emit(events_max, 'session_resume', sid, 'w', s.w, 'at', s.a, 'by', aid)

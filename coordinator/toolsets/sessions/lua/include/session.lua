@@ -7,13 +7,14 @@
 --   q rises by one with each call that is answered with a new token: so tokens of one session have an order
 --   n activities entered  d activities left, packed  z '1' completed
 --   b checkpoint that waits for its answer: by yielded at, bq the `q` of its handle, bt the call that yielded it
---   an answer is JSON: [when, n and q then, answer]
---   r answer that nobody has resumed from, rl the last one that somebody has, rt that call  l the last answer
+--   r where among the answers the one is that nobody has resumed from, l where the last one is
+--   rl the answer that was resumed from last, rt that call
 --   tb events cut off the front of the trace  tc up to where it is in trace tokens  tp, tk `tc` before the last
 --   transition, and the call that made it
 --   ps pw pa pv parent: session, workflow, activity, version
 --   i work item  f fence and h holder of the claim shown  hs agents that have shown one, packed  hq `q` when the
 --   session was taken over under a new claim, 0 for never
+-- Answers are kept by activity/checkpoint, each as JSON: [when, n and q then, answer].
 -- Scripts that include this file begin with the arguments `sid aid act seq entry ttl_ms events_max`: the session,
 -- then agent, activity and sequence of the token shown, and the trace entry of the call in JSON.
 

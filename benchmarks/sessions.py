@@ -1,0 +1,210 @@
+"""Do the calls of a workflow session cost little more than a health check, and what does a session hold?
+
+Starts one front-end on a store of its own and walks sessions over one connection, workflow after
+workflow: each next_activity (with the manifest of the activity that is left) and each get_activity
+is followed by a health_check, so that all three see the same machine in the same run. Prints p50
+and p99 as the client sees them, and the ratios. Then starts sessions by the thousand and prints
+what the server's memory grew by for each, fresh and after a dozen calls with a checkpoint answered.
+
+The definitions are the examples that come with the product, or those in the folder that
+FLEET_TEST_WORKFLOWS names.
+
+    python -m benchmarks sessions [CALLS] [SESSIONS] [FSYNC]
+    python -m benchmarks sessions 3000 10000        # the sizes of the goals
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import socket
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from benchmarks.server import Server
+from benchmarks.support import console, embedded, free_port, python, running, table, until_listening
+from coordinator.definitions import Definitions, LoadedWorkflow, shipped
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.settings.workflows import Workflows
+from coordinator.store import Store
+from coordinator.toolsets.sessions.tools import toolset
+from coordinator.toolsets.tool import Call, Reply, Services
+
+GOAL, GOAL_BYTES = 2.0, 4096
+BASE, NEXT, GET = "health_check", "next_activity", "get_activity"
+_HEAD = (
+    "POST /mcp/sessions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-06-18\r\ncontent-length: {}\r\n\r\n"
+)
+
+
+def root() -> Path:
+    """Where the definitions are: the set with the most workflows."""
+    # The front-end would take it for a setting that it does not know.
+    named = os.environ.pop("FLEET_TEST_WORKFLOWS", None)
+    sets = [shipped()]
+    if named:
+        sets += {path.parent.parent for path in Path(named).rglob("workflow.toon")}
+    return max(sets, key=lambda root: len(list(root.glob("*/workflow.toon"))))
+
+
+class Wire:
+    """One keep-alive connection that notes how long each call takes."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.waits: dict[str, list[float]] = defaultdict(list)
+        self._number = itertools.count()
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The result of a call."""
+        message = {"jsonrpc": "2.0", "id": next(self._number), "method": "tools/call",
+                   "params": {"name": tool, "arguments": arguments}}  # fmt: skip
+        body = msgspec.json.encode(message)
+        request = _HEAD.format(len(body)).encode() + body
+        began = time.perf_counter()
+        self._socket.sendall(request)
+        answer = self._receive()
+        self.waits[tool].append(time.perf_counter() - began)
+        result: dict[str, Any] = msgspec.json.decode(answer)["result"]
+        if result.get("isError"):
+            raise RuntimeError(f"{tool}: {result['content'][0]['text']}")
+        return result
+
+    def _receive(self) -> bytes:
+        data = self._socket.recv(1 << 20)
+        while b"\r\n\r\n" not in data:
+            data += self._socket.recv(1 << 20)
+        head, body = data.split(b"\r\n\r\n", 1)
+        length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        parts, missing = [body], length - len(body)
+        while missing > 0:
+            parts.append(self._socket.recv(min(missing, 1 << 20)))
+            missing -= len(parts[-1])
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._socket.close()
+
+
+def _walk(wire: Wire, workflow: LoadedWorkflow) -> None:
+    token = wire.call("start_session", agent_id="bench", workflow_id=workflow.id)["_meta"]["session_token"]
+    manifest: list[dict[str, str]] = []
+    for name, loaded in workflow.activities.items():
+        moved = wire.call(NEXT, session_token=token, activity_id=name, step_manifest=manifest)
+        wire.call(BASE)
+        token = wire.call(GET, session_token=moved["_meta"]["session_token"])["_meta"]["session_token"]
+        wire.call(BASE)
+        manifest = [{"step_id": step.id, "output": f"did {step.name}"} for step in loaded.activity.steps]
+
+
+def _speed(url: str, definitions: Definitions, calls: int) -> dict[str, list[float]]:
+    with contextlib.ExitStack() as stack:
+        port = free_port()
+        env = {
+            "FLEET_REDIS_URL": url,
+            "FLEET_PORT": str(port),
+            "FLEET_FRONTENDS": "1",
+            "FLEET_DATA_DIR": stack.enter_context(TemporaryDirectory(prefix="fleet-bench-")),
+            "FLEET_LOG_LEVEL": "warning",
+            "FLEET_SESSION_WORKFLOWS": str(definitions.roots[0]),
+        }
+        stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
+        until_listening(port)
+        wire = Wire(port)
+        stack.callback(wire.close)
+        workflows = itertools.cycle(definitions.current.workflows.values())
+        for warm in (True, False):
+            while len(wire.waits[NEXT]) < (100 if warm else calls):
+                _walk(wire, next(workflows))
+            if warm:
+                wire.waits.clear()
+        return wire.waits
+
+
+async def _sessions(url: str, definitions: Definitions, count: int) -> Iterator[tuple[str, float]]:
+    """Bytes per session: fresh ones, then the same after a dozen calls."""
+    store, server = Store(url, 5000), Server(url)
+    await store.open()
+    settings = Settings(workflows=Workflows(min_checkpoint_response_seconds=0), events_max=1000)
+    tools = {tool.name: tool for tool in toolset(Services(settings, store, trust_self_reported), definitions).tools}
+
+    async def call(name: str, **arguments: Any) -> str:
+        tool = tools[name]
+        reply = await tool.handler(Call("bench"), msgspec.convert(arguments, tool.arguments))
+        assert isinstance(reply, Reply)
+        assert reply.meta is not None
+        return str(reply.meta["session_token"])
+
+    workflow, activity, checkpoint = next(
+        (workflow.id, name, asked)
+        for workflow in definitions.current.workflows.values()
+        for name, loaded in workflow.activities.items()
+        for asked in loaded.activity.checkpoints
+    )
+
+    async def work(token: str) -> None:
+        for _ in range(2):
+            token = await call("get_workflow", session_token=token)
+        token = await call("next_activity", session_token=token, activity_id=activity)
+        for _ in range(5):
+            token = await call("get_activity", session_token=token)
+        token = await call("yield_checkpoint", session_token=token, checkpoint_id=checkpoint.id)
+        token = await call("respond_checkpoint", checkpoint_handle=token, option_id=checkpoint.options[0].id)
+        token = await call("resume_checkpoint", session_token=token)
+        await call("next_activity", session_token=token, activity_id=activity)
+
+    await work(await call("start_session", agent_id="bench", workflow_id=workflow))
+    found = []
+    before = server.used_memory()
+    tokens = [await call("start_session", agent_id="bench", workflow_id=workflow) for _ in range(count)]
+    found.append(("fresh", (server.used_memory() - before) / count))
+    for token in tokens:
+        await work(token)
+    found.append(("after 12 calls", (server.used_memory() - before) / count))
+    server.close()
+    await store.close()
+    return iter(found)
+
+
+def main(calls: str = "600", sessions: str = "2000", fsync: str = "everysec") -> None:
+    """Measures and prints."""
+    definitions = Definitions([root()], 0)
+    library = definitions.current
+    with embedded(fsync) as store:
+        waits = _speed(store.url, definitions, int(calls))
+    with embedded("everysec") as store:
+        memory = list(asyncio.run(_sessions(store.url, definitions, int(sessions))))
+
+    def percentile(tool: str, share: float) -> float:
+        ordered = sorted(waits[tool])
+        return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000
+
+    rows = [
+        (tool, f"{len(waits[tool]):,}", *(f"{percentile(tool, share):.3f}" for share in (0.5, 0.99)),
+         *(f"{percentile(tool, share) / percentile(BASE, share):.2f}x" for share in (0.5, 0.99)))
+        for tool in (BASE, NEXT, GET)
+    ]  # fmt: skip
+    table(
+        f"Calls of sessions over HTTP, ms; {len(library.workflows)} workflows, {library.files} files, log {fsync}",
+        ("tool", "calls", "p50", "p99", "p50 to health_check", "p99 to health_check"),
+        rows,
+    )
+    console.print(f"goal: p99 of {NEXT} and {GET} <= {GOAL}x of {BASE}\n")
+    table(
+        f"Memory of {int(sessions):,} sessions",
+        ("state", "bytes per session", "MiB for all"),
+        [(name, f"{size:,.0f}", f"{size * int(sessions) / 2**20:,.1f}") for name, size in memory],
+    )
+    console.print(f"goal: <= {GOAL_BYTES:,} bytes after 12 calls\n")
