@@ -24,6 +24,7 @@ ALL = (
     "navigation",
     "equality",
     "sessions",
+    "identity",
 )
 
 

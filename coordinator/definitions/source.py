@@ -1,7 +1,7 @@
 """The definitions of a toolset in a running process: read once, and again when files change.
 
-A thread looks at the folders every second. A change is taken over once the folders have looked the
-same twice, so that a file which is being written is not read half; only files that changed are
+A thread looks at the folders every two seconds. A change is taken over once the folders have looked
+the same twice, so that a file which is being written is not read half; only files that changed are
 read again, and the new library replaces the old one in one step. Calls never wait for any of
 this: they take ``current`` and go on with that one library to their end. So every process of a
 fleet that sees the same folders goes by a change a few seconds after it was made.
@@ -28,9 +28,12 @@ from coordinator.definitions.library import Library
 
 _log = logging.getLogger(__name__)
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 2.0
+_DEEPEST = 2
+"""Folders below a root that files of definitions can be in: ``<workflow>/activities``."""
 
-Seen = dict[Path, Stamp]
+Seen = tuple[tuple[str, int, int, int], ...]
+"""What a look at the folders has seen: path, time, size and inode of each file."""
 
 _shared: weakref.WeakValueDictionary[tuple[Path, ...], Definitions] = weakref.WeakValueDictionary()
 _sharing = threading.Lock()
@@ -53,7 +56,7 @@ class Definitions:
         self._quiet = quiet
         self._read: dict[Path, tuple[Stamp, File]] = {}
         self._told: frozenset[Problem] = frozenset()
-        self._seen: Seen = {}
+        self._seen: Seen = ()
         self._current: Library | None = None
         self._process = 0
         """The process that ``_lock`` and the thread belong to."""
@@ -86,7 +89,7 @@ class Definitions:
         """Reads what has changed since the last time, at once."""
         self.start()
         with self._lock:
-            return self._take(*_look(self.roots))
+            return self._take(self._look())
 
     def close(self) -> None:
         """Stops looking for changes."""
@@ -94,25 +97,29 @@ class Definitions:
 
     def _first(self) -> Library:
         with self._lock:
-            return self._current or self._take(*_look(self.roots))
+            return self._current or self._take(self._look())
 
     def _poll(self, last: Seen) -> Seen:
         """Takes a change over if the folders have not changed since the last look; what this look has seen."""
         with self._lock:
-            found, problems = _look(self.roots)
-            seen = _stamps(found)
+            seen = self._look()
             if seen != self._seen and seen == last:
-                self._take(found, problems)
+                self._take(seen)
             return seen
 
-    def _take(self, found: dict[Path, Found], problems: tuple[Problem, ...]) -> Library:
+    def _look(self) -> Seen:
+        return tuple(one for root in self.roots for one in _files(str(root), _DEEPEST))
+
+    def _take(self, seen: Seen) -> Library:
+        """Reads what there is now; what has changed since ``seen`` was seen is taken at the next look."""
         with _reading:
-            library = self._taken(found, problems)
+            library = self._taken(seen)
         if not self._quiet:
             self._tell(library)
         return library
 
-    def _taken(self, found: dict[Path, Found], problems: tuple[Problem, ...]) -> Library:
+    def _taken(self, seen: Seen) -> Library:
+        found, problems = _found(self.roots)
         read: dict[Path, tuple[Stamp, File]] = {}
         for path, one in found.items():
             known = self._read.get(path)
@@ -120,7 +127,7 @@ class Definitions:
                 known = (one.stamp, files.read(one))
             read[path] = known
         library = assembled([file for _, file in read.values()], problems)
-        self._read, self._seen, self._current = read, _stamps(found), library
+        self._read, self._seen, self._current = read, seen, library
         return library
 
     def _tell(self, library: Library) -> None:
@@ -150,7 +157,25 @@ def shipped() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "config" / "workflows"
 
 
-def _look(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
+def _files(folder: str, depth: int) -> list[tuple[str, int, int, int]]:
+    """Every file that could matter, told apart as cheaply as can be: this runs every two seconds."""
+    found: list[tuple[str, int, int, int]] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith((".toon", ".md")):
+                    status = entry.stat()
+                    found.append((entry.path, status.st_mtime_ns, status.st_size, status.st_ino))
+                elif depth and entry.is_dir():
+                    found += _files(entry.path, depth - 1)
+    except OSError:
+        # It is just going, or cannot be read; the reading itself says so.
+        pass
+    found.sort()
+    return found
+
+
+def _found(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
     """All files below the roots; of a workflow that several roots have, those of the first."""
     found: dict[Path, Found] = {}
     problems: list[Problem] = []
@@ -167,16 +192,12 @@ def _look(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]
     return found, tuple(problems)
 
 
-def _stamps(found: dict[Path, Found]) -> Seen:
-    return {path: one.stamp for path, one in found.items()}
-
-
 def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds: float) -> None:
     """Reads, then looks again and again, as long as somebody uses the definitions."""
     last: Seen | None = None
     while (owner := definitions()) is not None:
         try:
-            last = owner._poll(last) if last is not None else _stamps_of_first(owner)
+            last = owner._poll(last) if last is not None else _begin(owner)
         except Exception:
             # A defect here must not end the looking.
             _log.exception("looking for changed definitions failed")
@@ -185,6 +206,6 @@ def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds
             return
 
 
-def _stamps_of_first(owner: Definitions) -> Seen:
+def _begin(owner: Definitions) -> Seen:
     owner._first()
-    return {}
+    return ()

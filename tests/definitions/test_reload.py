@@ -59,7 +59,7 @@ def test_what_still_changes_is_not_taken(tree: Tree) -> None:
     tree.workflow("one", "a")
     definitions = Definitions([tree.root], poll_seconds=0)
     first = definitions.current
-    seen: Any = {}
+    seen: Any = ()
     for number in range(3):
         tree.activity("one", "05", "growing", more=f"notes[1]: {'x' * number}\n")
         seen = definitions._poll(seen)

@@ -1,0 +1,212 @@
+"""How long do definitions take to be read, and what do the navigator's tools cost against health_check?
+
+Reads every set of workflows anew, several times, and looks at it for changes. Then starts a front-end
+on them and makes calls over one connection, one at a time, each kind in turn, so that what else the
+machine does meets all alike: the navigation tools on states from all over a full walk, and the
+tools that show definitions. Prints p50 and p99 of the time from request to answer, against
+health_check, the cheapest tool.
+
+    python -m benchmarks navigation [DIRECTORIES] [CALLS]
+    python -m benchmarks navigation /a/set,/another/set 2000     # comma-separated; the examples by default
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import itertools
+import random
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from benchmarks.support import console, embedded, free_port, median, python, running, table, until_listening
+from coordinator.definitions import Definitions, shipped
+
+GOAL = 2.0
+_READS = 5
+_ACTIONS = 120
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
+Json = dict[str, Any]
+
+
+class Front:
+    """One keep-alive connection to a front-end."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self._ids = itertools.count(1)
+
+    def call(self, tool: str, **arguments: Any) -> tuple[float, Json]:
+        """Seconds from request to answer, and the result."""
+        params = {"name": tool, "arguments": arguments}
+        body = msgspec.json.encode({"jsonrpc": "2.0", "id": next(self._ids), "method": "tools/call", "params": params})
+        began = time.perf_counter()
+        self._connection.request("POST", "/mcp/navigator", body, _HEADERS)
+        answer = self._connection.getresponse().read()
+        seconds = time.perf_counter() - began
+        result: Json = msgspec.json.decode(answer)["result"]
+        if result.get("isError"):
+            raise RuntimeError(f"{tool}: {result['content'][0]['text']}")
+        return seconds, result
+
+    def ask(self, tool: str, **arguments: Any) -> Json:
+        """The structured result."""
+        content: Json = self.call(tool, **arguments)[1]["structuredContent"]
+        return content
+
+
+def _read(roots: list[Path]) -> None:
+    rows: list[tuple[str, ...]] = []
+    for root in roots:
+        whole: list[float] = []
+        look: list[float] = []
+        for _ in range(_READS):
+            definitions = Definitions([root], poll_seconds=0, quiet=True)
+            began = time.perf_counter()
+            library = definitions.current
+            read = time.perf_counter()
+            definitions._poll(())
+            whole.append(read - began)
+            look.append(time.perf_counter() - read)
+        definitions = Definitions([root], poll_seconds=0, quiet=True)
+        library = definitions.current
+        toon = sum(1 for _ in root.rglob("*.toon"))
+        seconds = median(whole)
+        rows.append(
+            (
+                root.name,
+                f"{library.files} ({toon} TOON)",
+                str(len(library.workflows)),
+                f"{seconds * 1000:,.0f}",
+                f"{seconds / max(library.files, 1) * 1e6:,.0f}",
+                f"{median(look) * 1000:,.1f}",
+            )
+        )
+    columns = ("set", "files", "workflows", "to read ms", "per file us", "to look again ms")
+    table(f"Reading definitions, median of {_READS}", columns, rows)
+
+
+def _walked(front: Front, workflow: str, first: Json) -> list[Json]:
+    """The situations of a walk that takes what is required, else what is optional."""
+    now = first
+    seen = [now]
+    visited = {now["position"]["activity"]["id"]}
+    while len(seen) < _ACTIONS:
+        offers = [*now["availableActions"]["required"], *now["availableActions"]["optional"]]
+        todo = [one for one in offers if one["action"] in ("complete_step", "respond_to_checkpoint")]
+        ways = [one for one in offers if one["action"] == "transition" and one["activity"] not in visited]
+        if not todo and not ways:
+            break
+        visited |= set() if todo else {ways[0]["activity"]}
+        now = front.ask("nav_action", **_arguments(front, workflow, now, (todo or ways)[0]))
+        seen.append(now)
+    return seen
+
+
+def _arguments(front: Front, workflow: str, now: Json, offer: Json) -> Json:
+    arguments: Json = {"state": now["state"], "action": offer["action"]}
+    if offer["action"] == "complete_step":
+        return {**arguments, "step_id": offer["step"]}
+    if offer["action"] == "transition":
+        return {**arguments, "activity_id": offer["activity"]}
+    where = {"workflow_id": workflow, "activity_id": now["position"]["activity"]["id"]}
+    found = front.ask("get_checkpoint", **where, checkpoint_id=offer["checkpoint"])
+    return {**arguments, "checkpoint_id": offer["checkpoint"], "option_id": found["options"][0]["id"]}
+
+
+def _situations(front: Front) -> list[tuple[str, Json]]:
+    """Situations from walks through every workflow that can be started."""
+    found: list[tuple[str, Json]] = []
+    listed = front.ask("list_workflows")["result"]
+    for workflow in (one["id"] for one in listed):
+        with contextlib.suppress(RuntimeError):
+            first = front.ask("nav_start", workflow_id=workflow)
+            found += [(workflow, now) for now in _walked(front, workflow, first)]
+    return found
+
+
+def _steps(situations: list[tuple[str, Json]]) -> list[Json]:
+    """An action for each situation that has a step to complete."""
+    found: list[Json] = []
+    for _, now in situations:
+        offers = now["availableActions"]["required"]
+        found += [
+            {"state": now["state"], "action": "complete_step", "step_id": offer["step"]}
+            for offer in offers
+            if offer["action"] == "complete_step"
+        ]
+    return found
+
+
+def _measure(front: Front, calls: int) -> dict[str, list[float]]:
+    situations = _situations(front)
+    steps = _steps(situations)
+    random.Random(7).shuffle(situations)
+    places = [(workflow, now["position"]["activity"]["id"]) for workflow, now in situations]
+    kinds: dict[str, Any] = {
+        "health_check": lambda n: ("health_check", {}),
+        "nav_start": lambda n: ("nav_start", {"workflow_id": places[n % len(places)][0]}),
+        "nav_situation": lambda n: ("nav_situation", {"state": situations[n % len(situations)][1]["state"]}),
+        "nav_checkpoint": lambda n: ("nav_checkpoint", {"state": situations[n % len(situations)][1]["state"]}),
+        "nav_action": lambda n: ("nav_action", steps[n % len(steps)]),
+        "get_workflow_activity": lambda n: (
+            "get_workflow_activity",
+            dict(zip(("workflow_id", "activity_id"), places[n % len(places)], strict=True)),
+        ),
+        "get_workflow": lambda n: ("get_workflow", {"workflow_id": places[n % len(places)][0]}),
+        "get_activities": lambda n: ("get_activities", {}),
+    }
+    waits: dict[str, list[float]] = {name: [] for name in kinds}
+    for number in range(calls + calls // 10):
+        for name, make in kinds.items():
+            tool, arguments = make(number)
+            seconds, _ = front.call(tool, **arguments)
+            if number >= calls // 10:
+                # What comes before warms up.
+                waits[name].append(seconds)
+    lengths = sorted(len(now["state"]) for _, now in situations)
+    console.print(
+        f"{len(situations)} situations; states of {lengths[0]:,} to {lengths[-1]:,} characters, "
+        f"{lengths[len(lengths) // 2]:,} in the middle"
+    )
+    return waits
+
+
+def main(directories: str = "", calls: str = "500") -> None:
+    """Reads, measures and prints."""
+    roots = [Path(one) for one in directories.split(",") if one] or [shipped()]
+    _read(roots)
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(embedded("everysec"))
+        port = free_port()
+        env = {
+            "FLEET_REDIS_URL": store.url,
+            "FLEET_PORT": str(port),
+            "FLEET_FRONTENDS": "1",
+            "FLEET_DATA_DIR": stack.enter_context(TemporaryDirectory(prefix="fleet-bench-")),
+            "FLEET_LOG_LEVEL": "error",
+            "FLEET_NAVIGATOR_WORKFLOWS": ",".join(str(root.absolute()) for root in roots),
+        }
+        stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
+        until_listening(port)
+        waits = _measure(Front(port), int(calls))
+    base = sorted(waits["health_check"])
+    rows: list[tuple[str, ...]] = []
+    worst = 0.0
+    for name, found in waits.items():
+        ordered = sorted(found)
+        shares = [ordered[int(len(ordered) * share)] for share in (0.5, 0.99)]
+        ratios = [at / base[int(len(base) * share)] for at, share in zip(shares, (0.5, 0.99), strict=True)]
+        worst = max(worst, ratios[1])
+        rows.append((name, *(f"{at * 1000:.2f}" for at in shares), *(f"{ratio:.2f}x" for ratio in ratios)))
+    columns = ("tool", "p50 ms", "p99 ms", "p50 to health_check", "p99 to health_check")
+    table(f"The navigator's tools over HTTP, {calls} calls of each, one at a time", columns, rows)
+    console.print(f"p99 against health_check: {worst:.2f}x at most (goal <= {GOAL}x)\n")
