@@ -145,6 +145,13 @@ CONCURRENCY_LIMIT = Metric(
     "Calls that each front-end lets into the store at a time; it falls when the store slows down.",
     (SLOT,),
 )
+SATURATION = Metric(
+    "coordinator_saturation",
+    "gauge",
+    "ratio",
+    "Calls at work by the limit, of the front-end where this is highest: what a host has left. For autoscaling.",
+    merge="max",
+)
 ADMISSION_WAITING = Metric(
     "coordinator_admission_waiting", "gauge", "calls", "Calls that wait for room in each front-end now.", (SLOT,)
 )
@@ -468,6 +475,7 @@ CATALOGUE: tuple[Metric, ...] = (
     SHED,
     ADMISSION_QUEUE,
     CONCURRENCY_LIMIT,
+    SATURATION,
     ADMISSION_WAITING,
     BREAKER_STATE,
     CLAIMS,

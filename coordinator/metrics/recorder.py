@@ -43,6 +43,7 @@ class Recorder:
         self._shed = Family(catalogue.SHED, cells.number)
         self._queue = Family(catalogue.ADMISSION_QUEUE, cells.histogram)
         self._limit = Family(catalogue.CONCURRENCY_LIMIT, cells.number)
+        self._saturation = Family(catalogue.SATURATION, cells.number)
         self._waiting = Family(catalogue.ADMISSION_WAITING, cells.number)
         self._breaker = Family(catalogue.BREAKER_STATE, cells.number)
         self._claims = Family(catalogue.CLAIMS, cells.number)
@@ -154,9 +155,10 @@ class Recorder:
         """A call was let in after waiting for room."""
         self._queue(criticality).observe(seconds)
 
-    def limits(self, limit: int, waiting: int, breaker: str) -> None:
+    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
         """How this front-end's admission stands."""
         self._limit(self.slot).set(limit)
+        self._saturation().set(at_work / limit)
         self._waiting(self.slot).set(waiting)
         for state in ("closed", "open", "half-open"):
             self._breaker(state).set(state == breaker)

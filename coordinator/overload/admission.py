@@ -39,7 +39,7 @@ class Watcher(Protocol):
     def queued(self, criticality: str, seconds: float) -> None:
         """A call was let in after waiting."""
 
-    def limits(self, limit: int, waiting: int, breaker: str) -> None:
+    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
         """How things stand."""
 
 
@@ -187,7 +187,7 @@ class Admission:
 
     def report(self) -> None:
         """Tells the watcher how things stand."""
-        self._watcher.limits(self.limit.value, self._queued, self.breaker.state)
+        self._watcher.limits(self.in_flight, self.limit.value, self._queued, self.breaker.state)
 
     def _room(self, criticality: Criticality) -> int:
         return max(1, int(self.limit.value * SHARES[criticality]))

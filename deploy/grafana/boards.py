@@ -278,6 +278,13 @@ CONTENTION = Dashboard(
                     "SheddingForLong",
                 ),
                 Panel(
+                    "Saturation",
+                    "Calls at work by the limit, of the busiest front-end of each host.",
+                    "percentunit",
+                    [(f"max by (instance) (coordinator_saturation{{{HOST}}})", "{{instance}}")],
+                    "SheddingForLong",
+                ),
+                Panel(
                     "Breakers",
                     "Front-ends by the state of their circuit breaker over the store.",
                     "short",

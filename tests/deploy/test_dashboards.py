@@ -116,6 +116,10 @@ class Prometheus:
         found = self.query("count_over_time(coordinator_connections[1m])")
         return max((int(one["value"][1]) for one in found), default=0)
 
+    def wait_for_more(self) -> None:
+        before = self.samples()
+        wait_until_sync(lambda: self.samples() >= before + 3, 30, "Prometheus to have seen it")
+
     def close(self) -> None:
         self.process.terminate()
         self.process.wait(20)
@@ -135,8 +139,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         wait_until_sync(server.ready, 30, "Prometheus to have scraped")
         for _ in range(2):  # a rate needs something before it
             use(fleet)
-            before = server.samples()
-            wait_until_sync(lambda before=before: server.samples() >= before + 3, 30, "Prometheus to have seen it")
+            server.wait_for_more()
         yield server
 
 

@@ -35,7 +35,7 @@ class Watcher:
     def queued(self, criticality: str, seconds: float) -> None:
         self.waits.append(criticality)
 
-    def limits(self, limit: int, waiting: int, breaker: str) -> None:
+    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
         self.last = (limit, waiting, breaker)
 
 

