@@ -24,9 +24,21 @@ from coordinator.toolsets.navigator.contract.catalogue import (
 )
 from coordinator.toolsets.navigator.rules import documents
 from coordinator.toolsets.navigator.tools.shared import Documents, missing, workflow_found
-from coordinator.toolsets.tool import Call, Handler, Reply, Tool
+from coordinator.toolsets.tool import Call, Criticality, Handler, Reply, Tool
 
 SERVER = "fleet-coordinator"
+_INDEXES = frozenset(
+    (
+        "list_workflows",
+        "get_activities",
+        "get_skills",
+        "list_skills",
+        "list_workflow_resources",
+        "list_templates",
+        "discover_resources",
+    )
+)
+"""What an overloaded front-end does without first."""
 _WIDTH = 2
 """Digits up to which zeros may be left out before a resource's number."""
 
@@ -187,7 +199,17 @@ def tools(shown: Documents) -> tuple[Tool, ...]:
 
 def _tool(handler: Handler, arguments: Any, *result: Any) -> Tool:
     name = handler.__name__
-    return Tool(name, _DESCRIPTIONS[name], arguments, result, handler, read_only=True, idempotent=True)
+    criticality = Criticality.SHEDDABLE if name in _INDEXES else Criticality.READ
+    return Tool(
+        name,
+        _DESCRIPTIONS[name],
+        arguments,
+        result,
+        handler,
+        read_only=True,
+        idempotent=True,
+        criticality=criticality,
+    )
 
 
 def _not_there(message: str, args: GetText) -> ToolFailure:

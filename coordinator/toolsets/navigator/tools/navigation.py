@@ -24,7 +24,7 @@ from coordinator.toolsets.navigator.rules.actions import Refused, Walk
 from coordinator.toolsets.navigator.rules.perform import perform
 from coordinator.toolsets.navigator.rules.state import State
 from coordinator.toolsets.navigator.tools.shared import workflow_found
-from coordinator.toolsets.tool import Call, Tool
+from coordinator.toolsets.tool import Call, Criticality, Tool
 
 _START = (
     "Start a workflow. Answers where you stand, what you can do (availableActions) and the state, an opaque token that "
@@ -137,7 +137,15 @@ def tools(navigator: Navigator) -> tuple[Tool, ...]:
             read_only=True,
             idempotent=True,
         ),
-        Tool("nav_action", _ACTION, NavAction, (Navigation,), navigator.action, idempotent=True),
+        Tool(
+            "nav_action",
+            _ACTION,
+            NavAction,
+            (Navigation,),
+            navigator.action,
+            idempotent=True,
+            criticality=Criticality.CRITICAL,
+        ),
         Tool(
             "nav_checkpoint",
             _CHECKPOINT,
