@@ -1,8 +1,9 @@
 -- wrk script: claim_item calls, each connection an agent that renews its claim. BENCH_ITEMS has the ids,
--- BENCH_TOKENS the bearer tokens of the agents, where they need any.
-local items, tokens = {}, {}
+-- BENCH_TOKENS the bearer tokens of the agents, where they need any, BENCH_PROOFS the proofs that they present.
+local items, tokens, proofs = {}, {}, {}
 for id in string.gmatch(os.getenv('BENCH_ITEMS'), '[^,]+') do items[#items + 1] = id end
 for token in string.gmatch(os.getenv('BENCH_TOKENS') or '', '[^,]+') do tokens[#tokens + 1] = token end
+for proof in string.gmatch(os.getenv('BENCH_PROOFS') or '', '[^,]+') do proofs[#proofs + 1] = ',"proof":"' .. proof .. '"' end
 local modern = os.getenv('BENCH_ERA') == 'modern'
 local seed = tonumber(os.getenv('BENCH_SEED'))
 local n = 0
@@ -27,8 +28,8 @@ function request()
   if tokens[agent] then headers['Authorization'] = 'Bearer ' .. tokens[agent] end
   local body = string.format(
     '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"claim_item","arguments":{"actor":{"id":"agent-%d",'
-      .. '"kind":"subagent"},"requestId":"%08x-0000-4000-8000-%012x","claims":[{"itemId":"%s","ttlSeconds":900}]}%s}}',
-    n, agent, seed, n, items[agent], meta
+      .. '"kind":"subagent"%s},"requestId":"%08x-0000-4000-8000-%012x","claims":[{"itemId":"%s","ttlSeconds":900}]}%s}}',
+    n, agent, proofs[agent] or '', seed, n, items[agent], meta
   )
   return wrk.format('POST', nil, headers, body)
 end

@@ -1,0 +1,185 @@
+"""What does it cost to know who is calling, and does a hanging key server hold anybody up?
+
+First: one process verifies proofs with known keys while its key server accepts connections and
+says nothing, and tokens with 10,000 unknown keys arrive. Prints the latency of known ones, seen
+before and new, without and with the flood, and beside them what a bare signature check takes: on a
+busy machine, all that is above is the machine's. Then: claims over HTTP with a verified proof against
+claims without one, on two front-ends with one store, in turn; prints CPU time per claim and the ratio.
+
+    python -m benchmarks identity [ROUNDS] [SECONDS] [UNKNOWN]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import random
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import uvloop
+from jwt.algorithms import get_default_algorithms
+
+from benchmarks.frontend import CONNECTIONS, Server, _items, measure
+from benchmarks.support import console, embedded, free_port, median, python, running, table, until_listening
+from coordinator.identity.build import build_verifier
+from coordinator.settings.identity import VerifierSettings
+from coordinator.store import Store
+from tests.identity.servers import KeyServer
+from tests.identity.signing import AUDIENCE, ISSUER, Signer, jwks
+
+_PER_SECOND = 2_000
+_GOAL_MS = 5.0
+_GOAL_RATIO = 1.3
+_FRESH = 500
+
+
+def _settings(url: str) -> VerifierSettings:
+    return VerifierSettings(
+        type="jwks", jwks_uri=url, issuer=ISSUER, audience=AUDIENCE, algorithms=("EdDSA", "ES256", "RS256")
+    )
+
+
+def _p99(values: list[float]) -> float:
+    return sorted(values)[int(len(values) * 0.99)]
+
+
+async def _latencies(url: str, server: KeyServer, algorithm: str, unknown: int) -> dict[str, list[float]]:
+    """Milliseconds of each verification: of tokens seen before and new ones, alone and in the flood."""
+    signer = Signer("known", algorithm)
+    path = f"/{algorithm}"
+    server.serve(jwks(signer), path)
+    store = Store(url)
+    await store.open()
+    verifier = build_verifier(_settings(server.url(path)), store)
+    await verifier.start()
+    seen = signer.token("agent")
+    fresh = {when: [signer.token(f"{when}-{n}") for n in range(_FRESH)] for when in ("alone", "in the flood")}
+    strangers = [signer.token("agent", head={"kid": f"made-up-{n}"}) for n in range(unknown)]
+    found: dict[str, list[float]] = {}
+
+    async def timed(token: str, into: str) -> None:
+        began = time.perf_counter()
+        outcome = await verifier.verify(token)
+        found.setdefault(into, []).append((time.perf_counter() - began) * 1000)
+        if outcome.status != "verified":
+            raise RuntimeError(f"not verified: {outcome}")
+
+    check, public = get_default_algorithms()[algorithm].verify, signer.private.public_key()
+    signed, _, signature = seen.rpartition(".")
+    made = base64.urlsafe_b64decode(signature + "==")
+
+    def bare(into: str) -> None:
+        began = time.perf_counter()
+        check(signed.encode(), public, made)
+        found.setdefault(into, []).append((time.perf_counter() - began) * 1000)
+
+    async def known(when: str) -> None:
+        for token in fresh[when]:
+            due = time.perf_counter() + unknown / _PER_SECOND / _FRESH
+            await timed(token, f"new, {when}")
+            await timed(seen, f"seen before, {when}")
+            bare(f"(a bare signature check, {when})")
+            await asyncio.sleep(max(due - time.perf_counter(), 0))
+
+    async def flood() -> None:
+        calls = []
+        began = time.perf_counter()
+        for number, token in enumerate(strangers):
+            calls.append(asyncio.create_task(verifier.verify(token)))
+            await asyncio.sleep(max(began + number / _PER_SECOND - time.perf_counter(), 0))
+        outcomes = {(outcome.status, outcome.failure) for outcome in await asyncio.gather(*calls)}
+        if not outcomes <= {("unavailable", "network"), ("rejected", "crypto")}:
+            raise RuntimeError(f"unknown keys were answered with {outcomes}")
+
+    try:
+        await verifier.verify(seen)
+        await known("alone")
+        server.misbehave("hang", path)
+        before = server.count(path)
+        await asyncio.gather(known("in the flood"), flood())
+        console.print(f"{algorithm}: {server.count(path) - before} requests reached the hanging key server")
+    finally:
+        await verifier.aclose()
+        await store.close()
+    return found
+
+
+def _hanging(url: str, server: KeyServer, unknown: int) -> None:
+    rows = []
+    for algorithm in ("EdDSA", "ES256", "RS256"):
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            found = runner.run(_latencies(url, server, algorithm, unknown))
+        rows += [
+            (algorithm, kind, f"{median(values):.3f}", f"{_p99(values):.3f}", f"{max(values):.2f}")
+            for kind, values in found.items()
+        ]
+    title = f"verification with a known key while the key server hangs and {unknown} unknown keys arrive, ms"
+    table(title, ("algorithm", "token", "p50", "p99", "worst"), rows)
+    console.print(f"goal: p99 < {_GOAL_MS:.0f} ms\n")
+
+
+def _serving(stack: contextlib.ExitStack, url: str, key_server: KeyServer, verified: bool) -> Server:
+    port = free_port()
+    folder = stack.enter_context(TemporaryDirectory(prefix="fleet-bench-"))
+    verifier = {
+        "type": "jwks",
+        "jwks_uri": key_server.url(),
+        "issuer": ISSUER,
+        "audience": AUDIENCE,
+        "algorithms": ["ES256"],
+    }
+    section = {"degraded_mode_policy": "reject", "verifier": verifier} if verified else {}
+    config = Path(folder) / "fleet.yaml"
+    config.write_text(json.dumps({"actor_authentication": section, "auth": {"mode": "none"}}))
+    env = {
+        "FLEET_REDIS_URL": url,
+        "FLEET_PORT": str(port),
+        "FLEET_FRONTENDS": "1",
+        "FLEET_DATA_DIR": folder,
+        "FLEET_LOG_LEVEL": "error",
+        "FLEET_CONFIG": str(config),
+    }
+    process = stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
+    name = "verified proof" if verified else "no proof"
+    return Server(name, port, process.pid, "/mcp/items", "modern")
+
+
+def _claims(url: str, key_server: KeyServer, rounds: int, seconds: float) -> None:
+    signer = Signer("known", "ES256")
+    key_server.serve(jwks(signer))
+    # claim.lua numbers agents from 1.
+    proofs = ",".join(signer.token(f"agent-{n}") for n in range(1, CONNECTIONS + 1))
+    runs: dict[str, list[tuple[float, float, float]]] = {"no proof": [], "verified proof": []}
+    with contextlib.ExitStack() as stack:
+        items = asyncio.run(_items(url, CONNECTIONS))
+        servers = [_serving(stack, url, key_server, verified) for verified in (False, True)]
+        stack.callback(os.environ.pop, "BENCH_PROOFS", None)
+        for server in servers:
+            until_listening(server.port)
+        for turn in range(rounds + 1):
+            for server in random.sample(servers, 2):
+                os.environ["BENCH_PROOFS"] = proofs if server.name == "verified proof" else ""
+                load, cpu = measure(server, items, seconds if turn else 1)
+                if turn:
+                    runs[server.name].append((load.per_second, load.p99_ms, cpu))
+    rows = [
+        (name, *(f"{median([run[n] for run in found]):,.{digits}f}" for n, digits in ((0, 0), (1, 2), (2, 1))))
+        for name, found in runs.items()
+    ]
+    title = f"claim_item over HTTP, {CONNECTIONS} connections, one process each, median of {rounds} rounds"
+    table(title, ("claims with", "claims/s", "p99 ms", "server CPU us/claim"), rows)
+    pairs = list(zip(runs["verified proof"], runs["no proof"], strict=True))
+    ratio = median([mine[2] / other[2] for mine, other in pairs])
+    console.print(f"a verified claim costs {ratio:.2f}x the CPU of an unverified one; goal <= {_GOAL_RATIO}x\n")
+
+
+def main(rounds: str = "5", seconds: str = "3", unknown: str = "10000") -> None:
+    """Runs both."""
+    with embedded("everysec") as store, KeyServer() as key_server:
+        _hanging(store.url, key_server, int(unknown))
+        _claims(store.url, key_server, int(rounds), float(seconds))
