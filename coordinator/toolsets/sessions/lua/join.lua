@@ -41,7 +41,7 @@ end
 
 -- Whom a holder lets into the session leaves it with the holder.
 if not lease and has_held(s, aid) then add_holder(s, agent) end
-note(s, problem)
+note(s, problem ~= '' and problem)
 advance(s)
 if lease then bind(s, item, lease, agent) end
 emit(events_max, 'session_join', sid, 'w', s.w, 'by', agent)

@@ -24,38 +24,34 @@ if problem ~= '' then return refuse(s, 'failed', problem) end
 local holder = claim_gone(s)
 if holder then return refuse(s, 'unclaimed', "Cannot transition to '" .. target .. "': the claim is gone", holder) end
 
-local function events(first, past)
+-- The events from `first` on, at most so many; older ones may be gone.
+local function events(first, most)
   local base = tonumber(s.tb or 0)
   first = math.max(first, base)
-  if past <= first then return {past, past, {}, ''} end
-  return {first, past, redis.call('LRANGE', K_SESSION_TRACE .. sid, first - base, past - base - 1), ''}
+  local found = redis.call('LRANGE', K_SESSION_TRACE .. sid, first - base, first - base + most - 1)
+  return {first, first + #found, found, ''}
 end
 
 local call = this_call(target)
 if s.tk == call then
   advance(s)
-  return reply(s, 'ok', events(tonumber(s.tp), tonumber(s.tc)))
+  return reply(s, 'ok', events(tonumber(s.tp), s.tc - s.tp))
 end
 
-local first = math.max(tonumber(s.tc), tonumber(s.tb or 0))
-local past = math.min(first + SEGMENT_MAX, tonumber(s.tb or 0) + redis.call('LLEN', K_SESSION_TRACE .. sid))
-local segment = events(first, past)
+local segment = events(tonumber(s.tc), SEGMENT_MAX)
 if act ~= '' and act ~= s.a then segment[4] = s.a end
 note(s)
 
-local left, known = s.d and cmsgpack.unpack(s.d) or {}, false
+local left, known = s.d and cmsgpack.unpack(s.d) or {}, act == ''
 for _, activity in ipairs(left) do known = known or activity == act end
-if act ~= '' and not known then
-  left[#left + 1] = act
-  set(s, 'd', cmsgpack.pack(left))
-end
-unset(s, 'r', 'z')
+if not known then left[#left + 1] = act end
+if s.r or s.z then unset(s, 'r', 'z') end
+local more = {'c', condition, 'd', cmsgpack.pack(left), 'tp', whole(segment[1]), 'tc', whole(segment[2]), 'tk', call}
 if ends == '1' then
-  set(s, 'a', act, 'c', condition, 'z', '1', 'tp', whole(first), 'tc', whole(past), 'tk', call)
+  advance(s, 'a', act, 'z', '1', unpack(more))
   emit(events_max, 'session_complete', sid, 'w', s.w, 'from', act, 'by', aid)
 else
-  set(s, 'a', target, 'c', condition, 'n', tonumber(s.n) + 1, 'tp', whole(first), 'tc', whole(past), 'tk', call)
+  advance(s, 'a', target, 'n', whole(s.n + 1), unpack(more))
   emit(events_max, 'session_move', sid, 'w', s.w, 'from', act, 'to', target, 'by', aid)
 end
-advance(s)
 return reply(s, 'ok', segment)

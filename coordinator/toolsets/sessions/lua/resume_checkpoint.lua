@@ -26,7 +26,6 @@ if holder then return refuse(s, 'unclaimed', 'Cannot resume: the claim is gone',
 note(s)
 local answer = redis.call('HGET', K_SESSION_ANSWERS .. sid, s.r)
 unset(s, 'r')
-set(s, 'rl', answer, 'rt', call)
 emit(events_max, 'session_resume', sid, 'w', s.w, 'at', s.a, 'by', aid)
-advance(s)
+advance(s, 'rl', answer, 'rt', call)
 return reply(s, 'ok', answer)

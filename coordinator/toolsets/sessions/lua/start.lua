@@ -11,7 +11,7 @@ errors:    none
 --]]
 -- @include claims
 
-local s = {id = sid, w = workflow, v = version, a = '', c = '', q = '0', n = '0', tc = '0'}
+local s = {id = sid, a = '', c = '', q = '0'}
 local lease
 if item ~= '' then
   local why
@@ -19,14 +19,14 @@ if item ~= '' then
   if why then return reply(s, why, lease and {lease.holder, lease.expires}) end
   if bound_session(item, workflow) then return reply(s, 'exists') end
 end
-set(s, 'w', workflow, 'v', version, 'a', '', 'c', '', 'q', '0', 'n', '0', 'tc', '0', 'ca', whole(now))
+set(s, 'w', workflow, 'v', version, 'a', '', 'c', '', 'q', '0', 'n', '0', 'tc', '0', 'x', whole(now))
 redis.call('PEXPIRE', K_SESSION .. sid, ttl_ms)
 local above = parent ~= '' and find(parent)
 if above then
   set(s, 'ps', parent, 'pw', parent_workflow, 'pa', parent_activity, 'pv', parent_version)
-  note(above, '', parent_entry)
+  note(above, nil, parent_entry)
 end
 emit(events_max, 'session_start', sid, 'w', workflow, 'by', aid, 'parent', above and parent or '')
-note(s, problem)
+note(s, problem ~= '' and problem)
 if lease then bind(s, item, lease, aid) end
 return reply(s, 'ok', {above and true or false, lease and lease.fence or 0, lease and lease.expires or 0})

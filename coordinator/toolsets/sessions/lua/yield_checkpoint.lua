@@ -34,8 +34,7 @@ if s.hq and again ~= '1' then
 end
 
 note(s)
-unset(s, 'r')
-advance(s)
-set(s, 'b', checkpoint, 'by', whole(now), 'bq', s.q, 'bt', call)
+if s.r then unset(s, 'r') end
+advance(s, 'b', checkpoint, 'by', whole(now), 'bq', whole(s.q + 1), 'bt', call)
 emit(events_max, 'session_yield', sid, 'w', s.w, 'at', act, 'cp', checkpoint, 'by', aid)
 return reply(s, 'ok', {now, tonumber(s.q)})

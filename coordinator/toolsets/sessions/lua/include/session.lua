@@ -3,7 +3,7 @@
 -- @include events
 -- A session: one hash, the list of its trace, and the hash of its answered checkpoints; all three live
 -- `ttl_ms` longer with each call. Fields of the first (all times in ms):
---   w workflow  v its version  a activity  c condition of the last transition  ca created
+--   w workflow  v its version  a activity  c condition of the last transition  x when its time to live was renewed
 --   q rises by one with each call that is answered with a new token: so tokens of one session have an order
 --   n activities entered  d activities left, packed  z '1' completed
 --   b checkpoint that waits for its answer: by yielded at, bq the `q` of its handle, bt the call that yielded it
@@ -23,18 +23,19 @@ local now = server_time()
 
 -- The session, or nil.
 local function find(id)
-  local flat = redis.call('HGETALL', K_SESSION .. id)
-  if #flat == 0 then return nil end
-  local s = {id = id}
-  for n = 1, #flat, 2 do s[flat[n]] = flat[n + 1] end
+  redis.setresp(3) -- fields come as a table, not as a list to be made one
+  local s = redis.call('HGETALL', K_SESSION .. id).map
+  redis.setresp(2)
+  if not s.w then return nil end
+  s.id = id
   return s
 end
 
--- Sets fields from pairs, in one command.
+-- Sets fields from pairs, in one command; values are strings.
 local function set(s, ...)
   redis.call('HSET', K_SESSION .. s.id, ...)
-  local pairs_given = {...}
-  for n = 1, #pairs_given, 2 do s[pairs_given[n]] = tostring(pairs_given[n + 1]) end
+  local given = {...}
+  for n = 1, #given, 2 do s[given[n]] = given[n + 1] end
 end
 
 local function unset(s, ...)
@@ -44,7 +45,8 @@ end
 
 -- Renews the time to live, at most once in a fiftieth of it: each renewal is a write of its own.
 local function keep(s)
-  if redis.call('PTTL', K_SESSION .. s.id) > ttl_ms * 0.98 then return end
+  if now - s.x < ttl_ms / 50 then return end
+  set(s, 'x', whole(now))
   redis.call('PEXPIRE', K_SESSION .. s.id, ttl_ms)
   redis.call('PEXPIRE', K_SESSION_TRACE .. s.id, ttl_ms)
   redis.call('PEXPIRE', K_SESSION_ANSWERS .. s.id, ttl_ms)
@@ -54,8 +56,8 @@ end
 -- Appends the call to the trace as JSON: [when, error or '', where the session really is or '', entry].
 local function note(s, problem, text)
   local moved = act ~= '' and act ~= s.a and s.a or ''
-  local event = '[' .. whole(now) .. ',' .. cjson.encode(problem or '') .. ',' .. cjson.encode(moved) .. ','
-    .. (text or entry) .. ']'
+  local event = '[' .. whole(now) .. ',' .. (problem and cjson.encode(problem) or '""') .. ','
+    .. (moved ~= '' and cjson.encode(moved) or '""') .. ',' .. (text or entry) .. ']'
   local length = redis.call('RPUSH', K_SESSION_TRACE .. s.id, event)
   if length == 1 then redis.call('PEXPIRE', K_SESSION_TRACE .. s.id, ttl_ms) end
   if length > TRACE_MAX then
@@ -64,9 +66,9 @@ local function note(s, problem, text)
   end
 end
 
--- The call gets a new token.
-local function advance(s)
-  s.q = redis.call('HINCRBY', K_SESSION .. s.id, 'q', 1)
+-- The call gets a new token; further fields are set in the same command.
+local function advance(s, ...)
+  set(s, 'q', whole(s.q + 1), ...)
   keep(s)
 end
 
