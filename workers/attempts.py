@@ -153,7 +153,7 @@ class Attempt:
             text = failure_json(outcome.message, outcome.type)
             if outcome.retryable and not step.verdict and step.failures + 1 < retry.max_attempts:
                 self.outcome = "retry"
-                return step.step, step.attempt, "Y", text, _delay(retry, step.failures)
+                return step.step, step.attempt, "Y", text, _delay(retry, step.failures, outcome.after_ms)
         try:
             plan = room.planner.plan(step, spec, outcome)
         except Exception:
@@ -181,7 +181,8 @@ def _known(step: StepRun) -> Outcome | None:
     return Success(_decode(step.arguments)) if step.verdict == "recorded" else None
 
 
-def _delay(retry: Retry, failures: int) -> int:
-    """Milliseconds before the next attempt, after so many earlier failures."""
+def _delay(retry: Retry, failures: int, asked: int) -> int:
+    """Milliseconds before the next attempt, after so many earlier failures; within reason not before ``asked``."""
     delay = retry.delay_ms if retry.backoff == "fixed" else retry.delay_ms << min(failures, 40)
-    return round(min(delay, retry.max_delay_ms) * random.uniform(1 - JITTER, 1 + JITTER))
+    jittered = round(min(delay, retry.max_delay_ms) * random.uniform(1 - JITTER, 1 + JITTER))
+    return max(jittered, min(asked, retry.max_delay_ms))

@@ -107,6 +107,8 @@ class Failure(Struct, frozen=True):
     """Class of the failure: ``timeout``, ``permission_denied``, ``tool_error`` ..."""
     retryable: bool = True
     """False: another attempt would fail the same way."""
+    after_ms: int = 0
+    """When to come back, as whoever refused asks; counts up to the longest delay of the policy."""
 
 
 Outcome = Success | Failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coordinator.steps.names import StepNames
 from coordinator.toolsets.flows.tools import toolset as flows_toolset
+from coordinator.toolsets.gateway.tools import toolset as gateway_toolset
 from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.navigator.tools import toolset as navigator_toolset
 from coordinator.toolsets.sessions.tools import toolset as sessions_toolset
@@ -18,6 +19,7 @@ def load_toolsets(services: Services) -> dict[str, Toolset]:
         flows_toolset(services, names),
         sessions_toolset(services),
         navigator_toolset(services),
+        gateway_toolset(services),
     )
     names.declare({room.name: [tool.name for tool in room.tools] for room in rooms})
     return {room.name: room for room in rooms}

@@ -62,6 +62,20 @@ class Standing(NamedTuple):
         return Circumstances(principal, scope, _counts(self.instance.evidence))
 
 
+class Submission(NamedTuple):
+    """A transition that somebody asks for."""
+
+    project: str
+    principal: Principal
+    workflow: str
+    expected: int
+    transition: str
+    arguments: dict[str, Any]
+    request: Request
+    operation: str
+    """Its correlation id."""
+
+
 class Operations:
     """What can be done with instances, by one process.
 
@@ -171,45 +185,32 @@ class Operations:
 
     # --- advancing --------------------------------------------------------------------------------
 
-    async def submit(
-        self,
-        project: str,
-        principal: Principal,
-        workflow: str,
-        expected: int,
-        transition: str,
-        arguments: dict[str, Any],
-        request: Request = NONE,
-    ) -> Standing:
+    async def submit(self, asked: Submission) -> Standing:
         """Takes a transition, and waits for what follows.
 
         Raises:
             Rejected: with one of the seed's codes.
         """
-        operation = new_operation()
         try:
-            begun = await self._begun(project, principal, workflow, expected, transition, arguments, request, operation)
+            standing = await self._submitted(asked)
         except Rejected as rejected:
             recorder().gateway_submit(rejected.code)
             if rejected.code != checks.NO_WORKFLOW:
-                events = refusal_events(transition, rejected)
-                await self._audit.write(project, events, workflow=workflow, operation=operation, actor=principal.id)
+                await self._audit.write(
+                    asked.project,
+                    refusal_events(asked.transition, rejected),
+                    workflow=asked.workflow,
+                    operation=asked.operation,
+                    actor=asked.principal.id,
+                )
             raise
-        recorder().gateway_submit(begun.ending.error.code if begun.ending and begun.ending.error else "ok")
-        return begun
+        failed = standing.ending.error if standing.ending is not None else None
+        recorder().gateway_submit(failed.code if failed is not None else "ok")
+        return standing
 
-    async def _begun(
-        self,
-        project: str,
-        principal: Principal,
-        workflow: str,
-        expected: int,
-        transition: str,
-        arguments: dict[str, Any],
-        request: Request,
-        operation: str,
-    ) -> Standing:
-        if request.key and (before := await self._recalled(project, request)) is not None:
+    async def _submitted(self, asked: Submission) -> Standing:
+        project, workflow = asked.project, asked.workflow
+        if asked.request.key and (before := await self._recalled(project, asked.request)) is not None:
             standing = await self._current(project, workflow)
             return await self._finished(project, workflow, before, asyncio.Event(), standing.bundle, True)
         await self._hearing.ready()
@@ -218,42 +219,44 @@ class Operations:
             for _ in range(_ROUNDS):
                 standing = await self._current(project, workflow, self._hearing.process)
                 instance = standing.instance
-                if instance.version != expected:
-                    raise checks.stale(expected, instance.version)
-                if instance.ended:
-                    raise Rejected(checks.INVALID, f"The workflow has ended in state {instance.state!r}.")
-                if instance.operation:
-                    if waited:
-                        raise checks.busy(expected, instance.version, instance.transition, retry_ms(instance))
+                if instance.operation and instance.version == asked.expected and not waited:
+                    # Somebody was first; whether he succeeds decides what becomes of this one.
                     await _within(told, LOSER_SECONDS)
                     told.clear()
                     waited = True
                     continue
                 told.clear()
-                begun = await self._begin(project, principal, standing, transition, arguments, request, operation)
+                try:
+                    begun = await self._begin(asked, standing)
+                except Rejected as rejected:
+                    rejected.standing = standing
+                    raise
                 if begun.what == "begun":
                     return await self._finished(project, workflow, begun.operation, told, standing.bundle, True)
         raise _moving()
 
-    async def _begin(
-        self,
-        project: str,
-        principal: Principal,
-        standing: Standing,
-        transition: str,
-        arguments: dict[str, Any],
-        request: Request,
-        operation: str,
-    ) -> Begun:
+    async def _begin(self, asked: Submission, standing: Standing) -> Begun:
         instance = standing.instance
-        requesters = [one.requester for one in instance.approvals if one.distinct]
+        if instance.version != asked.expected:
+            raise checks.stale(asked.expected, instance.version)
+        if instance.ended:
+            raise Rejected(checks.INVALID, f"The workflow has ended in state {instance.state!r}.")
+        if instance.operation:
+            raise checks.busy(asked.expected, instance.version, instance.transition, retry_ms(instance))
         fired = checks.fired(
-            standing.workflow, instance.state, transition, arguments, standing.circumstances(principal), requesters
+            standing.workflow,
+            instance.state,
+            asked.transition,
+            asked.arguments,
+            standing.circumstances(asked.principal),
+            [one.requester for one in instance.approvals if one.distinct],
         )
-        task = task_of(standing, operation, "submit", principal)
-        task.transition, task.arguments = transition, fired.arguments
+        task = task_of(standing, asked.operation, "submit", asked.principal)
+        task.transition, task.arguments = asked.transition, fired.arguments
         advance = planner.submit(standing.bundle, task, fired.guards)
-        return await self._instances.begin(project, request, self._hearing.process, standing.id, transition, advance)
+        return await self._instances.begin(
+            asked.project, asked.request, self._hearing.process, standing.id, asked.transition, advance
+        )
 
     async def _recalled(self, project: str, request: Request) -> str | None:
         """The operation that this request id has begun before.

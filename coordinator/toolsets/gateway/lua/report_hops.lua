@@ -14,6 +14,8 @@ errors:    none
 -- @include advance
 -- @include attempts
 -- @include take
+local UNPLANNED = '{"code":"EXECUTOR_FAILED","message":"What follows could not be planned.","details":' ..
+  '{"errorClass":"permanent_error"}}'
 local RETRY_MS = 50 -- when a timeout is planned again that found the instance moved
 
 -- The step that waits for an instance's deadline has been carried out.
@@ -47,9 +49,16 @@ local function settle(id, attempt, how, result, commit)
     audit(E.cap, inst.id, st.k, '', 'executor.retrying', '{"attempt":' .. attempt .. ',"delayMs":' .. commit ..
       ',"failure":' .. result .. '}')
     fail_attempt(st, commit)
-  else
+  elseif commit[6] then
     discard(st)
     apply(inst, commit[6], commit[7], commit[8])
+  elseif st.a and string.sub(st.a, 1, 10) == '{"failure"' then
+    discard(st)
+    finish(inst, '{"state":' .. cjson.encode(inst.z) .. ',"version":' .. inst.v .. ',"error":' .. UNPLANNED .. '}', 60000)
+  else
+    -- What ended it came before the worker had the definitions: it comes again, as what is known of the step.
+    st.v, st.t, st.a = nil, nil, '{"failure":' .. result .. '}'
+    give_back(st, 0)
   end
   return 1
 end

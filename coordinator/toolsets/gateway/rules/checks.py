@@ -29,6 +29,9 @@ class Rejected(Exception):
         code: one of the seed's, or of those for ids that name nothing.
         details: further facts for the error.
         guards: those that were evaluated, and whether they held.
+
+    Attributes:
+        standing: the instance that it is about, if there is one; set by whoever read it.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Rejected(Exception):
         self.message = message
         self.details = dict(details or {})
         self.guards = tuple(guards)
+        self.standing: Any = None
 
 
 class Fired(NamedTuple):

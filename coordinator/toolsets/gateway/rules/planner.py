@@ -77,6 +77,11 @@ def after(bundle: Bundle, task: Task, outcome: Outcome) -> Advance:
     return _Run(bundle, task).resume(outcome)
 
 
+def failed(bundle: Bundle, task: Task, failure: Failure) -> Advance:
+    """Ends an operation with a failure, whatever its executor would be followed by."""
+    return _Run(bundle, task).fail(failure)
+
+
 class _Run:
     """One piece of an operation, up to the next executor or the end; what is written is collected on the way."""
 
@@ -102,7 +107,7 @@ class _Run:
         executor, reliability = self._executor()
         used = candidate(executor, reliability, self.task.candidate) if executor is not None else None
         if executor is None or used is None:
-            return self._fail(Failure("the executor is not there any more", PERMANENT))
+            return self.fail(Failure("the executor is not there any more", PERMANENT))
         if isinstance(outcome, Failure):
             return self._failed(outcome, used, executor, reliability)
         if used.kind == "workflow":
@@ -127,7 +132,7 @@ class _Run:
     def _execute(self, executor: Executor, reliability: Reliability | None) -> Advance:
         used = candidate(executor, reliability, self.task.candidate)
         if used is None:
-            return self._fail(Failure("the executor is not there any more", PERMANENT))
+            return self.fail(Failure("the executor is not there any more", PERMANENT))
         self.tell("executor.started", **self._about(used))
         if used.kind == "human":
             return self._ask(used)
@@ -170,7 +175,7 @@ class _Run:
             return None
         task.wait = str(value["id"])
         if task.waited_ms >= (executor.timeout_ms or FLOW_LONGEST_MS):
-            return self._fail(Failure(f"the flow {task.wait} took too long", "timeout"))
+            return self.fail(Failure(f"the flow {task.wait} took too long", "timeout"))
         delay = min(FLOW_POLL_MOST_MS, max(FLOW_POLL_MS, task.waited_ms // 2))
         task.waited_ms += delay
         return self._wait_for(NextStep("run", "", delay_ms=delay))
@@ -202,7 +207,7 @@ class _Run:
             # Nothing keeps a workflow in a state whose time is over.
             task.candidate = 0
             return self._entered(task.draft or task.context)
-        return self._fail(failure)
+        return self.fail(failure)
 
     # --- what a hop leads to ----------------------------------------------------------------------
 
@@ -240,7 +245,7 @@ class _Run:
         """Commits the hop, and goes on if nobody has to be asked."""
         task = self.task
         if (size := len(_encode(draft))) > MAX_CONTEXT and (task.kind != "timeout" or task.first_done):
-            return self._fail(
+            return self.fail(
                 Failure(f"the context would have {size} bytes as JSON; allowed: at most {MAX_CONTEXT}", PERMANENT)
             )
         if size > MAX_CONTEXT:
@@ -336,7 +341,7 @@ class _Run:
             self.tell("workflow.completed", state=task.state, outcome=outcome, version=task.version)
         return self._ended(self._ending(outcome=outcome, stopped=stopped, retry=retry))
 
-    def _fail(self, failure: Failure) -> Advance:
+    def fail(self, failure: Failure) -> Advance:
         """The operation fails; what it has committed stays."""
         task = self.task
         chained = task.first_done

@@ -1,0 +1,205 @@
+"""What workers get from this room: which call an executor's attempt makes, and what follows from its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from coordinator.errors import ToolFailure
+from coordinator.settings.gateway.executor import Reliability
+from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Success, Work
+from coordinator.steps.room import Executor
+from coordinator.store import Script
+from coordinator.toolsets.gateway.operations import Standing, timed_out
+from coordinator.toolsets.gateway.rules import planner
+from coordinator.toolsets.gateway.rules.bundle import Bundle
+from coordinator.toolsets.gateway.rules.calls import Call, Unresolved, call_of, key_of
+from coordinator.toolsets.gateway.rules.task import Advance, Task, unpacked
+from coordinator.toolsets.gateway.store.instances import REPORT, InstanceStore
+
+_log = structlog.get_logger(__name__)
+
+R = TypeVar("R")
+
+TRIM_BATCH = 100
+DEADLINE = "t"
+"""Key of the step that waits for an instance's deadline."""
+GRACE_MS = 5_000
+"""How much longer than its own limit an attempt may take before the engine stops it."""
+
+_ASKS, _PAUSE = 20, 0.25
+_CLASSES = {"expired": "timeout", "poisoned": "permanent_error", "stopped": "permanent_error"}
+"""What the engine calls failures of its own -> class of error."""
+KNOWN = frozenset(("timeout", "transient_error", "rate_limited", "connection_error", "permanent_error"))
+
+
+class Job(Work, frozen=True, kw_only=True):
+    """Work of this room: one attempt of an executor."""
+
+    call: Call
+    task: Task
+    bundle: Bundle
+    retry_on: frozenset[str] = frozenset()
+    """Classes of failures after which another attempt is made."""
+    limit_ms: int = 0
+    """How long the attempt may take."""
+
+
+class Commit(Plan, array_like=True, frozen=True):
+    """What ``report_hops.lua`` writes."""
+
+    advance: Advance | None = None
+    keep_ms: int = 0
+    retention_ms: int = 0
+    late: str = ""
+    """Of a timeout: the ending of what it stops."""
+
+
+class Spec(Struct):
+    """What a worker knows of an instance's definitions."""
+
+    hash: str
+    bundle: Bundle | None = None
+
+
+class GatewayPlanner:
+    """Knows what the steps of instances mean."""
+
+    def __init__(self, instances: InstanceStore) -> None:
+        self._instances = instances
+
+    def load(self, spec: bytes) -> Spec:
+        """The hash of the definitions; their text is read when it is first needed."""
+        found = spec.decode()
+        return Spec(found, self._instances.known(found))
+
+    async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
+        """The call that the attempt makes, or the outcome that is known already."""
+        bundle = await self._patiently(lambda: self._bundle(step.project, spec))
+        if step.key == DEADLINE:
+            return await self._patiently(lambda: self._late(step, bundle))
+        task = unpacked(step.context)
+        if step.arguments:
+            # The sub-workflow has ended that it waits for, or the step itself before it could be planned.
+            known = msgspec.json.decode(step.arguments)
+            failure = known.get("failure")
+            return Success(known) if failure is None else Failure(failure["error"], failure["type"], retryable=False)
+        executor, reliability = planner.executor_under_way(bundle, task)
+        if executor is None:
+            return Failure("there is no such executor in the definition", "permanent_error", retryable=False)
+        primary, _ = planner.executor_under_way(bundle, msgspec.structs.replace(task, candidate=0))
+        try:
+            call = call_of(executor, planner.scope_under_way(task), key_of(primary or executor, task))
+        except Unresolved as unresolved:
+            return Failure(str(unresolved), "permanent_error", retryable=False)
+        return _job(task, bundle, call, reliability)
+
+    def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
+        """What follows; an outcome that came without the definitions at hand comes again as a step of its own."""
+        if step.key == DEADLINE:
+            return self._timeout(outcome)
+        if spec.bundle is None:
+            spec.bundle = self._instances.known(spec.hash)
+        if spec.bundle is None:
+            return self._commit(None)
+        if isinstance(outcome, Failure):
+            outcome = _classed(outcome)
+        task = unpacked(step.context)
+        try:
+            advance = planner.after(spec.bundle, task, outcome)
+        except Exception:
+            _log.exception("what follows could not be planned", workflow=step.run)
+            broken = Failure("what follows could not be planned", "permanent_error", retryable=False)
+            advance = planner.failed(spec.bundle, unpacked(step.context), broken)
+        return self._commit(advance)
+
+    def _commit(self, advance: Advance | None, late: str = "") -> Commit:
+        return Commit(
+            complete=advance is not None and bool(advance.ended),
+            advance=advance,
+            keep_ms=self._instances.keep_ms,
+            retention_ms=self._instances.retention_ms,
+            late=late,
+        )
+
+    async def _bundle(self, project: str, spec: Spec) -> Bundle:
+        if spec.bundle is None:
+            spec.bundle = await self._instances.bundle(project, spec.hash)
+        if spec.bundle is None:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "the definitions of the instance are gone")
+        return spec.bundle
+
+    async def _patiently(self, ask: Callable[[], Awaitable[R]]) -> R:
+        """Asks again while the store is away: nothing has been executed yet."""
+        for _ in range(_ASKS):
+            try:
+                return await ask()
+            except ToolFailure as failure:
+                if failure.kind == "permanent":
+                    raise
+            await asyncio.sleep(_PAUSE)
+        return await ask()
+
+    async def _late(self, step: StepRun, bundle: Bundle) -> Outcome:
+        """What the end of an instance's time brings about, planned from how it stands."""
+        instance = await self._instances.read(step.project, step.run)
+        if instance is None or not instance.late:
+            return Success()
+        advance, late = timed_out(Standing(step.run, instance, bundle))
+        return Success({"advance": msgspec.to_builtins(advance), "late": late})
+
+    def _timeout(self, outcome: Outcome) -> Plan:
+        if isinstance(outcome, Failure) or outcome.value is None:
+            return self._commit(None)
+        return self._commit(msgspec.convert(outcome.value["advance"], Advance), outcome.value["late"])
+
+
+class GatewayRoom:
+    """The room as workers take it (``coordinator.steps.room.StepRoom``)."""
+
+    name = "gateway"
+    report: Script[Any] = REPORT
+
+    def __init__(self, instances: InstanceStore, executor: Executor) -> None:
+        self._instances = instances
+        self.planner = GatewayPlanner(instances)
+        self.executor = executor
+
+    async def tidy(self, project: str) -> bool:
+        """Forgets instances whose retention is over, and sessions that nobody uses."""
+        _, more = await self._instances.forget(project, TRIM_BATCH)
+        return not more
+
+
+def _job(task: Task, bundle: Bundle, call: Call, reliability: Reliability | None) -> Job:
+    stated = reliability.retry if reliability is not None else None
+    retry = Retry()
+    if stated is not None:
+        retry = Retry(
+            max_attempts=stated.max_attempts,
+            delay_ms=0 if stated.backoff == "none" else stated.initial_delay_ms,
+            backoff="exponential" if stated.backoff == "exponential" else "fixed",
+            max_delay_ms=stated.max_delay_ms,
+        )
+    limit = bundle.attempt_ms(reliability)
+    return Job(
+        tool=call.kind,
+        timeout_ms=limit + GRACE_MS,
+        retry=retry,
+        call=call,
+        task=task,
+        bundle=bundle,
+        retry_on=frozenset(stated.retry_on if stated is not None else ()),
+        limit_ms=limit,
+    )
+
+
+def _classed(failure: Failure) -> Failure:
+    """A failure under one of the classes that a policy can name."""
+    kind = _CLASSES.get(failure.type, failure.type)
+    return Failure(failure.message, kind if kind in KNOWN else "permanent_error", failure.retryable)

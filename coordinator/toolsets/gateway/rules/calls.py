@@ -1,0 +1,200 @@
+"""From an executor as it is configured to the call that an attempt makes: paths resolved, names filled in.
+
+Only texts that are paths as a whole are replaced; nothing is put inside longer ones, but for the variables
+of a REST path, which are percent-encoded. What a path of ``args`` leads to cannot become an option.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from coordinator.settings.gateway.executor import Executor, Kind
+from coordinator.toolsets.gateway.rules.scope import MISSING, Scope, is_path, parse, resolve
+from coordinator.toolsets.gateway.rules.task import Task
+
+_encode = msgspec.json.Encoder().encode
+_VARIABLE = re.compile(r"\{([^{}/]+)\}")
+_END_OF_OPTIONS = "--"
+_UNSAFE_HEADER = re.compile(r"[\r\n\0]")
+_MOST_KEY = 255
+
+
+class Unresolved(Exception):
+    """An argument has no value, or one that it must not have; the text is a sentence."""
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """What one attempt does."""
+
+    kind: Kind
+    connection: str = ""
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    working_directory: str = ""
+    strict: bool = True
+    """Whether a command that ends with another code than 0 has failed."""
+    method: str = "GET"
+    path: str = ""
+    query: tuple[tuple[str, str], ...] = ()
+    headers: dict[str, str] = {}
+    body: bytes | None = None
+    tool: str = ""
+    arguments: dict[str, Any] = {}
+    flow: dict[str, Any] = {}
+    name: str = ""
+    key: str = ""
+    """The idempotency key, the same for all attempts and fallbacks of a hop; empty: none is delivered."""
+    key_argument: bool = False
+    """Whether MCP tools get it as an argument, too."""
+
+
+def call_of(executor: Executor, scope: Scope, key: str) -> Call:
+    """The call of an attempt.
+
+    Raises:
+        Unresolved: an argument has no value.
+    """
+    kind = executor.kind or "noop"
+    if kind == "cli":
+        return Call(
+            kind=kind,
+            connection=executor.connection or "",
+            command=executor.command,
+            args=_arguments(executor.args, scope),
+            env={name: _text(resolve(value, scope), f"env.{name}") for name, value in executor.env.items()},
+            working_directory=executor.working_directory,
+            strict=executor.treat_non_zero_as_failure,
+            key=key,
+        )
+    if kind == "rest":
+        return Call(
+            kind=kind,
+            connection=executor.connection or "",
+            method=executor.method,
+            path=_path(executor.path, scope),
+            query=_query(executor.query, scope),
+            headers=_headers(executor.headers, scope),
+            body=None if executor.body is UNSET else _encode(resolve(executor.body, scope)),
+            key=key,
+        )
+    stated = executor.input if kind in ("workflow", "flow") else executor.map
+    return Call(
+        kind=kind,
+        connection=executor.connection or "",
+        tool=executor.definition_id or "" if kind == "workflow" else executor.tool,
+        arguments=dict(scope.arguments) if stated is None else _present(stated, scope),
+        flow=executor.flow or {},
+        name=executor.name,
+        key=key,
+        key_argument=bool(executor.idempotency_key),
+    )
+
+
+def key_of(executor: Executor, task: Task) -> str:
+    """The idempotency key of a hop; empty: its executor wants none.
+
+    Args:
+        executor: that of the hop; its fallbacks deliver the same.
+    """
+    if executor.idempotency_key is False:
+        return ""
+    facts = {"workflowId": task.workflow, "transition": task.transition, "correlationId": task.op}
+    if isinstance(executor.idempotency_key, str):
+        key = re.sub(r"\{(\w+)\}", lambda match: facts.get(match[1], match[0]), executor.idempotency_key)
+    else:
+        key = f"{task.workflow}.{task.transition or task.target}.{task.op}"
+    if task.first_done:
+        # A chain may come by the same transition again.
+        key += f".{task.version}"
+    if task.phase == "enter" and task.transition:
+        key += ".enter"
+    return key[:_MOST_KEY]
+
+
+def _present(stated: dict[str, Any], scope: Scope) -> dict[str, Any]:
+    """A map with what its paths lead to; those that lead nowhere are left out."""
+    found = {key: resolve(value, scope, MISSING) for key, value in stated.items()}
+    return {key: _without(value) for key, value in found.items() if value is not MISSING}
+
+
+def _without(value: Any) -> Any:
+    """A value whose paths to nothing are null."""
+    if value is MISSING:
+        return None
+    if isinstance(value, dict):
+        return {key: _without(entry) for key, entry in value.items()}
+    return [_without(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _arguments(stated: tuple[Any, ...], scope: Scope) -> tuple[str, ...]:
+    found: list[str] = []
+    for number, value in enumerate(stated):
+        where = f"args.{number}"
+        text = _text(_found(value, scope, where), where)
+        if is_path(value) and text.startswith("-") and _END_OF_OPTIONS not in stated[:number]:
+            raise Unresolved(f"{where} would be an option: {text[:50]!r}; put '--' before it to allow that")
+        found.append(text)
+    return tuple(found)
+
+
+def _path(template: str, scope: Scope) -> str:
+    """The path with its variables, from the arguments, else the context, else the input."""
+
+    def filled(match: re.Match[str]) -> str:
+        name = match[1]
+        for place in (scope.arguments, scope.context, scope.input):
+            if place.get(name) is not None:
+                text = _text(place[name], f"path.{name}")
+                if text in ("", ".", ".."):
+                    raise Unresolved(f"path.{name} must not be {text!r}")
+                return quote(text, safe="")
+        raise Unresolved(f"path.{name} has no value in arguments, context and input")
+
+    return _VARIABLE.sub(filled, template)
+
+
+def _query(stated: dict[str, Any], scope: Scope) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for key, value in stated.items():
+        resolved = resolve(value, scope)
+        several = resolved if isinstance(resolved, list) else [resolved]
+        found += [(key, _text(one, f"query.{key}")) for one in several if one is not None]
+    return tuple(found)
+
+
+def _headers(stated: dict[str, str], scope: Scope) -> dict[str, str]:
+    found = {}
+    for name, value in stated.items():
+        resolved = resolve(value, scope)
+        if resolved is None:
+            continue
+        text = _text(resolved, f"headers.{name}")
+        if _UNSAFE_HEADER.search(text):
+            raise Unresolved(f"headers.{name} must be one line")
+        found[name] = text
+    return found
+
+
+def _found(value: Any, scope: Scope, where: str) -> Any:
+    if not is_path(value):
+        return value
+    path = parse(value)
+    if path is None:
+        return value
+    found = path.find(scope)
+    if found is MISSING or found is None:
+        raise Unresolved(f"{where}: {value} has no value")
+    return found
+
+
+def _text(value: Any, where: str) -> str:
+    text = value if isinstance(value, str) else _encode(value).decode()
+    if "\0" in text:
+        raise Unresolved(f"{where} must not contain the character 0")
+    return text

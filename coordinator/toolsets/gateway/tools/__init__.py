@@ -1,0 +1,42 @@
+"""The tools of the gateway toolset: each joins the contract, the rules and the store."""
+
+from __future__ import annotations
+
+from coordinator.toolsets.gateway.contract.examples import EXAMPLES
+from coordinator.toolsets.gateway.tools import discovery, workflow
+from coordinator.toolsets.gateway.tools.desk import Desk
+from coordinator.toolsets.tool import Services, Toolset
+
+INSTRUCTIONS = (
+    "A gateway to any number of capabilities and workflows. Call gateway.home or gateway.search to see what there is, "
+    "gateway.describe for the input that something takes, workflow.start to start it. Every answer has links: calls "
+    "that make sense next, with their arguments filled in. Follow them. A workflow is advanced with workflow.submit, "
+    "which names the version that was seen; after STALE_WORKFLOW_VERSION, or a lost answer, call workflow.get."
+)
+
+ORDER = (
+    "gateway.home",
+    "gateway.search",
+    "gateway.describe",
+    "workflow.start",
+    "workflow.get",
+    "workflow.submit",
+    "workflow.explain",
+)
+"""The tools in the order of seed 001."""
+
+
+def toolset(services: Services) -> Toolset:
+    """The gateway toolset over one process's services."""
+    desk = Desk(services)
+    by_name = {tool.name: tool for tool in (*discovery.tools(desk), *workflow.tools(desk))}
+    return Toolset(
+        "gateway",
+        "Gateway",
+        INSTRUCTIONS,
+        tuple(by_name[name] for name in ORDER),
+        start=desk.start,
+        drain=desk.drain,
+        configure=desk.configure,
+        examples=EXAMPLES,
+    )

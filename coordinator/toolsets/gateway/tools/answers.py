@@ -1,0 +1,173 @@
+"""Answers about instances, and refusals, in the shapes of seed 001."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure
+from coordinator.settings.gateway.model import PROXY
+from coordinator.toolsets.gateway.contract.base import Hop, Link, Problem, Refusal
+from coordinator.toolsets.gateway.contract.workflow import (
+    EvidenceShown,
+    Guidance,
+    LastFailure,
+    PendingHuman,
+    UnderWay,
+    WorkflowAnswer,
+)
+from coordinator.toolsets.gateway.operations import Standing, retry_ms
+from coordinator.toolsets.gateway.rules import checks
+from coordinator.toolsets.gateway.rules.checks import Rejected
+from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.gateway.rules.links import Links
+from coordinator.toolsets.gateway.rules.task import Ending, HopTaken
+from coordinator.toolsets.gateway.rules.task import Problem as Failed
+from coordinator.toolsets.gateway.store.audit import iso
+from coordinator.toolsets.gateway.store.instances import Instance
+from coordinator.toolsets.tool import Reply
+
+_decode = msgspec.json.decode
+
+
+def answer(standing: Standing, principal: Principal, links: Links) -> WorkflowAnswer | Reply:
+    """How an instance stands; a refusal where the operation that was asked for has failed."""
+    ending = standing.ending
+    if ending is not None and ending.error is not None:
+        return failed(standing, ending, ending.error, principal, links)
+    instance = standing.instance
+    state = ending.state if ending is not None else instance.state
+    version = ending.version if ending is not None else instance.version
+    outcome = ending.outcome if ending is not None else instance.outcome
+    terminal = ending.terminal if ending is not None else instance.ended
+    present = version == instance.version
+    made = WorkflowAnswer(
+        workflow_id=standing.id,
+        definition_id=instance.definition,
+        state=state,
+        version=version,
+        context=ending.context if ending is not None else _decode(instance.context),
+        links=[],
+    )
+    if terminal:
+        made.terminal = True
+        stated = standing.workflow.states[state].outcome
+        made.outcome = outcome if stated is not None or outcome != "success" else UNSET
+    elif instance.operation and present:
+        made.links = [links.myself(standing.id)]
+        made.in_flight = UnderWay(
+            transition=instance.transition, since=iso(instance.since), retry_after_ms=retry_ms(instance)
+        )
+    else:
+        retry = ending.retry if ending is not None else ""
+        at = standing.circumstances(principal)
+        made.links = links.transitions(standing.id, standing.workflow, state, version, at, retry)
+    if ending is not None and ending.chain:
+        made.chain = [_hop(hop) for hop in ending.chain]
+    if ending is not None and ending.stopped:
+        made.chain_stopped = ending.stopped
+    _add_guidance(made, standing, state)
+    if present:
+        _add_facts(made, instance)
+    return made
+
+
+def failed(standing: Standing, ending: Ending, problem: Failed, principal: Principal, links: Links) -> Reply:
+    """The refusal of a transition whose executor failed, or whose chain came to a stop."""
+    moves = [links.myself(standing.id)]
+    if problem.code == checks.STALE:
+        pass  # seed 001: nothing but the way to the present state
+    elif ending.terminal:
+        moves.append(_start_again(standing, links))
+    else:
+        at = standing.circumstances(principal)
+        moves += links.transitions(standing.id, standing.workflow, ending.state, ending.version, at, ending.retry)
+    body = Refusal(
+        workflow_id=standing.id,
+        definition_id=standing.instance.definition,
+        state=ending.state,
+        version=ending.version,
+        error=Problem(code=problem.code, message=problem.message, details=problem.details or UNSET),
+        links=moves,
+        chain=[_hop(hop) for hop in ending.chain] or UNSET,
+    )
+    return Reply(structured=body, is_error=True)
+
+
+def rejected(refusal: Rejected, principal: Principal, links: Links, *, more: list[Link] | None = None) -> Reply:
+    """The answer to a call that was refused before anything began.
+
+    Args:
+        more: links where it is about no instance.
+    """
+    body = Refusal(
+        error=Problem(code=refusal.code, message=refusal.message, details=refusal.details or UNSET),
+        links=more if more is not None else [links.home(), links.search()],
+    )
+    standing = refusal.standing
+    if isinstance(standing, Standing):
+        instance = standing.instance
+        body.workflow_id, body.definition_id = standing.id, instance.definition
+        body.state, body.version = instance.state, instance.version
+        body.links = [links.myself(standing.id)]
+        if refusal.code != checks.STALE and not instance.ended and not instance.operation:
+            at = standing.circumstances(principal)
+            body.links += links.transitions(standing.id, standing.workflow, instance.state, instance.version, at)
+    if refusal.code == checks.STALE:
+        # The seed's own example names just these.
+        body.definition_id = UNSET
+    return Reply(structured=body, is_error=True)
+
+
+def refusal_of(links: Links) -> Any:
+    """How failures of the store, of permissions and of arguments look: as the seed's errors do."""
+
+    def shape(failure: ToolFailure) -> Reply:
+        details: dict[str, Any] = {"kind": failure.kind}
+        if failure.retry_after_ms is not None:
+            details["retryAfterMs"] = failure.retry_after_ms
+        body = Refusal(
+            error=Problem(code=failure.code, message=failure.message, details=details),
+            links=[links.home(), links.search()],
+        )
+        return Reply(structured=body, is_error=True)
+
+    return shape
+
+
+def _add_guidance(made: WorkflowAnswer, standing: Standing, state: str) -> None:
+    found = standing.workflow.states[state]
+    if found.goal or found.guidance:
+        made.guidance = Guidance(goal=found.goal or UNSET, instructions=found.guidance or UNSET)
+
+
+def _add_facts(made: WorkflowAnswer, instance: Instance) -> None:
+    """What stands beside the context."""
+    evidence = []
+    for one in instance.last_evidence:
+        at, _, text = one.partition(" ")
+        told = _decode(text)
+        evidence.append(EvidenceShown(kind=told["kind"], transition=told["transition"], at=iso(int(at))))
+    if evidence:
+        made.evidence = evidence
+    if instance.approvals:
+        made.pending_human = [
+            PendingHuman(request_id=one.id, queue=one.queue, requested_at=iso(one.asked_at))
+            for one in instance.approvals
+        ]
+    if instance.failure:
+        told = _decode(instance.failure)
+        made.last_failure = LastFailure(
+            transition=told["transition"], code=told["code"], message=told["message"], at=iso(instance.failed_at)
+        )
+
+
+def _start_again(standing: Standing, links: Links) -> Link:
+    definition = standing.instance.definition
+    return links.start_again(definition) if definition != PROXY else links.home()
+
+
+def _hop(hop: HopTaken) -> Hop:
+    return Hop(from_state=hop.from_state, transition=hop.transition, to_state=hop.to_state, version=hop.version)

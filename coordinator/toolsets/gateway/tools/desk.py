@@ -1,0 +1,150 @@
+"""What the tools of this room share within one process: the catalogue in force, and the way to the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+import structlog
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.metrics import recorder
+from coordinator.settings import Settings
+from coordinator.settings.gateway.model import Gateway
+from coordinator.store.requests import NONE, Request, request
+from coordinator.toolsets.gateway.contract.base import MAX_REQUEST_ID
+from coordinator.toolsets.gateway.hearing import Hearing
+from coordinator.toolsets.gateway.operations import Operations
+from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Servers
+from coordinator.toolsets.gateway.rules.guards import ANONYMOUS
+from coordinator.toolsets.gateway.rules.links import Links
+from coordinator.toolsets.gateway.rules.task import Event
+from coordinator.toolsets.gateway.store.audit import AuditStore
+from coordinator.toolsets.gateway.store.instances import InstanceStore
+from coordinator.toolsets.gateway.store.servers import ServerStore
+from coordinator.toolsets.tool import Call, Services
+
+_log = structlog.get_logger(__name__)
+
+REFRESH_SECONDS = 60.0
+"""How often a process looks what is known of downstream servers although nobody told it to."""
+OWN_PROJECT = "default"
+"""In whose audit it stands what belongs to no project."""
+
+
+class Desk:
+    """The gateway of one process."""
+
+    def __init__(self, services: Services) -> None:
+        store, settings = services.store, services.settings
+        self.links = Links(settings.tool_name_style == "underscore")
+        self.hearing = Hearing(store, self._look_again)
+        self.instances = InstanceStore(store, settings)
+        self.audit = AuditStore(store, settings)
+        self.operations = Operations(store, self.instances, self.audit, self.hearing)
+        self._servers = ServerStore(store)
+        self._settings = settings
+        self._known: Servers = {}
+        self.catalogue = Catalogue(settings.gateway, settings.connections)
+        """What agents find now; never changed, only replaced."""
+        self._look = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told: frozenset[str] = frozenset()
+
+    # --- what is in force -------------------------------------------------------------------------
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings, for every call that begins later; instances keep what they started with."""
+        if settings.gateway == self._settings.gateway:
+            self._settings = settings
+            return
+        self._settings = settings
+        self._replace(Catalogue(settings.gateway, settings.connections, self._known))
+        self._spawn(self._tell_reload(settings.gateway), "gateway reload")
+
+    def start(self) -> None:
+        """Begins to hear of downstream servers."""
+        self.hearing.start()
+        self._spawn(self._follow_servers(), "gateway servers")
+
+    async def drain(self) -> None:
+        """Ends the waiting of calls, and what runs in the background."""
+        await self.hearing.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _replace(self, catalogue: Catalogue) -> None:
+        for sentence in sorted(set(catalogue.collisions) - self._told):
+            _log.error("a tool of a downstream server is left out", reason=sentence)
+        self._told = frozenset(catalogue.collisions)
+        self.catalogue = catalogue
+
+    def _look_again(self) -> None:
+        self._look.set()
+
+    async def _follow_servers(self) -> None:
+        while True:
+            try:
+                await self._take_servers()
+            except ToolFailure as failure:
+                _log.warning("what is known of downstream servers cannot be read", reason=failure.message)
+            self._look.clear()
+            try:
+                async with asyncio.timeout(REFRESH_SECONDS):
+                    await self._look.wait()
+            except TimeoutError:
+                pass  # in case that something was missed
+
+    async def _take_servers(self) -> None:
+        gateway = self._settings.gateway
+        if gateway is None or not (gateway.proxy.imports or "connections" in gateway.discovery.include):
+            return
+        found = await self._servers.read()
+        if found == self._known:
+            return
+        settings = self._settings
+        # In a thread: with thousands of tools it takes a while.
+        made = await asyncio.to_thread(Catalogue, settings.gateway, settings.connections, found)
+        self._known = found
+        if settings is self._settings:
+            self._replace(made)
+        else:
+            self._replace(Catalogue(self._settings.gateway, self._settings.connections, found))
+        wanted = {one.connection for one in gateway.proxy.imports}
+        recorder().gateway_servers_unavailable(sum(not found[name].available for name in wanted & found.keys()))
+
+    async def _tell_reload(self, gateway: Gateway | None) -> None:
+        """One process for all writes into the audit that the definitions have changed."""
+        version = request("", "", "reload", msgspec.to_builtins(gateway)).fingerprint
+        try:
+            if await self._servers.turn(f"reload {version}", self.hearing.process, 60_000):
+                payload = msgspec.json.encode({"version": version}).decode()
+                await self.audit.write(OWN_PROJECT, [Event("config.reloaded", payload)])
+        except ToolFailure as failure:
+            _log.warning("a reload is not in the audit", reason=failure.message)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        try:
+            task = asyncio.get_running_loop().create_task(work, name=name)
+        except RuntimeError:
+            # No loop: nobody serves calls here.
+            work.close()
+            return
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def keyed(call: Call, request_id: str | None, tool: str, *arguments: Any) -> Request:
+    """The idempotency record of a call; none without a request id.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for an empty or too long one.
+    """
+    if request_id is None:
+        return NONE
+    if not request_id.strip() or len(request_id) > MAX_REQUEST_ID:
+        raise invalid("requestId", f"must be 1 to {MAX_REQUEST_ID} characters, not blank")
+    return request(call.caller.id if call.caller is not None else ANONYMOUS, request_id, tool, *arguments)

@@ -1,0 +1,153 @@
+"""workflow.start, workflow.get and workflow.submit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.settings.gateway.model import PROXY
+from coordinator.store.requests import Request
+from coordinator.toolsets.gateway.contract.base import Link
+from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
+from coordinator.toolsets.gateway.operations import Standing, Submission, new_operation
+from coordinator.toolsets.gateway.rules import checks, machine
+from coordinator.toolsets.gateway.rules.checks import Called, Rejected
+from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal
+from coordinator.toolsets.gateway.rules.resolve import READY, session_of
+from coordinator.toolsets.gateway.rules.scope import Scope
+from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
+from coordinator.toolsets.gateway.tools.desk import Desk, keyed
+from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
+
+_START = (
+    "Start a workflow at its initial state, or a session with a capability (definitionId proxy_default, input "
+    "{capability: id, ...arguments}; with arguments it is called at once, and context.lastResult is what it returned). "
+    "Answers with the state and links to everything that can be done next."
+)
+_GET = "How a workflow stands, with a link for every legal next move. Use it whenever an answer was lost."
+_SUBMIT = (
+    "Take a transition, as its link says. expectedVersion must be the workflow's present version: if somebody else was "
+    "faster, nothing happens and the answer is STALE_WORKFLOW_VERSION. inFlight in the answer means that it goes on; "
+    "look again with workflow.get."
+)
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """The tools."""
+    links, refusal = desk.links, refusal_of(desk.links)
+
+    async def start(call: Call, args: Start) -> WorkflowAnswer | Reply:
+        principal = Principal.of(call.caller)
+        request = keyed(call, args.request_id, "workflow.start", args.definition_id, args.input)
+        try:
+            if checks.is_session(args.definition_id):
+                standing = await _start_session(desk, call.project, principal, args.input, request)
+            else:
+                standing = await _start_workflow(desk, call.project, principal, args, request)
+        except Rejected as refused:
+            return rejected(refused, principal, links, more=_ways_out(desk, args))
+        return answer(standing, principal, links)
+
+    async def get(call: Call, args: Get) -> WorkflowAnswer | Reply:
+        principal = Principal.of(call.caller)
+        try:
+            standing = await desk.operations.get(call.project, args.workflow_id)
+        except Rejected as refused:
+            return rejected(refused, principal, links)
+        return answer(standing, principal, links)
+
+    async def submit(call: Call, args: Submit) -> WorkflowAnswer | Reply:
+        principal = Principal.of(call.caller)
+        asked = (args.workflow_id, args.expected_version, args.transition, args.arguments)
+        request = keyed(call, args.request_id, "workflow.submit", *asked)
+        try:
+            submission = Submission(call.project, principal, *asked, request, new_operation())
+            standing = await desk.operations.submit(submission)
+        except Rejected as refused:
+            return rejected(refused, principal, links)
+        return answer(standing, principal, links)
+
+    waiting: dict[str, Any] = {"parks": lambda args: True, "refusal": refusal, "destructive": True}
+    return (
+        Tool(
+            "workflow.start",
+            _START,
+            Start,
+            (WorkflowAnswer,),
+            start,
+            waits=lambda args: _may_wait(desk, args),
+            **waiting,
+        ),
+        Tool("workflow.get", _GET, Get, (WorkflowAnswer,), get, read_only=True, idempotent=True, refusal=refusal),
+        Tool(
+            "workflow.submit",
+            _SUBMIT,
+            Submit,
+            (WorkflowAnswer,),
+            submit,
+            waits=lambda args: True,
+            criticality=Criticality.CRITICAL,
+            **waiting,
+        ),
+    )
+
+
+async def _start_workflow(desk: Desk, project: str, principal: Principal, args: Start, request: Request) -> Standing:
+    packed = desk.catalogue.definition(args.definition_id)
+    if packed is None:
+        raise checks.unknown_definition(args.definition_id)
+    workflow = packed.bundle.definitions[args.definition_id]
+    given = checks.checked(workflow.input_schema, args.input, "input")
+    return await desk.operations.start(project, principal, args.definition_id, packed, given, request=request)
+
+
+async def _start_session(
+    desk: Desk, project: str, principal: Principal, given: dict[str, Any], request: Request
+) -> Standing:
+    """A session with a capability; with arguments it is called at once."""
+    called = checks.called(desk.catalogue, given)
+    capability = called.capability
+    packed = desk.catalogue.session(capability.id)
+    if packed is None:
+        raise checks.unknown_definition(PROXY)
+    if called.arguments is not None:
+        _check_call(called, principal, given)
+    hours = desk.catalogue.gateway.limits.proxy_hours
+    return await desk.operations.start(
+        project,
+        principal,
+        PROXY,
+        packed,
+        given,
+        request=request,
+        capability=capability.id,
+        arguments=called.arguments,
+        session_ms=hours * 3_600_000,
+    )
+
+
+def _check_call(called: Called, principal: Principal, given: dict[str, Any]) -> None:
+    """Refuses a call whose guards do not hold, before there is a session."""
+    transition = session_of(called.capability).states[READY].transitions[called.capability.id]
+    checks.passed(transition, Circumstances(principal, Scope({}, called.arguments or {}, given)))
+
+
+def _ways_out(desk: Desk, args: Start) -> list[Link]:
+    """Links of a refused start: the same again, with the schema of the input."""
+    wanted = args.definition_id
+    if checks.is_session(wanted) and isinstance(args.input.get("capability"), str):
+        wanted = args.input["capability"]
+    listed = desk.catalogue.items.get(wanted)
+    if listed is None:
+        return [desk.links.home(), desk.links.search()]
+    return [*desk.links.start(listed, with_schema=True), desk.links.describe(listed.id)]
+
+
+def _may_wait(desk: Desk, args: Start) -> bool:
+    """Whether anything is executed at the start."""
+    if checks.is_session(args.definition_id):
+        return len(args.input) > 1
+    workflow = desk.catalogue.workflows.get(args.definition_id)
+    if workflow is None:
+        return False
+    state = workflow.states[workflow.initial_state]
+    return state.on_enter is not None or machine.chains(state)
