@@ -124,7 +124,8 @@ SHED = Metric(
     "counter",
     "calls",
     "Calls turned away to protect the fleet. over_capacity: no room, and the queue was full; queue_timeout: no room "
-    "in time; actor_quota: more than the caller's share; store_unavailable: the store does not answer; draining: an operator asked for it.",
+    "in time; actor_quota: more than the caller's share; store_unavailable: the store does not answer; draining: an "
+    "operator asked for it.",
     (
         CLASS,
         Label("reason", ("over_capacity", "queue_timeout", "actor_quota", "store_unavailable", "draining", OTHER)),

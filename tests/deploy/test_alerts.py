@@ -32,8 +32,8 @@ TOOK = 'coordinator_request_duration_seconds_bucket{tool="claim_item",transport=
 ALL = 'coordinator_request_duration_seconds_count{tool="claim_item",transport="fast"}'
 CLAIMS = 'coordinator_claims_total{outcome="success"}'
 STEPS = 'coordinator_steps_total{outcome="ok"}'
-DAYS = 4500
-"""Minutes: more than the longest window."""
+LONG = 300
+"""Minutes: more than the longest time that an alert takes to fire. Ratios are the same in windows half empty."""
 
 
 class Case(NamedTuple):
@@ -47,15 +47,15 @@ class Case(NamedTuple):
 def slow(share: int) -> dict[str, str]:
     """Of 600 claims a minute, so many take longer than 100 ms."""
     return {
-        CALLS: f"0+600x{DAYS}",
-        TOOK % "0.1": f"0+{600 - share}x{DAYS}",
-        TOOK % "+Inf": f"0+600x{DAYS}",
-        ALL: f"0+600x{DAYS}",
+        CALLS: f"0+600x{LONG}",
+        TOOK % "0.1": f"0+{600 - share}x{LONG}",
+        TOOK % "+Inf": f"0+600x{LONG}",
+        ALL: f"0+600x{LONG}",
     }
 
 
 def defects(per_minute: int) -> dict[str, str]:
-    return {CALLS: f"0+6000x{DAYS}", DEFECTS: f"0+{per_minute}x{DAYS}"}
+    return {CALLS: f"0+6000x{LONG}", DEFECTS: f"0+{per_minute}x{LONG}"}
 
 
 def histogram(name: str, slow_bucket: str, fast_bucket: str, labels: str = "") -> tuple[dict[str, str], dict[str, str]]:
@@ -73,8 +73,8 @@ BURNS = [
 ]
 # Half of what the slowest alert allows is silent for all of them.
 CASES: dict[str, Case] = {
-    **{name: Case(defects(300), defects(3), DAYS) for name in BURNS if name.startswith("Calls")},
-    **{name: Case(slow(200), slow(3), DAYS) for name in BURNS if name.startswith("Claims")},
+    **{name: Case(defects(300), defects(3), LONG) for name in BURNS if name.startswith("Calls")},
+    **{name: Case(slow(200), slow(3), LONG) for name in BURNS if name.startswith("Claims")},
     "FleetNotScraped": Case({'up{job="coordinator"}': "0x60"}, {'up{job="coordinator"}': "1x60"}),
     "NoFrontEnds": Case(
         {'coordinator_processes{role="frontend"}': "0x60"}, {'coordinator_processes{role="frontend"}': "2x60"}
@@ -188,13 +188,11 @@ def test_the_files_are_well_formed() -> None:
 
 
 @needs_promtool
-@pytest.mark.parametrize(("long", "every"), [(False, "1m"), (True, "30m")])
-def test_each_alert_fires_and_is_silent_as_it_should(tmp_path: Path, long: bool, every: str) -> None:
+def test_each_alert_fires_and_is_silent_as_it_should(tmp_path: Path) -> None:
     looks: dict[tuple[tuple[tuple[str, str], ...], int], list[tuple[str, int]]] = defaultdict(list)
     for name, case in CASES.items():
-        if (case.minute == DAYS) == long:
-            for series, firing in ((case.fires, 1), (case.silent, 0)):
-                looks[tuple(series.items()), case.minute].append((name, firing))
+        for series, firing in ((case.fires, 1), (case.silent, 0)):
+            looks[tuple(series.items()), case.minute].append((name, firing))
     tests = [
         {
             "interval": "1m",
@@ -212,6 +210,6 @@ def test_each_alert_fires_and_is_silent_as_it_should(tmp_path: Path, long: bool,
     ]
     path = tmp_path / "cases.yml"
     YAML(typ="safe").dump(
-        {"rule_files": [str(RULES / file) for file in FILES], "evaluation_interval": every, "tests": tests}, path
+        {"rule_files": [str(RULES / file) for file in FILES], "evaluation_interval": "1m", "tests": tests}, path
     )
     promtool("test", "rules", str(path))
