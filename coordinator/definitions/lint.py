@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.definitions.files import Problem
 from coordinator.definitions.library import Library, LoadedActivity, LoadedWorkflow
-from coordinator.definitions.model import TERMINALS, Activity, Checkpoint, SkillUse, Trigger
+from coordinator.definitions.model import TERMINALS, Activity, Checkpoint, SkillUse
 
 _RESOURCE = re.compile(r"^(?:resources|guides)/(\d+)-")
 _TIME = re.compile(r"\d+(-\d+)?\s*(m|min|h|hr|hours?|d|days?)?", re.IGNORECASE)
@@ -88,7 +88,7 @@ def _activity(library: Library, workflow: LoadedWorkflow, loaded: LoadedActivity
             yield _wrong(place, f"step '{step.id}': there is no skill '{step.skill}'{here}")
         if step.checkpoint and activity.checkpoint(step.checkpoint) is None:
             yield _wrong(place, f"step '{step.id}': there is no checkpoint '{step.checkpoint}'")
-    for trigger in _triggers(activity):
+    for trigger in activity.all_triggers():
         if trigger.workflow not in library.workflows:
             yield _wrong(place, f"triggers a workflow that is not there: '{trigger.workflow}'")
     yield from _shape(activity, place)
@@ -149,13 +149,6 @@ def _number(resource: str) -> str:
     """The number that a path such as ``resources/24-review-mode.md`` stands for; other references as they are."""
     match = _RESOURCE.search(resource)
     return resource if match is None else match[1]
-
-
-def _triggers(activity: Activity) -> tuple[Trigger, ...]:
-    stated = activity.triggers
-    if stated is UNSET:
-        return ()
-    return (stated,) if isinstance(stated, Trigger) else stated
 
 
 def _repeated(names: Iterable[str], what: str, place: str) -> Iterator[Problem]:

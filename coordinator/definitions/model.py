@@ -256,6 +256,13 @@ class Activity(Part, frozen=True, kw_only=True):
         inner = (step for loop in self.loops if loop.steps is not UNSET for step in loop.steps)
         return (*self.steps, *inner)
 
+    def all_triggers(self) -> tuple[Trigger, ...]:
+        """The workflows that it runs, then those that its steps run."""
+        own: tuple[Trigger, ...] = ()
+        if self.triggers is not UNSET:
+            own = (self.triggers,) if isinstance(self.triggers, Trigger) else self.triggers
+        return (*own, *(trigger for step in self.all_steps() for trigger in step.triggers or ()))
+
     def targets(self) -> tuple[str, ...]:
         """Every id that it may go on to by transitions, decisions and options, each once, in this order."""
         found: dict[str, None] = {transition.to: None for transition in self.transitions}

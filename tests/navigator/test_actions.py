@@ -426,6 +426,25 @@ async def test_loops_within_loops_end_from_the_inside(tree: Tree, client: Make) 
     assert nav.state(now).completed_steps == {"a/o": [1]}
 
 
+async def test_a_workflow_that_is_run_from_an_activity_is_offered(tree: Tree, client: Make) -> None:
+    triggers = [{"workflow": "other", "description": "Do the other", "passContext": ["x"]}]
+    write(
+        tree, {"id": "a", "triggers": triggers, "steps": [step("one", triggers=[{"workflow": "third"}]), step("two")]}
+    )
+    tree.workflow("other", "b")
+    nav = client()
+    now = await nav.start("w", x=1)
+    assert now["availableActions"]["optional"][1:] == [
+        {"action": "nav_start", "workflow": "other", "passContext": ["x"], "description": "Do the other"},
+        {"action": "nav_start", "workflow": "third", "description": "Run workflow: third"},
+    ]
+    other = await nav.start("other", x=1)
+    assert nav.state(await nav.must(other, "complete_step", step_id="do")).status == "completed"
+    # The first walk waits in its state, and takes over what the other one has shown.
+    now = await nav.must(now, "complete_step", step_id="one", variables={"x": 2})
+    assert nav.state(now).variables == {"x": 2}
+
+
 async def test_variables_begin_with_their_defaults_and_keep_their_types(tree: Tree, client: Make) -> None:
     declared = [
         {"name": "text", "type": "string", "defaultValue": "d"},

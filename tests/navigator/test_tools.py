@@ -62,6 +62,15 @@ async def test_the_tools_and_their_parameters_are_the_seeds(nav: Client) -> None
         found[tool.name] = tuple(name if name in required else f"{name}?" for name in schema.get("properties", {}))
     assert found == SEED
     assert list(found) == list(SEED)
+    weights = {tool.name: tool.weigh(None).label for tool in nav.toolset.tools}
+    assert weights["nav_action"] == "critical"
+    assert [name for name, label in weights.items() if label == "read"][:3] == [
+        "nav_situation",
+        "nav_checkpoint",
+        "get_workflow",
+    ]
+    assert weights["nav_start"] == "normal"
+    assert weights["discover_resources"] == "sheddable"
     writing = [tool.name for tool in nav.toolset.tools if not tool.read_only]
     assert writing == ["nav_start", "nav_action"]
 

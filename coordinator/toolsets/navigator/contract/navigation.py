@@ -97,11 +97,24 @@ class Position(Result, kw_only=True):
 class Offered(Result, kw_only=True):
     """Something that may be done, must be done, or cannot be done now."""
 
-    action: Annotated[str, Meta(description="An action of nav_action, or get_resource.")]
+    action: Annotated[str, Meta(description="An action of nav_action; or the tool get_resource or nav_start.")]
     step: Annotated[str, Meta(description="complete_step: step_id.")] | UnsetType = UNSET
     checkpoint: Annotated[str, Meta(description="respond_to_checkpoint: checkpoint_id.")] | UnsetType = UNSET
     activity: Annotated[str, Meta(description="transition: activity_id.")] | UnsetType = UNSET
     loop: Annotated[str, Meta(description="advance_loop: loop_id.")] | UnsetType = UNSET
+    workflow: (
+        Annotated[
+            str,
+            Meta(
+                description="nav_start: workflow_id of a workflow that is run from here. Keep this state, walk the "
+                "other workflow to its end, then go on with this state."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    pass_context: (
+        Annotated[list[str], Meta(description="nav_start: what initial_variables should hold.")] | UnsetType
+    ) = UNSET
     description: Annotated[str, Meta(description="What it is.")] | UnsetType = UNSET
     reason: Annotated[str, Meta(description="Why it cannot be done now.")] | UnsetType = UNSET
 

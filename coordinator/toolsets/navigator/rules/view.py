@@ -90,7 +90,7 @@ def available(walk: Walk) -> AvailableActions:
             blocked=[],
         )
     wanted, optional = progress.open_steps(activity.steps, progress.done(activity, state), state)
-    choices = [_RESOURCE, *map(_complete, optional)]
+    choices = [_RESOURCE, *map(_complete, optional), *_triggered(activity)]
     choices += [_answer(one) for one in progress.optional_checkpoints(activity, state)]
     choices += [
         Offered(action="advance_loop", loop=loop.id, description=f"Start loop: {loop.name}")
@@ -110,6 +110,19 @@ def _transitions(walk: Walk, activity: Activity, choices: list[Offered]) -> Avai
     ]
     blocked = [Offered(action="transition", activity=target, reason=why) for target, why in ways.closed.items()]
     return AvailableActions(required=targets[:1], optional=targets[1:] + choices, blocked=blocked)
+
+
+def _triggered(activity: Activity) -> Iterator[Offered]:
+    """The workflows that are run from here (seed 002, Cross-Workflow Triggering): each is a walk of its own, which the
+    agent carries through while it keeps this one's state."""
+    for trigger in activity.all_triggers():
+        passed = UNSET if trigger.pass_context is UNSET else list(trigger.pass_context)
+        yield Offered(
+            action="nav_start",
+            workflow=trigger.workflow,
+            pass_context=passed,
+            description=trigger.description or f"Run workflow: {trigger.workflow}",
+        )
 
 
 def _leads(target: str, walk: Walk) -> str:
