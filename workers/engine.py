@@ -324,7 +324,6 @@ class Engine:
                 _log.warning("outcomes cannot be reported, trying again", reason=failure.message, steps=len(reports))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _PAUSE_MOST)
-        self._asked -= want
         self._sending.remove(sending)
         for (report, attempt), result in zip(reports, taken.results, strict=True):
             if result == RECORDED and report[2] in "DF" and (report[4].complete or report[4].error):
@@ -332,7 +331,9 @@ class Engine:
             elif result == REFUSED and not again:
                 recorder().step_refused()
                 _log.info("a report came too late and was refused", step=attempt.step.job_id)
+        self._asked -= want
         self.deliver(taken)
+        self._free.set()
         if taken.told:
             self._on_told(project)
 
@@ -353,9 +354,16 @@ class Engine:
         await self._end()
 
     async def _end(self) -> None:
-        for task in (*self._tasks, *self._sends):
+        tasks = [*self._tasks, *self._sends]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._sends, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether attempts go on that did not let themselves be ended."""
+        return bool(self._tasks)
 
     async def _emptied(self, seconds: float | None) -> None:
         """Waits until nothing is in hand and nothing to be reported, at most for so long."""

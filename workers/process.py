@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -183,6 +184,10 @@ class WorkerProcess:
         except redis.exceptions.RedisError as error:
             _log.warning("left without signing off: Redis does not answer", error=str(error))
         _log.info("worker stopped", worker=worker.name)
+        if engine.stuck:
+            # The event loop would wait for them for ever.
+            _log.warning("left attempts behind that did not end")
+            os._exit(0)
 
     async def _register(
         self,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator.settings import Settings
 from coordinator.steps.times import LEASE_MS, PROTOCOL
 
 RQ_PREFIX = "fc:{RQ}"
@@ -16,6 +16,9 @@ QUEUE = "fleet-steps"
 """The RQ queue of the default pool and priority; the others' names begin with it."""
 DEFAULT_POOL = "default"
 PRIORITIES = ("high", "normal", "low")
+
+if TYPE_CHECKING:
+    from coordinator.settings import Settings
 
 _pack = msgspec.msgpack.Encoder().encode
 

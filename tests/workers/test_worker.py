@@ -13,11 +13,11 @@ from redis import Redis
 
 import workers
 from coordinator.metrics import Exposition
+from coordinator.steps.handoff import QUEUE, queue_names
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import environment, samples
 from tests.support.wait import process_alive, wait_until_sync
 from tests.workers.conftest import Start
-from workers.queues import STEP_QUEUE
 
 # isort: split
 # RQ takes its key prefix when it is imported, so workers comes first.
@@ -34,7 +34,7 @@ NOOP = "workers.steps.noop"
 @pytest.fixture
 def queue(connection: Redis) -> Queue:
     """The step queue as anybody with RQ makes it."""
-    return Queue(STEP_QUEUE, connection=connection, serializer=JSONSerializer)
+    return Queue(QUEUE, connection=connection, serializer=JSONSerializer)
 
 
 def finished(job: Job) -> bool:
@@ -68,7 +68,7 @@ def test_nothing_of_a_finished_job_stays(start: Start, queue: Queue) -> None:
     jobs = [queue.enqueue(NOOP, str(number)) for number in range(20)]
     wait_until_sync(lambda: not any(Job.exists(job.id, queue.connection) for job in jobs), 10, "all jobs to be done")
     left = [key.decode() if isinstance(key, bytes) else key for key in queue.connection.keys("*")]
-    assert all(key.startswith(workers.RQ_PREFIX + ":") for key in left), left
+    assert all(key.startswith((workers.RQ_PREFIX + ":", "fc:{!fleet}:")) for key in left), left
     assert not [key for key in left if ":job:" in key or ":execution" in key or ":results" in key], left
     assert len(StartedJobRegistry(queue=queue)) == len(queue) == 0
 
@@ -78,7 +78,7 @@ def test_a_stock_worker_can_take_the_jobs_too(queue: Queue, server: EmbeddedServ
     done = subprocess.run(
         [
             *(sys.executable, "-m", "rq.cli", "worker", "--burst", "--serializer", "json"),
-            *("--worker-class", "rq.SimpleWorker", STEP_QUEUE),
+            *("--worker-class", "rq.SimpleWorker", QUEUE),
         ],
         env=environment(RQ_KEY_PREFIX=workers.RQ_PREFIX, RQ_REDIS_URL=server.url),
         capture_output=True,
@@ -119,7 +119,7 @@ class _Dangerous:
 def test_pickled_jobs_are_refused_unread(start: Start, connection: Redis, tmp_path: Path) -> None:
     start()
     made = tmp_path / "made-by-unpickling"
-    job = Queue(STEP_QUEUE, connection=connection).enqueue(NOOP, _Dangerous(made))
+    job = Queue(QUEUE, connection=connection).enqueue(NOOP, _Dangerous(made))
     wait_until_sync(lambda: finished(job), 10, "the job to be refused")
     assert job.get_status() == JobStatus.FAILED
     assert not made.exists()
@@ -136,7 +136,7 @@ def test_a_worker_outlives_a_restart_of_its_store(start: Start, server: Embedded
     assert job.get_status() == JobStatus.FINISHED
     (known,) = Worker.all(connection=queue.connection)
     assert known.pid == worker.process.pid
-    assert known.queue_names() == [STEP_QUEUE]
+    assert known.queue_names() == queue_names(["default"])
 
 
 def test_stock_commands_suspend_and_stop_it(start: Start, queue: Queue) -> None:

@@ -1,0 +1,79 @@
+"""Functions that run in child processes of tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_calls = 0
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+async def waits(value: str) -> str:
+    return value
+
+
+def who() -> list[int]:
+    """The process, its parent, and how often it was called."""
+    global _calls
+    _calls += 1
+    return [os.getpid(), os.getppid(), _calls]
+
+
+def key() -> str | None:
+    return os.environ.get("FLEET_IDEMPOTENCY_KEY")
+
+
+def loud() -> str:
+    print("on stdout")
+    os.write(1, b"on descriptor 1\n")
+    print("on stderr", file=sys.stderr)
+    return "quiet"
+
+
+def raises(text: str) -> None:
+    raise ValueError(text)
+
+
+def ends(code: int) -> None:
+    os._exit(code)
+
+
+def dies() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def no_json() -> object:
+    return object()
+
+
+def huge(size: int) -> str:
+    return "x" * size
+
+
+def spins(started: str) -> None:
+    """Computes for ever, deaf to polite requests."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(started).write_text(str(os.getpid()))
+    while True:
+        pass
+
+
+def sleeps(started: str) -> None:
+    Path(started).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+class Thing:
+    """Something whose method can be called."""
+
+    @staticmethod
+    def method() -> Any:
+        return {"nested": [1, None]}

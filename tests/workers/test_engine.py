@@ -1,0 +1,525 @@
+"""The engine: what attempts come to, how many round trips they take, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+import workers.attempts
+from coordinator.errors import ToolFailure
+from coordinator.steps.model import Failure, Plan, StepRun
+from coordinator.steps.results import MAX_RESULT_BYTES
+from coordinator.store import Store, keys
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.flows.rules import spec
+from coordinator.toolsets.flows.store.flows import NONE
+from tests.support.wait import wait_until
+from tests.workers.bench import Bench, chain, fan
+from workers.engine import Specs
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def store(server: EmbeddedServer, connection: object) -> AsyncIterator[Store]:
+    store = Store(server.url, timeout_ms=5000)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def bench(store: Store) -> AsyncIterator[Bench]:
+    bench = Bench(store)
+    yield bench
+    await bench.stop()
+
+
+async def calls(store: Store) -> int:
+    """Scripts that the server has run."""
+    stats = (await store.command("INFO", "commandstats")).decode()
+    (line,) = [line for line in stats.splitlines() if line.startswith("cmdstat_evalsha:")]
+    return int(line.split("calls=")[1].split(",")[0])
+
+
+async def test_flows_run_to_their_end(bench: Bench) -> None:
+    bench.start()
+    chained = await bench.create(chain({"args": {"value": 1}}, {"args": {"value": [2]}}, {"args": {"value": None}}))
+    fanned = await bench.create(fan(8, args={"value": True}))
+    found = await bench.ended(chained)
+    assert found.row.status == "completed"
+    assert [step.result_json for step in found.steps] == ["1", "[2]", "null"]
+    found = await bench.ended(fanned)
+    assert {step.key for step in found.steps} == {"start", "end", *(f"b{number}" for number in range(8))}
+    assert {step.status for step in found.steps} == {"done"}
+    assert set(bench.tools.began.values()) <= {1, 2}
+
+
+async def test_a_step_takes_less_than_one_round_trip(bench: Bench) -> None:
+    flows = [await bench.create(chain(*({"args": {"value": number}} for number in range(5)))) for _ in range(100)]
+    flows += [await bench.create(fan(8, args={"value": 1})) for _ in range(50)]
+    steps = 100 * 5 + 50 * 9
+    await bench.store.command("CONFIG", "RESETSTAT")
+    bench.start()
+    idle = bench.engine
+    await wait_until(lambda: sum(bench.tools.ended.values()) == steps and idle.busy == 0, 30, "all steps")
+    assert await calls(bench.store) / steps <= 1.0
+    for flow in flows:
+        assert (await bench.ended(flow)).row.status == "completed"
+
+
+async def test_one_slot_needs_one_round_trip_for_each_step(store: Store) -> None:
+    bench = Bench(store, slots=1)
+    flow = await bench.create(chain(*({"args": {"value": number}} for number in range(50))))
+    await store.command("CONFIG", "RESETSTAT")
+    bench.start(listen=False)
+    await bench.engine.take(bench.steps.take)
+    await wait_until(lambda: bench.tools.ended["s49"] == 1 and bench.engine.busy == 0, 10, "the last step")
+    assert await calls(store) <= 51
+    assert (await bench.ended(flow)).row.status == "completed"
+    await bench.stop()
+
+
+async def test_an_idle_worker_begins_at_once(bench: Bench) -> None:
+    bench.start()
+    waits = []
+    for _ in range(20):
+        flow = await bench.create(chain({}))
+        (step,) = (await bench.ended(flow)).steps
+        assert step.started_at is not None
+        assert step.ready_at is not None
+        waits.append(step.started_at - step.ready_at)
+        # Until it waits for a bell again.
+        await wait_until(lambda: bench.engine.busy == 0)
+    assert sorted(waits)[-2] < 50, waits
+
+
+async def test_work_that_came_while_all_slots_were_taken_is_not_left_lying(bench: Bench) -> None:
+    gate = asyncio.Event()
+
+    async def wait(step: StepRun, arguments: Any) -> None:
+        await gate.wait()
+
+    bench.tools.tools["wait"] = wait
+    bench.start()
+    first = [await bench.create(chain({"tool": "wait"})) for _ in range(4)]
+    await wait_until(lambda: bench.engine.busy == 4)
+    later = [await bench.create(chain({})) for _ in range(10)]
+    gate.set()
+    for flow in (*first, *later):
+        assert (await bench.ended(flow)).row.status == "completed"
+
+
+# --- what attempts come to ------------------------------------------------------------------------
+
+
+async def _hang(step: StepRun, arguments: Any) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_an_attempt_that_takes_too_long_is_stopped(bench: Bench) -> None:
+    bench.tools.tools["hang"] = _hang
+    bench.start()
+    flow = await bench.create(chain({"tool": "hang", "timeout_ms": 50}))
+    assert await bench.result(flow) == ("failed", '{"error":"the step took longer than 50 ms","type":"timeout"}')
+    assert bench.tools.ended["start"] == 1
+
+
+async def test_an_attempt_that_swallows_its_interruption_has_failed_all_the_same(bench: Bench) -> None:
+    async def stubborn(step: StepRun, arguments: Any) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+        return "done"
+
+    bench.tools.tools["stubborn"] = stubborn
+    bench.start()
+    flow = await bench.create(chain({"tool": "stubborn", "timeout_ms": 50}))
+    status, result = await bench.result(flow)
+    assert status == "failed"
+    assert '"timeout"' in (result or "")
+    # The slot lives on.
+    for _ in range(8):
+        assert (await bench.ended(await bench.create(chain({})))).row.status == "completed"
+
+
+async def test_an_attempt_that_does_not_end_is_left_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.attempts, "GRACE_SECONDS", 0.05)
+    release = asyncio.Event()
+
+    async def deaf(step: StepRun, arguments: Any) -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    bench.tools.tools["deaf"] = deaf
+    bench.start()
+    try:
+        flows = [await bench.create(chain({"tool": "deaf", "timeout_ms": 50})) for _ in range(4)]
+        for flow in flows:
+            status, result = await bench.result(flow)
+            assert (status, '"timeout"' in (result or "")) == ("failed", True)
+        assert bench.tools.ended["start"] == 0
+        # All slots were taken by them, and others have taken their place.
+        others = [await bench.create(chain({})) for _ in range(8)]
+        for flow in others:
+            assert (await bench.ended(flow)).row.status == "completed"
+    finally:
+        release.set()
+    await wait_until(lambda: bench.tools.ended["start"] == 12)
+    assert bench.engine.busy == 0
+
+
+async def test_what_is_raised_is_a_failure_without_its_text(bench: Bench) -> None:
+    async def broken(step: StepRun, arguments: Any) -> None:
+        raise RuntimeError("password=hunter2")
+
+    bench.tools.tools["broken"] = broken
+    bench.start()
+    flow = await bench.create(chain({"tool": "broken"}))
+    assert await bench.result(flow) == (
+        "failed",
+        '{"error":"the step failed unexpectedly: RuntimeError","type":"unexpected"}',
+    )
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}.__iter__(), float], ids=["object", "iterator", "type"])
+async def test_what_is_no_json_is_a_failure(bench: Bench, value: object) -> None:
+    async def odd(step: StepRun, arguments: Any) -> object:
+        return value
+
+    bench.tools.tools["odd"] = odd
+    bench.start()
+    status, result = await bench.result(await bench.create(chain({"tool": "odd"})))
+    assert status == "failed"
+    assert '"invalid_result"' in (result or "")
+
+
+async def test_a_huge_result_is_cut_and_branches_see_all_of_it(bench: Bench) -> None:
+    huge = "x" * (2 * MAX_RESULT_BYTES)
+    flow = {
+        "start": spec.Step(
+            name="start",
+            tool="echo",
+            args={"value": huge},
+            branch=(spec.Arm(f'result == "{huge}"', "yes"), spec.Arm("result != nil", "no")),
+        ),
+        "yes": spec.Step(name="yes", tool="echo", done=True),
+        "no": spec.Step(name="no", tool="echo", done=True),
+    }
+    bench.start()
+    found = await bench.ended(await bench.create(flow))
+    assert [step.key for step in found.steps] == ["start", "yes"]
+    result = msgspec.json.decode(found.steps[0].result_json or "")
+    assert (result["truncated"], result["bytes"]) == (True, 2 * MAX_RESULT_BYTES + 2)
+    assert len(found.steps[0].result_json or "") <= MAX_RESULT_BYTES
+
+
+async def test_a_retry_comes_later_each_time_with_jitter(bench: Bench) -> None:
+    async def fails(step: StepRun, arguments: Any) -> Failure:
+        return Failure("busy", "busy", retryable=step.attempt < 4)
+
+    bench.tools.tools["fails"] = fails
+    retry = spec.Retry(max_attempts=9, delay_ms=10_000, max_delay_ms=15_000)
+    flow = await bench.create(chain({"tool": "fails", "retry": retry}))
+    bench.start()
+    for attempt, delay in ((2, 10_000), (3, 15_000), (4, 15_000)):
+
+        async def pending(attempt: int = attempt) -> int | None:
+            (step,) = (await bench.flow(flow)).steps
+            return step.ready_at if step.attempt == attempt and step.status == "pending" else None
+
+        ready_at = await wait_until(pending)
+        assert ready_at is not None
+        now = int((await bench.store.command("TIME"))[0]) * 1000
+        assert delay * 0.8 - 1500 <= ready_at - now <= delay * 1.2 + 1000
+        await bench.store.command("ZADD", keys.step_timers.key("default"), 1, flow + 1)
+        await bench.steps.sweep("default")
+    # The fourth failure says that another attempt would be no use.
+    assert await bench.result(flow) == ("failed", '{"error":"busy","type":"busy"}')
+    assert bench.tools.began["start"] == 4
+
+
+async def test_attempts_are_used_up(bench: Bench) -> None:
+    async def fails(step: StepRun, arguments: Any) -> Failure:
+        return Failure(f"attempt {step.attempt}", "x")
+
+    bench.tools.tools["fails"] = fails
+    bench.start()
+    flow = await bench.create(chain({"tool": "fails", "retry": spec.Retry(max_attempts=3, delay_ms=0)}))
+    assert await bench.result(flow) == ("failed", '{"error":"attempt 3","type":"x"}')
+    once = await bench.create(chain({"tool": "fails"}))
+    assert await bench.result(once) == ("failed", '{"error":"attempt 1","type":"x"}')
+
+
+async def test_all_attempts_of_a_step_have_one_idempotency_key(bench: Bench) -> None:
+    seen: list[str] = []
+
+    async def fails_once(step: StepRun, arguments: Any) -> Any:
+        seen.append(step.idempotency_key)
+        return Failure("once", "x") if step.attempt == 1 else "ok"
+
+    bench.tools.tools["fails_once"] = fails_once
+    bench.start()
+    flow = await bench.create(chain({"tool": "fails_once", "retry": spec.Retry(max_attempts=2, delay_ms=0)}))
+    assert await bench.result(flow) == ("done", '"ok"')
+    assert seen == [f"{flow}-{flow + 1}"] * 2
+
+
+async def test_a_step_that_killed_its_workers_is_not_executed_again(bench: Bench) -> None:
+    flow = await bench.create(chain({}))
+    for _ in range(3):
+        (step,) = (await bench.steps.take(1)).steps
+        await bench.store.command("ZADD", keys.step_leases.key("default"), 1, step.step)
+        await bench.steps.sweep("default")
+    bench.start()
+    assert await bench.result(flow) == ("failed", '{"error":"its worker was lost 3 times","type":"poisoned"}')
+    assert bench.tools.began["start"] == 0
+
+
+async def test_a_gate_that_expired_fails(bench: Bench) -> None:
+    flow = await bench.create({"start": spec.Step(name="start", gate=True, timeout_ms=60_000, done=True)})
+    bench.start()
+    await bench.store.command("ZADD", keys.step_timers.key("default"), "CH", 1, flow + 1)
+    await bench.steps.sweep("default")
+    status, result = await bench.result(flow)
+    assert (status, '"expired"' in (result or "")) == ("failed", True)
+
+
+async def test_what_was_done_before_a_retry_of_the_flow_is_not_done_again(bench: Bench) -> None:
+    blocked = asyncio.Event()
+
+    async def slow(step: StepRun, arguments: Any) -> str:
+        await blocked.wait()
+        return "slow result"
+
+    async def fails(step: StepRun, arguments: Any) -> Any:
+        return Failure("no", "x") if step.attempt == 1 else "ok"
+
+    bench.tools.tools |= {"slow": slow, "fails": fails}
+    flow = fan(2)
+    flow["b0"] = spec.Step(name="b0", tool="slow", join="end", fork="start")
+    flow["b1"] = spec.Step(name="b1", tool="fails", join="end", fork="start")
+    bench.start()
+    run = await bench.create(flow)
+    assert (await bench.ended(run)).row.status == "failed"
+    blocked.set()
+    await wait_until(lambda: bench.tools.ended["b0"] == 1 and bench.engine.busy == 0)
+    assert await bench.flows.retry("default", NONE, run, "bob") == (2, "failed")
+    found = await bench.ended(run)
+    assert found.row.status == "completed"
+    assert {step.key: step.result_json for step in found.steps} == {
+        "start": "null",
+        "b0": '"slow result"',
+        "b1": '"ok"',
+        "end": "null",
+    }
+    assert bench.tools.began["b0"] == 1
+
+
+# --- interruptions --------------------------------------------------------------------------------
+
+
+async def test_a_cancelled_flow_stops_its_running_steps(bench: Bench) -> None:
+    bench.tools.tools["hang"] = _hang
+    bench.start()
+    flow = await bench.create(chain({"tool": "hang"}))
+    await wait_until(lambda: bench.tools.began["start"] == 1)
+    (job,) = bench.engine.held
+    assert await bench.flows.cancel("default", NONE, flow, "bob") == (True, "cancelled")
+    assert bench.engine.interrupt(job, "stopped")
+    await wait_until(lambda: bench.tools.ended["start"] == 1 and bench.engine.busy == 0)
+    assert (await bench.flow(flow)).steps[0].status == "cancelled"
+    assert not bench.engine.interrupt(job, "stopped")
+
+
+async def test_a_step_that_rq_stopped_has_failed(bench: Bench) -> None:
+    bench.tools.tools["hang"] = _hang
+    bench.start()
+    flow = await bench.create(chain({"tool": "hang", "retry": spec.Retry(max_attempts=5, delay_ms=0)}))
+    await wait_until(lambda: bench.tools.began["start"] == 1)
+    bench.engine.interrupt(next(iter(bench.engine.held)), "stopped")
+    assert await bench.result(flow) == ("failed", '{"error":"the step was stopped","type":"stopped"}')
+
+
+async def test_a_step_whose_lease_was_lost_is_dropped_without_a_report(bench: Bench) -> None:
+    bench.tools.tools["hang"] = _hang
+    bench.start(listen=False)
+    flow = await bench.create(chain({"tool": "hang"}))
+    await bench.engine.take(bench.steps.take)
+    await wait_until(lambda: bench.tools.began["start"] == 1)
+    await bench.store.command("CONFIG", "RESETSTAT")
+    bench.engine.interrupt(next(iter(bench.engine.held)), "lost")
+    await wait_until(lambda: bench.engine.busy == 0)
+    assert "evalsha" not in (await bench.store.command("INFO", "commandstats")).decode()
+    assert (await bench.flow(flow)).steps[0].status == "running"
+
+
+async def test_a_draining_worker_finishes_what_is_quick_and_gives_the_rest_back(store: Store) -> None:
+    bench = Bench(store, slots=2)
+    quick = asyncio.Event()
+
+    async def soon(step: StepRun, arguments: Any) -> str:
+        await quick.wait()
+        return "quick"
+
+    bench.tools.tools |= {"hang": _hang, "soon": soon}
+    bench.start()
+    first = await bench.create(chain({"tool": "soon"}, {}))
+    second = await bench.create(chain({"tool": "hang"}))
+    await wait_until(lambda: bench.engine.busy == 2)
+    third = await bench.create(chain({}))
+    draining = asyncio.create_task(bench.stop(0.3))
+    await asyncio.sleep(0)
+    quick.set()
+    began = time.monotonic()
+    await draining
+    assert time.monotonic() - began < 3
+    assert [(step.key, step.status) for step in (await bench.flow(first)).steps] == [("start", "done"), ("s1", "ready")]
+    (back,) = (await bench.flow(second)).steps
+    assert (back.status, back.attempt) == ("ready", 2)
+    assert (await bench.flow(third)).steps[0].status == "ready"
+    assert await store.command("LLEN", "fc:{RQ}:queue:fleet-steps") == 3
+    # Nobody was lost: another worker has nothing to count.
+    assert {step.crashes for step in (await bench.steps.take(5)).steps} == {0}
+
+
+async def test_a_paused_worker_takes_nothing(bench: Bench) -> None:
+    bench.start()
+    bench.engine.pause(True)
+    flow = await bench.create(chain({}))
+    await asyncio.sleep(0.05)
+    assert bench.tools.began["start"] == 0
+    bench.engine.pause(False)
+    assert (await bench.ended(flow)).row.status == "completed"
+
+
+# --- what the store and others do -----------------------------------------------------------------
+
+
+class Flaky:
+    """Lets calls of the store fail when a test says so."""
+
+    def __init__(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.before = self.after = 0
+        self._report = bench.steps.report
+        self._take = bench.steps.take
+        monkeypatch.setattr(bench.steps, "report", self.report)
+        monkeypatch.setattr(bench.steps, "take", self.take)
+
+    async def report(self, *args: Any, **more: Any) -> Any:
+        return await self._call(self._report, *args, **more)
+
+    async def take(self, want: int) -> Any:
+        return await self._call(self._take, want)
+
+    async def _call(self, call: Any, *args: Any, **more: Any) -> Any:
+        if self.before:
+            self.before -= 1
+            raise ToolFailure("store_unavailable", "gone before")
+        found = await call(*args, **more)
+        if self.after:
+            self.after -= 1
+            raise ToolFailure("store_unavailable", "gone after")
+        return found
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 0), (0, 1)])
+async def test_outcomes_are_reported_until_the_store_has_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, before: int, after: int
+) -> None:
+    flaky = Flaky(bench, monkeypatch)
+    bench.start(listen=False)
+    flow = await bench.create(chain({"args": {"value": 1}}))
+    await bench.engine.take(bench.steps.take)
+    flaky.before, flaky.after = before, after
+    assert await bench.result(flow) == ("done", "1")
+    await wait_until(lambda: bench.engine.busy == 0)
+    assert bench.tools.began["start"] == 1
+    assert bench.engine.lost_reply()
+    assert not bench.engine.lost_reply()
+
+
+async def test_steps_that_came_with_a_lost_reply_are_given_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    flaky = Flaky(bench, monkeypatch)
+    bench.start(listen=False)
+    flow = await bench.create(chain({}))
+    flaky.after = 1
+    with pytest.raises(ToolFailure):
+        await bench.engine.take(bench.steps.take)
+    assert bench.engine.lost_reply()
+    assert await bench.steps.reclaim("default", bench.engine.held_in("default")) == 1
+    await bench.engine.take(bench.steps.take)
+    (step,) = (await bench.ended(flow)).steps
+    assert (step.status, step.attempt) == ("done", 2)
+
+
+async def test_a_planner_that_fails_ends_the_flow(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Plan:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(bench.rooms["flows"].planner, "plan", broken)
+    bench.start()
+    found = await bench.ended(await bench.create(chain({}, {})))
+    assert (found.row.status, found.row.error) == ("failed", "what follows step 'start' could not be planned")
+    assert [step.status for step in found.steps] == ["done"]
+
+
+async def test_steps_of_a_room_that_is_not_known_are_for_other_workers(bench: Bench) -> None:
+    flow = await bench.create(chain({}))
+    await bench.store.command("HSET", keys.run.key("default", str(flow)), "o", "gateway")
+    bench.start(listen=False)
+    await bench.engine.take(bench.steps.take)
+
+    async def back() -> bool:
+        (step,) = (await bench.flow(flow)).steps
+        return (step.status, step.attempt) == ("pending", 2)
+
+    await wait_until(back)
+    assert bench.tools.began["start"] == 0
+
+
+async def test_a_run_that_is_gone_is_dropped(bench: Bench) -> None:
+    flow = await bench.create(chain({}))
+    (step,) = (await bench.steps.take(1)).steps
+    taken = await bench.steps.report(bench.rooms["flows"].report, "default", 0, [(step.step, 1, "B", "", 0)])
+    assert taken.results == [1]
+    await bench.store.command("DEL", keys.run_spec.key("default", str(flow)))
+    bench.start(listen=False)
+    await bench.engine.take(bench.steps.take)
+    await wait_until(lambda: bench.engine.busy == 0)
+    assert bench.tools.began["start"] == 0
+
+
+async def test_a_spec_that_was_pushed_out_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.engine._SPECS_MOST", 1)
+    bench.start()
+    flows = [await bench.create(chain(*({"args": {"value": 1}} for _ in range(5)))) for _ in range(6)]
+    for flow in flows:
+        assert (await bench.ended(flow)).row.status == "completed"
+
+
+def test_specs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.engine._SPECS_MOST", 3)
+    monkeypatch.setattr("workers.engine._SPEC_BYTES_MOST", 100)
+    specs = Specs()
+
+    def run(number: int) -> StepRun:
+        return StepRun("p", "flows", str(number), "1", 1, "k", "", "", "", "", 0, 0, 0, 0, "")
+
+    for number in range(5):
+        specs.put(run(number), number, 10)
+        specs.get(run(2)) if number > 2 else None
+    assert [specs.get(run(number)) for number in range(5)] == [None, None, 2, 3, 4]
+    specs.put(run(9), 9, 95)
+    assert [specs.get(run(number)) for number in (2, 3, 4, 9)] == [None, None, None, 9]
+    specs.put(run(8), 8, 1000)
+    assert specs.get(run(8)) == 8

@@ -1,0 +1,132 @@
+"""Callables in child processes: results, failures, and that nothing survives its worker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import workers.isolated
+from coordinator.steps.room import CallFailed
+from tests.support.fleets import environment
+from tests.support.wait import process_alive, wait_until, wait_until_sync
+from workers.isolated import IsolatedCalls
+
+pytestmark = pytest.mark.anyio
+HERE = "tests.workers.callables"
+
+
+@pytest.fixture
+async def calls() -> AsyncIterator[IsolatedCalls]:
+    calls = IsolatedCalls(2)
+    yield calls
+    await calls.close()
+
+
+async def test_a_call_returns_what_the_function_does(calls: IsolatedCalls) -> None:
+    assert await calls.call(f"{HERE}:add", {"a": 1, "b": 2}, "k") == 3
+    assert await calls.call(f"{HERE}:waits", {"value": "é"}, "k") == "é"
+    assert await calls.call(f"{HERE}:Thing.method", {}, "k") == {"nested": [1, None]}
+    assert await calls.call(f"{HERE}:key", {}, "run-1") == "run-1"
+    assert len(await calls.call(f"{HERE}:huge", {"size": 3_000_000}, "k")) == 3_000_000
+
+
+async def test_a_child_stays_for_the_next_call_and_is_replaced_in_time(
+    calls: IsolatedCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers.isolated, "CALLS", 3)
+    seen = [await calls.call(f"{HERE}:who", {}, "k") for _ in range(4)]
+    pids = [pid for pid, _, _ in seen]
+    assert pids[0] == pids[1] == pids[2] != pids[3]
+    assert [count for _, _, count in seen] == [1, 2, 3, 1]
+    assert {parent for _, parent, _ in seen} == {os.getpid()}
+    await wait_until(lambda: not process_alive(pids[0]))
+
+
+async def test_no_more_children_than_allowed(calls: IsolatedCalls) -> None:
+    seen = await asyncio.gather(*(calls.call(f"{HERE}:who", {}, "k") for _ in range(20)))
+    assert len({pid for pid, _, _ in seen}) <= 2
+
+
+async def test_what_it_prints_does_not_disturb_the_answer(calls: IsolatedCalls) -> None:
+    assert await calls.call(f"{HERE}:loud", {}, "k") == "quiet"
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "message", "kind"),
+    [
+        (f"{HERE}:raises", {"text": "no such title"}, "no such title", "ValueError"),
+        (f"{HERE}:raises", {"text": ""}, "ValueError", "ValueError"),
+        (f"{HERE}:add", {"a": 1}, "missing 1 required positional argument", "TypeError"),
+        (f"{HERE}:no_json", {}, "Encoding objects of type object is unsupported", "TypeError"),
+        (f"{HERE}:missing", {}, "has no attribute 'missing'", "AttributeError"),
+        ("no_such_module:f", {}, "No module named 'no_such_module'", "ModuleNotFoundError"),
+        (f"{HERE}:ends", {"code": 3}, "the process of the callable ended with code 3", "crashed"),
+        (f"{HERE}:dies", {}, "the process of the callable was ended by signal 9", "crashed"),
+    ],
+)
+async def test_failures(
+    calls: IsolatedCalls, target: str, arguments: dict[str, object], message: str, kind: str
+) -> None:
+    with pytest.raises(CallFailed) as caught:
+        await calls.call(target, arguments, "k")
+    assert message in str(caught.value)
+    assert caught.value.type == kind
+    assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
+
+
+async def test_an_answer_that_is_too_long_is_a_failure(calls: IsolatedCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.isolated, "MAX_REPLY_BYTES", 1000)
+    with pytest.raises(CallFailed, match="more than 1000 bytes"):
+        await calls.call(f"{HERE}:huge", {"size": 2000}, "k")
+    assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
+
+
+@pytest.mark.parametrize("target", ["spins", "sleeps"])
+async def test_a_cancelled_call_kills_its_child(calls: IsolatedCalls, tmp_path: Path, target: str) -> None:
+    started = tmp_path / "pid"
+    call = asyncio.create_task(calls.call(f"{HERE}:{target}", {"started": str(started)}, "k"))
+    pid = int(await wait_until(lambda: started.exists() and started.read_text(), 20))
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await wait_until(lambda: not process_alive(pid))
+    assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
+
+
+async def test_closing_ends_all_children(tmp_path: Path) -> None:
+    calls = IsolatedCalls(2)
+    started = tmp_path / "pid"
+    call = asyncio.create_task(calls.call(f"{HERE}:sleeps", {"started": str(started)}, "k"))
+    (idle, _, _) = await calls.call(f"{HERE}:who", {}, "k")
+    pid = int(await wait_until(lambda: started.exists() and started.read_text(), 20))
+    await calls.close()
+    assert not process_alive(pid)
+    assert not process_alive(idle)
+    with pytest.raises(CallFailed):
+        await call
+
+
+_WORKER = """
+import asyncio, sys
+from workers.isolated import IsolatedCalls
+asyncio.run(IsolatedCalls(1).call("tests.workers.callables:spins", {"started": sys.argv[1]}, "k"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death")
+def test_a_child_ends_with_its_worker(tmp_path: Path) -> None:
+    started = tmp_path / "pid"
+    worker = subprocess.Popen([sys.executable, "-c", _WORKER, str(started)], env=environment())
+    try:
+        pid = int(wait_until_sync(lambda: started.exists() and started.read_text(), 20, "the child") or 0)
+    finally:
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait()
+    wait_until_sync(lambda: not process_alive(pid), 5, "the child to end")
