@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Annotated, Any
 
 import msgspec
@@ -19,7 +20,8 @@ from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import KINDS, Actor, CallerActor, Trusted, Verification, checked, echo
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.tool import Services
+from coordinator.toolsets.tool import Call, Services
+from coordinator.transport.schema import describe
 
 pytestmark = pytest.mark.anyio
 
@@ -148,6 +150,17 @@ def test_the_actors_of_every_tool_are_found() -> None:
         assert found[name] == places(tool.arguments, frozenset()), name
     assert len(found) >= 14
     assert {"claim_item": 1, "manage_notes": 2, "advance_item": 1, "query_items": 0}.items() <= found.items()
+
+
+async def test_a_stranger_has_to_say_who_he_is() -> None:
+    claim = TOOLS["claim_item"]
+    wanted = {"requestId": str(uuid.uuid4()), "claims": [{"itemId": "abcd"}]}
+    with pytest.raises(ToolFailure) as caught:
+        await claim.handler(Call("p"), msgspec.convert(wanted, claim.arguments))
+    assert caught.value.code == "VALIDATION_ERROR"
+    assert caught.value.message == "actor: is required; allowed: an object with id, kind, parent, proof"
+    assert "actor" in describe(claim)["inputSchema"]["required"]
+    assert describe(claim, identified=True)["inputSchema"]["required"] == ["requestId"]
 
 
 @settings(max_examples=50, deadline=None)
