@@ -52,6 +52,7 @@ async def test_each_call_is_an_event_with_what_the_token_showed(sessions: Sessio
     assert {event["wf"] for event in events} == {"lab"}
     assert {event["traceId"] for event in events} == {payload(start)["sid"]}
     assert len({event["spanId"] for event in events}) == 4
+    assert "agent_id 'worker-1' does not match" in events[2]["vw"][0]
     assert [event["spanId"] for event in await whole(sessions, read.token)] == [event["spanId"] for event in events]
     assert not any(part in json.dumps(events) for part in (start, moved.token, "session_token"))
 

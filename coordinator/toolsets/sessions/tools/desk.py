@@ -8,6 +8,7 @@ from time import monotonic, perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+import structlog
 from msgspec import UNSET
 
 from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared, shipped
@@ -20,6 +21,8 @@ from coordinator.toolsets.sessions.rules.seal import RingSeal
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import SessionStore, State
 from coordinator.toolsets.tool import Call, Reply, Services
+
+_log = structlog.get_logger(__name__)
 
 SERVER = "fleet-coordinator"
 """What discover and health_check call this server."""
@@ -79,9 +82,18 @@ class Desk:
             return tokens.decode(token, await self.seal())
         except Unreadable as error:
             if error.reason != tokens.UNSIGNED or not await self._secrets.renewed():
-                recorder().session_token(error.kind)
+                self._unreadable(error)
                 raise
-        return tokens.decode(token, await self.seal())
+        try:
+            return tokens.decode(token, await self.seal())
+        except Unreadable as error:
+            self._unreadable(error)
+            raise
+
+    def _unreadable(self, error: Unreadable) -> None:
+        """Leaves a trace of a token that belongs to no session's trace; never the token."""
+        recorder().session_token(error.kind)
+        _log.info("session token refused", reason=error.reason)
 
     async def opened(self, token: str) -> Payload:
         """``decode`` for tools that need a good token.

@@ -121,7 +121,8 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
 
     async def go_on(call: Call, args: StartSession, shown: Payload, claim: Claim, reason: str) -> _Way:
         """The session of a token; ``reason`` says what was wrong with its signature, if anything."""
-        noted = trace.entry("start_session", 0, shown.act, args.agent_id)
+        mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
+        noted = trace.entry("start_session", 0, shown.act, args.agent_id, mismatch)
         try:
             state = await desk.store.join(
                 call.project, shown, noted, shown.wf, args.agent_id, trace.ADOPTED if reason else "", claim
@@ -139,9 +140,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         way = joined(state, shown, args, claim, "adopted" if reason else "inherited")
         if reason:
             return way._replace(warnings=[joining.adopted(reason)])
-        if shown.aid and shown.aid != args.agent_id:
-            way.warnings.insert(0, joining.other_agent(args.agent_id, shown.aid))
-        return way
+        return way._replace(warnings=mismatch + way.warnings)
 
     async def by_token(call: Call, args: StartSession, token: str, claim: Claim) -> _Way:
         reason = ""
