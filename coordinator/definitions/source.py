@@ -164,8 +164,7 @@ def _files(folder: str, depth: int) -> list[tuple[str, int, int, int]]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith((".toon", ".md")):
-                    status = entry.stat()
-                    found.append((entry.path, status.st_mtime_ns, status.st_size, status.st_ino))
+                    found.append((entry.path, *_stamp(entry)))
                 elif depth and entry.is_dir():
                     found += _files(entry.path, depth - 1)
     except OSError:
@@ -173,6 +172,15 @@ def _files(folder: str, depth: int) -> list[tuple[str, int, int, int]]:
         pass
     found.sort()
     return found
+
+
+def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
+    try:
+        status = entry.stat()
+    except OSError:
+        # A link that leads nowhere; what is beside it counts all the same.
+        return 0, 0, 0
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _found(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]]:

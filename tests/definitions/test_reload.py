@@ -54,6 +54,20 @@ def test_a_file_that_breaks_and_is_mended(tree: Tree, live: Definitions) -> None
     assert list(live.current.workflows["one"].activities) == ["a", "b"]
 
 
+def test_links_are_followed_and_one_that_leads_nowhere_hides_nothing(tree: Tree, live: Definitions) -> None:
+    folder = tree.root / "one/activities"
+    (folder / "00-lost.toon").symlink_to(folder / "nowhere")
+    wait_until_sync(lambda: live.current.problems, 5, "the lost link")
+    assert [problem.place for problem in live.current.problems] == ["one/activities/00-lost.toon"]
+    elsewhere = tree.write("../elsewhere/c.toon", (folder / "02-b.toon").read_text().replace("id: b", "id: c"))
+    (folder / "03-c.toon").symlink_to(elsewhere)
+    wait_until_sync(lambda: "c" in live.current.workflows["one"].activities, 5, "the linked activity")
+    elsewhere.write_text(elsewhere.read_text().replace("The activity b", "Another name"))
+    wait_until_sync(
+        lambda: live.current.workflows["one"].activities["c"].activity.name == "Another name", 5, "its change"
+    )
+
+
 def test_what_still_changes_is_not_taken(tree: Tree) -> None:
     """A change counts once two looks in a row have seen the same."""
     tree.workflow("one", "a")
