@@ -28,7 +28,7 @@ from coordinator.identity.finding import static_sources
 from coordinator.identity.jws import BadToken
 from coordinator.identity.sources import DidDocument, Loaded, Source, SourceFailed
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.settings.auth import door_verifier
+from coordinator.settings.auth import door_mode, door_verifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted
@@ -112,7 +112,7 @@ async def _looked_at(settings: Settings, store: Store | None, issuers: tuple[str
     section = settings.actor_authentication
     for line in check_identity.actors(section):
         yield Finding("note", "actors", line)
-    for line in check_identity.notices(section):
+    for line in check_identity.notices(section, callers=door_mode(settings) != "none"):
         yield Finding("warns", "actors", line)
     verifiers = [("actor_authentication.verifier", section.verifier)]
     door = door_verifier(settings)
