@@ -17,7 +17,7 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.sessions.tools import toolset
-from coordinator.toolsets.tool import Services
+from coordinator.toolsets.tool import Criticality, Services
 from coordinator.transport.schema import input_schema, output_schema, snapshot, undocumented
 
 RECORD = Path(__file__).with_name("contract.json")
@@ -124,3 +124,15 @@ def test_what_only_reads_says_so() -> None:
     assert changing == {
         "start_session", "next_activity", "yield_checkpoint", "resume_checkpoint", "respond_checkpoint"
     }  # fmt: skip
+
+
+def test_what_finishes_work_is_turned_away_last() -> None:
+    def weight(name: str, **arguments: Any) -> Criticality:
+        return TOOLS[name].weigh(msgspec.convert(arguments, TOOLS[name].arguments))
+
+    assert weight("respond_checkpoint") is Criticality.CRITICAL
+    assert weight("next_activity", session_token="t", activity_id="a") is Criticality.CRITICAL
+    assert weight("get_activity", session_token="t") is Criticality.READ
+    assert weight("list_workflows") is Criticality.SHEDDABLE
+    assert weight("start_session") is Criticality.NORMAL
+    assert weight("start_session", session_token="t") is Criticality.CRITICAL
