@@ -17,8 +17,10 @@ from coordinator.metrics.cells import Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
 
-_ANSWERS = frozenset({"ok", "conflict", "refused"})
-"""Outcomes of a script that ran."""
+_ANSWERS = dict.fromkeys(("ok", "new", "replay"), "ok") | {"conflict": "conflict"}
+_ANSWERS |= dict.fromkeys(("refused", "mismatch"), "refused")
+"""Outcomes of a script that ran, and how they are counted."""
+_WITH_ID = frozenset({"new", "replay", "mismatch"})
 
 
 class Recorder:
@@ -173,10 +175,6 @@ class Recorder:
         if kind == "busy":
             self.hot.lost(project, item)
 
-    def idempotency(self, result: str) -> None:
-        """A request with a requestId was looked up."""
-        self._idempotency(result).inc()
-
     def checkpoint(self, outcome: str) -> None:
         """A checkpoint of a workflow session was yielded or answered, or could not be."""
         self._checkpoints(outcome).inc()
@@ -186,9 +184,12 @@ class Recorder:
         self._session_tokens(reason).inc()
 
     def script(self, script: str, seconds: float, outcome: str) -> None:
-        """A store script ended: ``ok``, ``conflict``, ``refused``, or the kind of a store error."""
-        if outcome in _ANSWERS:
-            self._scripts(script, outcome).observe(seconds)
+        """A store script ended; the outcome is one of ``coordinator.store.store.OUTCOMES``."""
+        answered = _ANSWERS.get(outcome)
+        if answered is not None:
+            self._scripts(script, answered).observe(seconds)
+            if outcome in _WITH_ID:
+                self._idempotency(outcome).inc()
         else:
             self._scripts(script, "error").observe(seconds)
             self._store_errors(outcome).inc()

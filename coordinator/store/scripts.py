@@ -86,6 +86,8 @@ class Script(Generic[R]):
         self.errors = source.header.errors
         self.sha1 = hashlib.sha1(source.text.encode(), usedforsecurity=False).hexdigest()
         self.decode = None if reply is None else msgspec.msgpack.Decoder(reply).decode
+        self.remembers = source.header.args[:1] == ("request",)
+        """Whether it is answered from a record when its first argument, the request, comes again."""
         self._fixed = len(source.header.args) - source.header.variadic
         self._variadic = source.header.variadic
         self._head = self._pack_head(self._fixed)

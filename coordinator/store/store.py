@@ -23,7 +23,21 @@ R = TypeVar("R")
 Observe = Callable[[str, float, str], None]
 """Told of each script call: the script's name, seconds, and the outcome, one of ``OUTCOMES``."""
 
-OUTCOMES = ("ok", "conflict", "refused", "unavailable", "full", "over_capacity", "cancelled", "defect")
+OUTCOMES = (
+    "ok",
+    "new",
+    "replay",
+    "conflict",
+    "refused",
+    "mismatch",
+    "unavailable",
+    "full",
+    "over_capacity",
+    "cancelled",
+    "defect",
+)
+"""ok: a call without a request id; new, replay and mismatch: one whose id was not known, was known, and was used
+with other arguments before."""
 MINIMUM_VERSION = (6, 2)
 
 _log = logging.getLogger(__name__)
@@ -127,13 +141,18 @@ class Store:
             reply = await self._link.submit(command)
             if type(reply) is ServerError:
                 reply = await self._recover(script, key, args, command, reply)
+            outcome = "ok"
+            if script.remembers:
+                outcome = "new" if args[0] else "ok"
+                if type(reply) is list:
+                    outcome, reply = "replay", reply[0]
             result: R = reply if script.decode is None else script.decode(reply)
         except BaseException as error:
             if self.observe is not None:
                 self.observe(script.name, perf_counter() - started, _outcome(error))
             raise
         if self.observe is not None:
-            self.observe(script.name, perf_counter() - started, "ok")
+            self.observe(script.name, perf_counter() - started, outcome)
         return result
 
     async def command(self, *words: str | bytes | int) -> Any:
@@ -291,7 +310,7 @@ def _blocks(words: tuple[str | bytes | int, ...]) -> bool:
 
 def _outcome(error: BaseException) -> str:
     if isinstance(error, ScriptFailure):
-        return "conflict" if error.code == "CONFLICT" else "refused"
+        return {"CONFLICT": "conflict", "REQUEST_ID_REUSED": "mismatch"}.get(error.code, "refused")
     if isinstance(error, ToolFailure):
         return {"store_unavailable": "unavailable", "store_full": "full", "over_capacity": "over_capacity"}.get(
             error.code, "refused"

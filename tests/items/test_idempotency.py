@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
@@ -20,7 +21,7 @@ from tests.items.calls import (
     every_call,
     keyed,
 )
-from tests.items.client import Client, actor, fresh_id
+from tests.items.client import Client, Json, actor, fresh_id
 
 pytestmark = pytest.mark.anyio
 
@@ -144,3 +145,16 @@ async def test_a_call_that_failed_whole_may_be_repeated_under_its_id(
     await tools.add()
     monkeypatch.undo()
     assert (await tools("manage_items", **call))["created"] == 1
+
+
+async def test_new_calls_replays_and_mismatches_are_told_apart(tools: Client) -> None:
+    seen: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: seen.append(outcome)
+    request = fresh_id()
+    arguments: Json = {"operation": "create", "actor": actor("ann"), "items": [{"title": "t"}]}
+    first = await tools.answer("manage_items", requestId=request, **arguments)
+    assert await tools.answer("manage_items", requestId=request, **arguments) == first
+    with pytest.raises(ToolFailure):
+        await tools.answer("manage_items", requestId=request, **(arguments | {"items": [{"title": "u"}]}))
+    await tools.answer("get_next_item")
+    assert [outcome for outcome in seen if outcome != "ok"] == ["new", "replay", "mismatch"]

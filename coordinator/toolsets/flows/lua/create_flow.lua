@@ -12,7 +12,7 @@ errors:    REQUEST_ID_REUSED
 -- @include flow
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored then return stored end
+if stored then return {stored} end
 
 local new = cmsgpack.unpack(flow)
 local id = math.max(now, tonumber(redis.call('GET', K_STEP_IDS) or 0) + 1)

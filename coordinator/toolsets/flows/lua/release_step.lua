@@ -10,7 +10,7 @@ errors:    REQUEST_ID_REUSED
 -- @include flow
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored then return stored end
+if stored then return {stored} end
 
 local st = load_step(step)
 if not st then return cmsgpack.pack({}) end

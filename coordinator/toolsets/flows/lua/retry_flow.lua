@@ -11,7 +11,7 @@ errors:    REQUEST_ID_REUSED
 -- @include flow
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored then return stored end
+if stored then return {stored} end
 
 local run = load_run(flow)
 if not run then return cmsgpack.pack({}) end

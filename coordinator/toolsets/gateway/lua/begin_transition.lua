@@ -10,7 +10,7 @@ errors:    REQUEST_ID_REUSED
 -- @include advance
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored then return stored end
+if stored then return {stored} end
 
 local inst, adv = load_instance(workflow), cmsgpack.unpack(advance)
 if not inst then return cmsgpack.pack({'gone', '', false}) end

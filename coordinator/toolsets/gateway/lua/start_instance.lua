@@ -13,7 +13,7 @@ errors:    REQUEST_ID_REUSED
 -- @include advance
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored then return stored end
+if stored then return {stored} end
 
 local new, adv = cmsgpack.unpack(instance), cmsgpack.unpack(advance)
 local id, hash = new[1], new[4]

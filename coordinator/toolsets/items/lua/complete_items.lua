@@ -19,7 +19,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 
 local stored, phase, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored and phase == 'D' then return stored end
+if stored and phase == 'D' then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 if stored then state = stored end
 

@@ -14,7 +14,7 @@ errors:    REQUEST_ID_REUSED
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored then return stored end
+if stored then return {stored} end
 
 local list = cmsgpack.unpack(edges)
 local failures, batch = {}, {}

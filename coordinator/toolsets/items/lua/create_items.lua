@@ -14,7 +14,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored then return stored end
+if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
 local run = {now = server_time(), cap = events_max, config = config, labels = cmsgpack.unpack(labels)}

@@ -16,7 +16,7 @@ errors:    REQUEST_ID_REUSED
 
 local stored, phase, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored and phase == 'D' then return stored end
+if stored and phase == 'D' then return {stored} end
 if stored then state = stored end
 
 local list = cmsgpack.unpack(ids)

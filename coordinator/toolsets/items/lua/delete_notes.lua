@@ -13,7 +13,7 @@ errors:    REQUEST_ID_REUSED
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored then return stored end
+if stored then return {stored} end
 
 local deleted, unknown = 0, {}
 
