@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.definitions import Definitions
+from coordinator.definitions import Definitions, shipped
 from coordinator.store import Store
 from tests.sessions.client import Sessions
 from tests.sessions.walk import Turns, Walk
@@ -42,3 +42,9 @@ async def test_every_workflow_can_be_walked(store: Store, project: str, root: Pa
             assert found == tuple(
                 had if wanted is None else wanted for had, wanted in zip(found, expected, strict=True)
             ), (name, found)
+
+
+@pytest.mark.every_store
+async def test_a_session_on_every_server(store: Store, project: str) -> None:
+    walk = await Walk(Sessions(store, project, Definitions([shipped()], 0)).attempt, "change").run()
+    assert (walk.warnings, walk.completed) == ([], True)
