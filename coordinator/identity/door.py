@@ -96,11 +96,6 @@ class Door:
             self._take(found.tokens)
         self._use_verifier(self._wanted_verifier())
 
-    @property
-    def known_count(self) -> int:
-        """Static tokens in force."""
-        return len(self._grants)
-
     async def start(self) -> None:
         """Begins to watch the token file and to renew keys."""
         if self._verifier is not None:

@@ -7,16 +7,18 @@ that answers well-formed calls of quick tools by itself, at a tenth of the cost
 which of them answers can be told from the time only.
 
 ``express`` spares requests whose head has been seen before the parsing of it, within the
-server's HTTP protocol; ``protocol`` bounds there how requests arrive. ``surfaces`` says which
+server's HTTP protocol; ``protocol`` bounds there how requests arrive. ``entrance`` asks on every
+way who is calling, and keeps strangers and those without permission out. ``surfaces`` says which
 tools answer at which path and ``schema`` how they are described, ``arguments`` turns what a
-caller sent into a tool's struct, ``health`` answers operators, ``stdio`` serves one local
-client, and ``app`` puts it all together.
+caller sent into a tool's struct, ``health`` answers operators (``admin`` on a port of their
+own), ``stdio`` serves one local client, and ``app`` puts it all together.
 
 What may be relied on:
 
 * No state is kept between two requests, nor with a connection. Any process answers any request.
 * A request gets an answer: handlers within the deadline, bodies within their own.
 * An answer of the fast path equals the SDK's server's in status, content type and meaning.
+* Where a bearer token is required or presented, no body is parsed before it was found good.
 
 What this does not promise: that a call answered with ``deadline_exceeded`` or
 ``store_unavailable`` had no effect; tools take a request id to ask again with.

@@ -139,7 +139,7 @@ class Detour:
         caller = grant.caller if grant is not None else None
         exchange = Exchange(target.project, request_id, caller, private=self._entrance.guarded)
         await app.handle(
-            {**scope, "headers": headers, EXCHANGE: exchange},
+            {**scope, "headers": [one for one in headers if one[0] != b"authorization"], EXCHANGE: exchange},
             replayed(body, receive),
             _with_retry_after(send, exchange),
             self._sdk.streaming(target.surface, seen.method, seen.tool, seen.arguments),
