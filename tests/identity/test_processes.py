@@ -60,6 +60,7 @@ class Front:
         """``success``, or the code of the refusal."""
         actor = {"id": agent, "kind": "subagent", "proof": proof}
         found = self.call("claim_item", claims=[{"itemId": item}], actor=actor, requestId=fresh_id())
+        print(found)  # shown if the test fails
         return str(found["error"]["code"] if "error" in found else found["claimResults"][0]["outcome"])
 
     def verification(self, item: str, proof: str) -> Json:
