@@ -109,7 +109,7 @@ class Engine:
         """Reports that wait to be sent."""
         self._flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sends: set[asyncio.Task[None]] = set()
+        self._sends: set[asyncio.Task[Any]] = set()
         self._free = asyncio.Event()
         self._specs = Specs()
 
@@ -150,6 +150,13 @@ class Engine:
         if not want:
             return 0
         self._asked += want
+        # Goes on when this is cancelled: what it brings is this worker's already.
+        task = asyncio.get_running_loop().create_task(self._fetch(source, want), name="step-take")
+        self._sends.add(task)
+        task.add_done_callback(self._sends.discard)
+        return await asyncio.shield(task)
+
+    async def _fetch(self, source: Callable[[int], Awaitable[Taken]], want: int) -> int:
         try:
             taken = await source(want)
         except ToolFailure:
@@ -157,6 +164,7 @@ class Engine:
             raise
         finally:
             self._asked -= want
+            self._free.set()
         self.deliver(taken)
         return len(taken.steps) + len(taken.strangers)
 

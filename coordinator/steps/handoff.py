@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator.steps.times import LEASE_MS, PROTOCOL
+from coordinator.steps import times
 
 RQ_PREFIX = "fc:{RQ}"
 """Where RQ's keys begin. No project can have that tag."""
@@ -45,7 +45,7 @@ class Handoff:
     """
 
     def __init__(self, *, direct: bool, events_max: int, limit: int = 0, limits: dict[str, int] | None = None) -> None:
-        self._facts = {"rq": f"{RQ_PREFIX}:" if direct else "", "cap": events_max, "protocol": PROTOCOL}
+        self._facts = {"rq": f"{RQ_PREFIX}:" if direct else "", "cap": events_max, "protocol": times.PROTOCOL}
         self._limit, self._limits = limit, limits or {}
         self._packed: dict[str, bytes] = {}
         self._second = 0
@@ -63,9 +63,11 @@ class Handoff:
             limits=steps.project_limits,
         )
 
-    def worker(self, name: str, queues: Sequence[str], lease_ms: int = LEASE_MS, protocol: int = PROTOCOL) -> None:
+    def worker(self, name: str, queues: Sequence[str], protocol: int | None = None) -> None:
         """Speaks for a worker from now on: its name, and the queues it serves."""
-        self._facts |= {"worker": name, "lists": list(queues), "lease": lease_ms, "protocol": protocol}
+        self._facts |= {"worker": name, "lists": list(queues), "lease": times.LEASE_MS}
+        if protocol is not None:
+            self._facts["protocol"] = protocol
         self._packed.clear()
 
     def queue_side(self) -> bytes:

@@ -1,0 +1,203 @@
+"""Real workers that are killed, stalled and told to stop, and a store that is killed: nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.steps.times import LEASE_MS, RERUN_MS
+from coordinator.store import Store
+from coordinator.toolsets.flows.store.flows import NONE
+from tests.support.fleets import scrape
+from tests.support.wait import process_alive, wait_until
+from tests.workers.fleet import Fleet, Flows, assert_recorded_once, chain, echo, fan, sleep
+
+pytestmark = pytest.mark.anyio
+
+CHAOS_FLOWS = int(os.environ.get("FLEET_TEST_CHAOS_FLOWS", "60"))
+"""Flows that run while workers are killed; the full size is 500."""
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    fleet = Fleet(
+        tmp_path_factory.mktemp("fleet") / "data",
+        *("--port", "0", "--frontends", "1", "--workers", "4", "--embedded-fsync", "everysec"),
+        *("--drain-seconds", "10"),
+        FLEET_FLOWS_DEMO_TOOLS="true",
+    )
+    try:
+        fleet.wait_ready()
+        yield fleet
+    finally:
+        fleet.clean_up()
+
+
+@pytest.fixture
+async def flows(fleet: Fleet, request: pytest.FixtureRequest) -> AsyncIterator[Flows]:
+    """Flows in a project of the test's own, with all workers up."""
+    await wait_until(lambda: len(fleet.workers) == 4, 20, "four workers")
+    store = Store(fleet.url, timeout_ms=2000)
+    await store.open()
+    yield Flows(store, "t" + str(abs(hash(request.node.name)) % 10**12))
+    await store.close()
+
+
+def total(fleet: Fleet, name: str) -> float:
+    """A counter, over all workers."""
+    return sum(value for key, value in scrape(fleet.port).items() if key.split("{")[0] == name)
+
+
+async def test_every_join_of_a_hundred_wide_flows_runs_once(flows: Flows) -> None:
+    flow = fan(8, echo(), echo())
+    made = await asyncio.gather(*(flows.create(flow) for _ in range(100)))
+    for record in await flows.ended(made):
+        assert_recorded_once(record, list(flow))
+    done = await flows.events("step_done")
+    assert len(done) == 100 * 10
+    assert len({event["s"] for event in done}) == 100 * 10
+
+
+async def test_an_idle_fleet_begins_steps_at_once(flows: Flows) -> None:
+    waits = []
+    for _ in range(40):
+        (record,) = await flows.ended([await flows.create(chain(echo()))])
+        (step,) = record.steps
+        assert step.started_at is not None
+        assert step.ready_at is not None
+        waits.append(step.started_at - step.ready_at)
+    assert sorted(waits)[-2] < 50, waits
+
+
+async def test_nothing_is_lost_or_doubled_while_workers_are_killed(fleet: Fleet, flows: Flows) -> None:
+    flow = fan(4, sleep(20), sleep(10))
+    seed = random.randrange(10**9)
+    print("seed", seed)
+    dice = random.Random(seed)
+    made = await asyncio.gather(*(flows.create(flow) for _ in range(CHAOS_FLOWS)))
+    stop = asyncio.Event()
+
+    async def chaos() -> int:
+        kills = 0
+        while not stop.is_set():
+            await asyncio.sleep(dice.uniform(0.05, 0.4))
+            workers = fleet.workers
+            if len(workers) > 1 and kills < CHAOS_FLOWS // 5:
+                fleet.kill(dice.choice(sorted(workers.values())))
+                kills += 1
+        return kills
+
+    killing = asyncio.create_task(chaos())
+    try:
+        records = await flows.ended(made, 120)
+    finally:
+        stop.set()
+        kills = await killing
+    assert kills > 3
+    done = await flows.events("step_done")
+    assert len({event["s"] for event in done}) == len(done), "a step was recorded twice"
+    for record in records:
+        if record.row.status == "failed":
+            # Given up after three workers were killed under it, which can happen to any step.
+            (bad,) = [step for step in record.steps if step.status == "failed"]
+            assert '"poisoned"' in (bad.result_json or ""), record
+            assert bad.attempt >= 4
+        else:
+            assert_recorded_once(record, list(flow))
+    completed = sum(record.row.status == "completed" for record in records)
+    assert completed > 0.9 * len(records)
+
+
+async def test_the_step_of_a_killed_worker_runs_again_within_six_seconds(fleet: Fleet, flows: Flows) -> None:
+    flow = await flows.create(chain(sleep(60_000, timeout_ms=60_000)))
+
+    async def running(attempt: int) -> int | None:
+        step = await flows.step(flow)
+        return step.started_at if step.status == "running" and step.attempt == attempt else None
+
+    await wait_until(lambda: running(1), 10)
+    killed = await flows.now()
+    fleet.kill(fleet.holder(flow + 1, flows.project))
+    again = await wait_until(lambda: running(2), 10, "the second attempt")
+    assert again is not None
+    # No earlier than the lease ends, or two would be at it.
+    assert LEASE_MS - 2000 <= again - killed <= RERUN_MS
+    assert await flows.flows.cancel(flows.project, NONE, flow, "test") == (True, "cancelled")
+
+
+async def test_a_cancelled_step_is_really_stopped(fleet: Fleet, flows: Flows) -> None:
+    flow = await flows.create(chain(sleep(60_000, timeout_ms=60_000)))
+
+    async def running() -> bool:
+        return (await flows.step(flow)).status == "running"
+
+    await wait_until(running, 10)
+    before = total(fleet, "coordinator_step_reports_refused_total")
+    await flows.flows.cancel(flows.project, NONE, flow, "test")
+    await wait_until(lambda: total(fleet, "coordinator_step_reports_refused_total") == before + 1, 5, "the stop")
+    assert (await flows.step(flow)).status == "cancelled"
+
+
+async def test_the_report_of_a_stalled_worker_is_refused(fleet: Fleet, flows: Flows) -> None:
+    flow = await flows.create(chain(sleep(1500), echo("after")))
+
+    async def running() -> bool:
+        return (await flows.step(flow)).status == "running"
+
+    await wait_until(running, 10)
+    stalled = fleet.holder(flow + 1, flows.project)
+    fleet.kill(stalled, signal.SIGSTOP)
+    before = total(fleet, "coordinator_step_reports_refused_total") + _lost(fleet)
+    try:
+        (record,) = await flows.ended([flow], 20)
+    finally:
+        os.kill(stalled, signal.SIGCONT)
+    assert_recorded_once(record, ["start", "s1"])
+    assert record.steps[0].attempt == 2
+    # It goes on, and learns that the step is no longer its own, from the answer or before.
+    await wait_until(
+        lambda: total(fleet, "coordinator_step_reports_refused_total") + _lost(fleet) == before + 1, 10, "the refusal"
+    )
+    assert (await flows.get(flow)).steps == record.steps
+    assert process_alive(stalled)
+
+
+def _lost(fleet: Fleet) -> float:
+    return scrape(fleet.port).get("coordinator_steps_total{outcome=lost}", 0.0)
+
+
+async def test_workers_that_are_told_to_stop_leave_no_step_behind(fleet: Fleet, flows: Flows) -> None:
+    flow = fan(8, sleep(100), echo())
+    made = await asyncio.gather(*(flows.create(flow) for _ in range(20)))
+    for pid in list(fleet.workers.values()):
+        fleet.kill(pid, signal.SIGTERM)
+        await wait_until(lambda pid=pid: not process_alive(pid), 20, "a worker to drain")  # type: ignore[misc]
+    for record in await flows.ended(made):
+        assert_recorded_once(record, list(flow))
+    assert await flows.events("step_lost") == []
+
+
+async def test_flows_outlive_their_store(fleet: Fleet, flows: Flows, tmp_path: Path) -> None:
+    flow = fan(4, sleep(200), sleep(100))
+    made = await asyncio.gather(*(flows.create(flow) for _ in range(20)))
+    await wait_until(lambda: flows.events("step_done"), 10)
+    pid = fleet.state.store_pid
+    assert pid is not None
+    fleet.kill(pid)
+    await wait_until(lambda: fleet.state.store_pid not in (None, pid), 20, "the store to be started again")
+
+    async def back() -> bool:
+        try:
+            return bool(await flows.store.ping() >= 0)
+        except Exception:
+            return False
+
+    await wait_until(back, 20)
+    for record in await flows.ended(made, 60):
+        assert_recorded_once(record, list(flow))
