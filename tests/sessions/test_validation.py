@@ -98,7 +98,7 @@ def test_conditions(workflow: LoadedWorkflow, act: str, target: str, claimed: st
     ],
 )
 def test_ends(workflow: LoadedWorkflow, act: str, target: str, ends: bool) -> None:
-    assert validation.ends(workflow.activity(act), target) is ends
+    assert validation.ends(act, target, workflow) is ends
 
 
 def test_versions(workflow: LoadedWorkflow) -> None:

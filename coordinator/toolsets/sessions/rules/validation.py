@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from coordinator.definitions import conditions
 from coordinator.definitions.library import LoadedWorkflow
@@ -17,12 +16,7 @@ END = "__terminal__"
 """The end that is always understood, also where an activity that may be the last names none."""
 
 
-class Validation(msgspec.Struct, omit_defaults=True):
-    """``_meta.validation`` of a result."""
-
-    status: str
-    warnings: list[str] = msgspec.field(default_factory=list)
-    errors: list[str] | UnsetType = UNSET
+_MOST_KEPT = 2_000
 
 
 class Way(NamedTuple):
@@ -36,6 +30,34 @@ class Way(NamedTuple):
 def validation(warnings: Sequence[str]) -> dict[str, object]:
     """``_meta.validation`` for these warnings."""
     return {"status": "warning" if warnings else "valid", "warnings": list(warnings)}
+
+
+class Exits(NamedTuple):
+    """The ways out of an activity."""
+
+    ways: tuple[Way, ...]
+    targets: tuple[str, ...]
+    """Where they lead, each once."""
+    steps: tuple[str, ...]
+    """What has to be done before."""
+
+
+_exits: dict[tuple[str, str, str], Exits] = {}
+
+
+def exits(workflow: LoadedWorkflow, activity_id: str) -> Exits | None:
+    """The ways out of an activity; None if there is none of this id. Worked out once for a definition."""
+    key = (workflow.id, workflow.digest, activity_id)
+    found = _exits.get(key)
+    if found is None:
+        activity = workflow.activity(activity_id)
+        if activity is None:
+            return None
+        if len(_exits) >= _MOST_KEPT:
+            _exits.clear()
+        steps = tuple(step.id for step in activity.steps)
+        found = _exits[key] = Exits(tuple(ways(activity)), activity.targets(), steps)
+    return found
 
 
 def ways(activity: Activity) -> Iterator[Way]:
@@ -55,11 +77,12 @@ def ways(activity: Activity) -> Iterator[Way]:
                 yield Way(target, f"checkpoint:{checkpoint.id}:{option.id}", False)
 
 
-def ends(activity: Activity | None, target: str) -> bool:
+def ends(act: str, target: str, workflow: LoadedWorkflow) -> bool:
     """Whether going to ``target`` completes the session: an end, from an activity that may be the last one."""
-    if target not in TERMINALS or activity is None:
+    leaving = exits(workflow, act) if target in TERMINALS else None
+    if leaving is None:
         return False
-    targets = activity.targets()
+    targets = leaving.targets
     return not targets or (target == END and not TERMINALS.isdisjoint(targets)) or target in targets
 
 
@@ -79,20 +102,18 @@ def transition(act: str, target: str, workflow: LoadedWorkflow) -> Iterator[str]
         if initial and target != initial:
             yield f"First activity must be '{initial}' but '{target}' was requested. Begin with initialActivity."
         return
-    activity = workflow.activity(act)
-    if act == target or activity is None or ends(activity, target):
+    leaving = exits(workflow, act)
+    if act == target or leaving is None or not leaving.targets or target in leaving.targets:
         return
-    targets = activity.targets()
-    if targets and target not in targets:
-        yield (
-            f"Activity '{target}' is not a direct transition from '{act}'. Valid transitions: [{', '.join(targets)}]"
-        )
+    if not ends(act, target, workflow):
+        valid = ", ".join(leaving.targets)
+        yield f"Activity '{target}' is not a direct transition from '{act}'. Valid transitions: [{valid}]"
 
 
 def condition(act: str, target: str, claimed: str, workflow: LoadedWorkflow) -> Iterator[str]:
     """Whether the condition claimed for a transition is the one that the workflow states."""
-    activity = workflow.activity(act) if act and act != target else None
-    way = None if activity is None else next((way for way in ways(activity) if way.to == target), None)
+    leaving = exits(workflow, act) if act != target else None
+    way = None if leaving is None else next((way for way in leaving.ways if way.to == target), None)
     if way is None:
         return
     if claimed in ("", "default"):
@@ -115,14 +136,22 @@ def step_manifest(act: str, manifest: Sequence[StepReport] | None, workflow: Loa
     if manifest is None:
         yield f"No step_manifest provided for previous activity '{act}'. Report each of its steps with its output."
         return
-    activity = workflow.activity(act)
-    if activity is None:
+    leaving = exits(workflow, act)
+    if leaving is None:
         yield f"Cannot validate manifest: activity '{act}' not found"
         return
-    expected = [step.id for step in activity.steps]
-    if not expected:
+    if not leaving.steps:
         return
     given = [report.step_id for report in manifest]
+    yield from _compared(leaving.steps, given)
+    for report in manifest:
+        if not report.output.strip():
+            yield f"Step '{report.step_id}' has empty output"
+
+
+def _compared(expected: Sequence[str], given: Sequence[str]) -> Iterator[str]:
+    if tuple(given) == expected:
+        return
     known, reported = set(expected), set(given)
     if missing := [step for step in expected if step not in reported]:
         yield f"Missing steps in manifest: [{', '.join(missing)}]"
@@ -131,9 +160,6 @@ def step_manifest(act: str, manifest: Sequence[StepReport] | None, workflow: Loa
     for place, (want, got) in enumerate(zip(expected, given, strict=False)):
         if want != got:
             yield f"Step order mismatch at position {place}: expected '{want}' but got '{got}'"
-    for report in manifest:
-        if not report.output.strip():
-            yield f"Step '{report.step_id}' has empty output"
 
 
 def activity_manifest(manifest: Sequence[ActivityReport] | None, workflow: LoadedWorkflow) -> Iterator[str]:
@@ -143,16 +169,15 @@ def activity_manifest(manifest: Sequence[ActivityReport] | None, workflow: Loade
     if not manifest:
         yield "Empty activity_manifest provided. Leave it out if no activity is done."
     for report in manifest:
-        activity = workflow.activity(report.activity_id)
-        if activity is None:
+        leaving = exits(workflow, report.activity_id)
+        if leaving is None:
             yield f"Activity manifest references unknown activity '{report.activity_id}'"
         if not report.outcome.strip():
             yield f"Activity '{report.activity_id}' has empty outcome"
         claimed = report.transition_condition
-        if activity is None or not claimed:
+        if leaving is None or not claimed or not leaving.ways:
             continue
-        known = list(ways(activity))
-        if known and not any(way.condition == claimed or (claimed == "default" and way.is_default) for way in known):
+        if not any(way.condition == claimed or (claimed == "default" and way.is_default) for way in leaving.ways):
             yield (
                 f"Activity '{report.activity_id}' claims transition condition '{claimed}' not found in workflow "
                 "transitions"

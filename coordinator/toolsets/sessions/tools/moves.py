@@ -156,7 +156,7 @@ def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str,
     activity = workflow.activity(target)
     if activity is not None:
         return activity.name, False
-    if validation.ends(workflow.activity(shown.act) if shown.act else None, target):
+    if validation.ends(shown.act, target, workflow):
         return f"{workflow.workflow.title}: completed", True
     raise words.not_found("Activity", target)
 
