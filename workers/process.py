@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -20,7 +21,7 @@ from redis.retry import Retry
 
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
-from coordinator.steps.room import Isolated, StepRoom
+from coordinator.steps.room import Configurable, Isolated, StepRoom
 from coordinator.steps.store import StepStore
 from coordinator.store import Store, StoreError, StoreTooOld
 from coordinator.store.address import parse
@@ -37,6 +38,7 @@ _log = structlog.get_logger(__name__)
 
 MakeRooms = Callable[[Settings, Store, Isolated], Mapping[str, StepRoom]]
 """Makes the rooms whose steps a worker executes, by name."""
+OnSettings = Callable[[Callable[[Settings], None]], None]
 
 _PAUSE = 0.5
 _TIDY_SECONDS = 60.0
@@ -58,6 +60,13 @@ async def opened(rooms: Mapping[str, StepRoom]) -> AsyncIterator[Mapping[str, St
             await room.executor.close()
 
 
+def _configure(rooms: Mapping[str, StepRoom], settings: Settings) -> None:
+    """Has rooms go by other settings, for every attempt that begins later."""
+    for room in rooms.values():
+        if isinstance(room, Configurable):
+            room.configure(settings)
+
+
 class WorkerProcess:
     """One worker.
 
@@ -74,20 +83,26 @@ class WorkerProcess:
         self._stop = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "plain-jobs")
 
-    def run(self, on_ready: Callable[[], None], orphaned: Callable[[], bool] = lambda: False) -> None:
+    def run(
+        self,
+        on_ready: Callable[[], None],
+        orphaned: Callable[[], bool] = lambda: False,
+        on_settings: OnSettings = lambda take: None,
+    ) -> None:
         """Works until SIGTERM or SIGINT, then drains.
 
         Args:
             on_ready: called once, when it takes steps.
             orphaned: whether nobody waits for it any more, so that it should end fast.
+            on_settings: has a function called, in the event loop, whenever the settings have changed.
 
         Raises:
             StoreError: the store cannot be used, and never will.
         """
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._run(on_ready, orphaned))
+            runner.run(self._run(on_ready, orphaned, on_settings))
 
-    async def _run(self, on_ready: Callable[[], None], orphaned: Callable[[], bool]) -> None:
+    async def _run(self, on_ready: Callable[[], None], orphaned: Callable[[], bool], on_settings: OnSettings) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -100,6 +115,7 @@ class WorkerProcess:
         try:
             if queue is not None:
                 async with opened(self._make_rooms(settings, store, isolated)) as rooms:
+                    on_settings(partial(_configure, rooms))
                     await self._work(store, queue, rooms, on_ready, orphaned)
         finally:
             await isolated.close()

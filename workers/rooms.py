@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.settings import Settings
+from coordinator.steps.handoff import Handoff
 from coordinator.steps.names import callables
 from coordinator.steps.room import Isolated, StepRoom
+from coordinator.steps.store import StepStore
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.flows.room import FlowRoom
 from coordinator.toolsets.flows.store.flows import FlowStore
+from coordinator.toolsets.gateway.hearing import Hearing
+from coordinator.toolsets.gateway.operations import Operations
+from coordinator.toolsets.gateway.room import GatewayRoom
+from coordinator.toolsets.gateway.store.audit import AuditStore
+from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.tool import Services
+from workers.connections import Connections
+from workers.gateway.copies import AuditCopies
+from workers.gateway.executor import GatewayExecutor
+from workers.gateway.servers import ServerLists
 from workers.tools.demo import DemoTools
 from workers.tools.own import OwnTools
 from workers.tools.python import PythonTools
@@ -22,11 +34,14 @@ from workers.tools.rights import Rights
 from workers.tools.source import Source
 
 
-def step_tools(settings: Settings, store: Store, isolated: Isolated) -> StepTools:
+def step_tools(
+    settings: Settings, store: Store, isolated: Isolated, connections: Connections | None = None
+) -> StepTools:
     """Every tool that steps may call.
 
     Args:
         isolated: runs Python callables that are no coroutine functions.
+        connections: whose sessions with downstream servers are used; None: own ones.
     """
     actors = Actors(settings.actor_authentication, store)
     toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve)))
@@ -38,12 +53,24 @@ def step_tools(settings: Settings, store: Store, isolated: Isolated) -> StepTool
         # Imported here: the MCP client takes a second, and many a fleet does without.
         from workers.tools.downstream import ServerTools
 
-        sources += [ServerTools(name, connection) for name, connection in servers.items()]
+        shared = connections or Connections(settings)
+        sources += [ServerTools(name, partial(shared.server, name)) for name in servers]
     return StepTools(sources, Rights(settings))
 
 
 def make_rooms(settings: Settings, store: Store, isolated: Isolated) -> Mapping[str, StepRoom]:
     """Every room, by name."""
-    tools = step_tools(settings, store, isolated)
+    connections = Connections(settings)
+    tools = step_tools(settings, store, isolated, connections)
     flows = FlowRoom(FlowStore(store, settings), tools.permits, tools)
-    return {flows.name: flows}
+    gateway = _gateway(settings, store, connections, tools)
+    return {flows.name: flows, gateway.name: gateway}
+
+
+def _gateway(settings: Settings, store: Store, connections: Connections, tools: StepTools) -> GatewayRoom:
+    instances, audit = InstanceStore(store, settings), AuditStore(store, settings)
+    lists = ServerLists(settings, store, connections)
+    connections.on_change = lists.changed
+    copies = AuditCopies(settings, store, StepStore(store, store, Handoff.of(settings)))
+    operations = Operations(store, instances, audit, Hearing(store))
+    return GatewayRoom(instances, GatewayExecutor(connections, operations, tools.find, (lists, copies)))

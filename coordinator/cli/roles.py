@@ -14,7 +14,7 @@ from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.news import News
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs
-from coordinator.settings import Settings, config_version
+from coordinator.settings import Settings, config_version, taken_over
 
 
 class Guardian(Protocol):
@@ -94,4 +94,15 @@ def _work(settings: Settings, recorder: Recorder, guardian: Guardian) -> None:
     from workers.rooms import make_rooms
 
     recorder.start_worker()
-    WorkerProcess(settings, recorder.slot, make_rooms).run(guardian.ready, lambda: guardian.orphaned)
+
+    def on_settings(take: Callable[[Settings], None]) -> None:
+        def hear(news: News) -> None:
+            if news.settings is not None:
+                mixed = taken_over(settings, news.settings)
+                recorder.config(settings_digest(mixed), config_version(mixed))
+                take(mixed)
+
+        guardian.on_news(hear)
+
+    worker = WorkerProcess(settings, recorder.slot, make_rooms)
+    worker.run(guardian.ready, lambda: guardian.orphaned, on_settings)

@@ -123,11 +123,10 @@ class Supervisor:
         self._signal(signal.SIGTERM)
 
     def tell(self, news: News) -> None:
-        """Passes on news of the settings to every front-end; those that start later begin with them."""
+        """Passes on news of the settings to every process; those that start later begin with them."""
         self._refused = news if news.settings is None else None
         for child in self._children:
-            if child.spec.role == "frontend":
-                child.tell(news)
+            child.tell(news)
 
     def reap(self) -> None:
         """Looks which processes have ended."""

@@ -38,5 +38,5 @@ def worker(loaded: LoadedSettings) -> int:
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
     directory = metrics_dir(settings)
     slot = free_slots(directory, "w", 1)[0]
-    run("worker", slot, settings, directory, Announcer(f"fleet worker {slot} ready"))
+    run("worker", slot, settings, directory, Announcer(f"fleet worker {slot} ready", loaded))
     return Exit.OK

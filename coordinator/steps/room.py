@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from coordinator.steps.model import Outcome, Plan, StepRun, Work
 from coordinator.store import Script
+
+if TYPE_CHECKING:
+    from coordinator.settings import Settings
 
 
 class Isolated(Protocol):
@@ -76,6 +79,15 @@ class Planner(Protocol):
 
     def plan(self, step: StepRun, spec: Any, outcome: Outcome) -> Plan:
         """What follows the step after this final outcome, when retries are over. Pure: no I/O, no clock."""
+        ...
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """A room that takes over settings while it works."""
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by these settings, for every attempt that begins later. Does not fail."""
         ...
 
 

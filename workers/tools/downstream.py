@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import mcp_types as types
 import msgspec
 
-from coordinator.settings.connections import Connection
 from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
@@ -22,11 +21,16 @@ _LONGEST_MESSAGE = 4_000
 
 
 class ServerTools:
-    """The tools of one server. Whether it has one, it says itself when it is called."""
+    """The tools of one server. Whether it has one, it says itself when it is called.
 
-    def __init__(self, name: str, connection: Connection) -> None:
+    Args:
+        name: of its connection.
+        server: the present session's; None: there is no such connection any more.
+    """
+
+    def __init__(self, name: str, server: Callable[[], DownstreamServer | None]) -> None:
         self.name = name
-        self._server = DownstreamServer(name, connection)
+        self._server = server
         self._prefix = f"{name}."
 
     def find(self, name: str) -> StepTool | None:
@@ -34,8 +38,11 @@ class ServerTools:
         return StepTool(name, partial(self._call, tool), group=self.name) if tool and tool != name else None
 
     async def listed(self) -> Sequence[StepTool]:
+        server = self._server()
+        if server is None:
+            raise SourceFailed(f"there is no connection {self.name!r} now")
         try:
-            found = await self._server.tools(fresh=True)
+            found = await server.tools(fresh=True)
         except (ConnectionFailed, CallRefused) as failed:
             raise SourceFailed(str(failed)) from None
         return [
@@ -53,12 +60,17 @@ class ServerTools:
         pass
 
     async def close(self) -> None:
-        await self._server.close()
+        server = self._server()
+        if server is not None:
+            await server.close()
 
     async def _call(self, tool: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
         del caller  # a server of somebody else's, where our identities mean nothing
+        server = self._server()
+        if server is None:
+            return Failure(f"there is no connection {self.name!r} now", "connection_error")
         try:
-            result = await self._server.call(tool, arguments, {IDEMPOTENCY_KEY: step.idempotency_key})
+            result = await server.call(tool, arguments, {IDEMPOTENCY_KEY: step.idempotency_key})
         except ConnectionFailed as failed:
             return Failure(str(failed), "connection_error")
         except CallRefused as refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -21,6 +21,9 @@ from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.calls import Call, Unresolved, call_of, key_of
 from coordinator.toolsets.gateway.rules.task import Advance, Task, unpacked
 from coordinator.toolsets.gateway.store.instances import REPORT, InstanceStore
+
+if TYPE_CHECKING:
+    from coordinator.settings import Settings
 
 _log = structlog.get_logger(__name__)
 
@@ -44,6 +47,8 @@ class Job(Work, frozen=True, kw_only=True):
     call: Call
     task: Task
     bundle: Bundle
+    hash: str
+    """Of the bundle."""
     retry_on: frozenset[str] = frozenset()
     """Classes of failures after which another attempt is made."""
     limit_ms: int = 0
@@ -97,7 +102,7 @@ class GatewayPlanner:
             call = call_of(executor, planner.scope_under_way(task), key_of(primary or executor, task))
         except Unresolved as unresolved:
             return Failure(str(unresolved), "permanent_error", retryable=False)
-        return _job(task, bundle, call, reliability)
+        return _job(task, bundle, spec.hash, call, reliability)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
         """What follows; an outcome that came without the definitions at hand comes again as a step of its own."""
@@ -159,16 +164,28 @@ class GatewayPlanner:
         return self._commit(msgspec.convert(outcome.value["advance"], Advance), outcome.value["late"])
 
 
+class ConfigurableExecutor(Executor, Protocol):
+    """An executor that takes over settings."""
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by these settings, for every attempt that begins later."""
+        ...
+
+
 class GatewayRoom:
     """The room as workers take it (``coordinator.steps.room.StepRoom``)."""
 
     name = "gateway"
     report: Script[Any] = REPORT
 
-    def __init__(self, instances: InstanceStore, executor: Executor) -> None:
+    def __init__(self, instances: InstanceStore, executor: ConfigurableExecutor) -> None:
         self._instances = instances
         self.planner = GatewayPlanner(instances)
         self.executor = executor
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings; instances keep what they started with, but for connections."""
+        self.executor.configure(settings)
 
     async def tidy(self, project: str) -> bool:
         """Forgets instances whose retention is over, and sessions that nobody uses."""
@@ -176,7 +193,7 @@ class GatewayRoom:
         return not more
 
 
-def _job(task: Task, bundle: Bundle, call: Call, reliability: Reliability | None) -> Job:
+def _job(task: Task, bundle: Bundle, hash: str, call: Call, reliability: Reliability | None) -> Job:
     stated = reliability.retry if reliability is not None else None
     retry = Retry()
     if stated is not None:
@@ -194,6 +211,7 @@ def _job(task: Task, bundle: Bundle, call: Call, reliability: Reliability | None
         call=call,
         task=task,
         bundle=bundle,
+        hash=hash,
         retry_on=frozenset(stated.retry_on if stated is not None else ()),
         limit_ms=limit,
     )

@@ -91,7 +91,6 @@ class Refusal(Result, kw_only=True):
     """The body of a failed call (seed 001, error responses)."""
 
     workflow_id: str | UnsetType = UNSET
-    definition_id: str | UnsetType = UNSET
     state: str | UnsetType = UNSET
     version: int | UnsetType = UNSET
     error: Problem

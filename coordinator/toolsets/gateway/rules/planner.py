@@ -429,7 +429,7 @@ class _Run:
             about["fallback"] = task.candidate
         return about
 
-    def tell(self, kind: str, **payload: Any) -> None:
+    def tell(self, kind: str, /, **payload: Any) -> None:
         """Adds an entry to the audit."""
         shown = redacted({key: value for key, value in payload.items() if value is not None})
         self._advance.audit = [*self._advance.audit, Event(kind, _encode(shown).decode())]

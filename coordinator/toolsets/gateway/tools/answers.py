@@ -86,7 +86,6 @@ def failed(standing: Standing, ending: Ending, problem: Failed, principal: Princ
         moves += links.transitions(standing.id, standing.workflow, ending.state, ending.version, at, ending.retry)
     body = Refusal(
         workflow_id=standing.id,
-        definition_id=standing.instance.definition,
         state=ending.state,
         version=ending.version,
         error=Problem(code=problem.code, message=problem.message, details=problem.details or UNSET),
@@ -109,15 +108,11 @@ def rejected(refusal: Rejected, principal: Principal, links: Links, *, more: lis
     standing = refusal.standing
     if isinstance(standing, Standing):
         instance = standing.instance
-        body.workflow_id, body.definition_id = standing.id, instance.definition
-        body.state, body.version = instance.state, instance.version
+        body.workflow_id, body.state, body.version = standing.id, instance.state, instance.version
         body.links = [links.myself(standing.id)]
         if refusal.code != checks.STALE and not instance.ended and not instance.operation:
             at = standing.circumstances(principal)
             body.links += links.transitions(standing.id, standing.workflow, instance.state, instance.version, at)
-    if refusal.code == checks.STALE:
-        # The seed's own example names just these.
-        body.definition_id = UNSET
     return Reply(structured=body, is_error=True)
 
 

@@ -1,0 +1,62 @@
+"""The connections of a worker: configured ones by name, and a live session with each downstream MCP server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from coordinator.settings import Settings
+from coordinator.settings.connections import Connection
+from coordinator.toolsets.gateway.rules.resolve import all_connections
+
+if TYPE_CHECKING:
+    from coordinator.steps.downstream import DownstreamServer
+
+
+class Connections:
+    """The connections that the settings state, as they are now."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.on_change: Callable[[str], None] = lambda name: None
+        """Called with the name of a server that tools are imported from, when they may have changed."""
+        self._stated: Mapping[str, Connection] = {}
+        self._watched: Collection[str] = ()
+        self._servers: dict[str, DownstreamServer] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings; sessions with servers that have changed end when their calls have."""
+        stated = all_connections(settings.gateway, settings.connections)
+        watched = {one.connection for one in settings.gateway.proxy.imports} if settings.gateway is not None else set()
+        for name in list(self._servers):
+            if stated.get(name) != self._stated.get(name) or (name in watched) != (name in self._watched):
+                task = asyncio.get_running_loop().create_task(self._servers.pop(name).close())
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
+        self._stated, self._watched = stated, watched
+
+    def get(self, name: str, kind: str) -> Connection | None:
+        """A connection of a kind; None: there is none now."""
+        found = self._stated.get(name)
+        return found if found is not None and found.kind == kind else None
+
+    def server(self, name: str) -> DownstreamServer | None:
+        """A downstream server; connected to when it is first called."""
+        connection = self.get(name, "mcp")
+        if connection is None:
+            return None
+        server = self._servers.get(name)
+        if server is None:
+            # Imported here: the MCP client takes a second, and many a fleet does without.
+            from coordinator.steps.downstream import DownstreamServer
+
+            told = (lambda: self.on_change(name)) if name in self._watched else None
+            server = self._servers[name] = DownstreamServer(name, connection, on_change=told)
+        return server
+
+    async def close(self) -> None:
+        """Ends all sessions."""
+        servers, self._servers = list(self._servers.values()), {}
+        await asyncio.gather(*(server.close() for server in servers), *self._closing, return_exceptions=True)

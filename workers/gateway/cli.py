@@ -1,0 +1,204 @@
+"""Commands: argument vectors, never a shell; a small environment; bounded output; the whole process group is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from coordinator.settings.connections import Connection, interpolated
+from coordinator.steps.model import Outcome, Success
+from coordinator.toolsets.gateway.rules.calls import Call
+from workers.gateway.failures import permanent, unreachable
+
+MAX_STDOUT = 1024 * 1024
+MAX_STDERR = 64 * 1024
+"""Bytes that are kept; what comes after them is read and dropped."""
+GRACE_SECONDS = 1.0
+"""Between the first signal to a group and the last."""
+KEY = "IDEMPOTENCY_KEY"
+
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""What a command gets of the worker's own environment, besides what the configuration states."""
+_READ = 65_536
+
+
+async def run_command(call: Call, connection: Connection | None, environment: Mapping[str, str]) -> Outcome:
+    """Runs a command to its end; cancelling this ends it and everything it has started.
+
+    Args:
+        connection: of kind cli; None: the call names the command itself.
+        environment: what ``${NAME}`` stands for.
+    """
+    try:
+        argv, env, directory = _prepared(call, connection, environment)
+    except KeyError as missing:
+        return permanent(f"the environment variable {missing.args[0]} is not set")
+    try:
+        process = subprocess.Popen(  # noqa: ASYNC220 -- starting is quick, and uvloop's own way knows no process groups
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=env,
+            cwd=directory,
+            process_group=0,
+        )
+    except FileNotFoundError:
+        return unreachable("the program, or its working directory, is not there")
+    except PermissionError:
+        return unreachable("the program may not be executed")
+    except (OSError, ValueError) as error:
+        return unreachable(f"the program cannot be started: {type(error).__name__}")
+    return await _Running(process).result(call.strict)
+
+
+def _prepared(
+    call: Call, connection: Connection | None, environment: Mapping[str, str]
+) -> tuple[list[str], dict[str, str], str | None]:
+    """Argument vector, environment and directory.
+
+    Raises:
+        KeyError: a variable that is not set.
+    """
+
+    def filled(text: str) -> str:
+        return interpolated(text, environment)
+
+    command, directory, stated = call.command, call.working_directory, call.env
+    if connection is not None:
+        command = connection.command
+        directory = directory or connection.working_directory
+        stated = {**connection.env, **stated}
+    env = {name: environment[name] for name in _INHERITED if name in environment}
+    env |= {name: value for name, value in environment.items() if name.startswith("LC_")}
+    env |= {name: filled(value) for name, value in stated.items()}
+    if call.key:
+        env[KEY] = call.key
+    return [filled(command), *call.args], env, filled(directory) or None
+
+
+class _Running:
+    """A command that runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+
+    async def result(self, strict: bool) -> Outcome:
+        """What it said, when it has ended."""
+        threading.Thread(target=self._wait, name=f"command {self._process.pid}", daemon=True).start()
+        readers = [
+            asyncio.create_task(_kept(self._process.stdout, MAX_STDOUT)),
+            asyncio.create_task(_kept(self._process.stderr, MAX_STDERR)),
+        ]
+        try:
+            code = await asyncio.shield(self._ended)
+            _, late = await asyncio.wait(readers, timeout=GRACE_SECONDS)
+            if late:
+                # Something that it left behind holds its pipes; it was one command.
+                self._signal(signal.SIGKILL)
+            stdout, stderr = await asyncio.gather(*readers)
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        finally:
+            for reader in readers:
+                reader.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
+        return _outcome(code, stdout, stderr, strict)
+
+    async def _end(self) -> None:
+        """Ends the whole group, first politely."""
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_SECONDS):
+                await asyncio.shield(self._ended)
+        self._signal(signal.SIGKILL)
+        await asyncio.shield(self._ended)
+
+    def _signal(self, number: int) -> None:
+        # The group's number stays taken for as long as any of its processes lives.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def _wait(self) -> None:
+        code = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            self._loop.call_soon_threadsafe(self._tell, code)
+
+    def _tell(self, code: int) -> None:
+        if not self._ended.done():
+            self._ended.set_result(code)
+
+
+class _Kept(asyncio.Protocol):
+    """Keeps the beginning of what comes through a pipe."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.data = bytearray()
+        self.dropped = 0
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        room = self._most - len(self.data)
+        self.data += data[:room]
+        self.dropped += max(0, len(data) - room)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+
+
+async def _kept(pipe: Any, most: int) -> tuple[str, int]:
+    """The text that came through a pipe up to its end, and how many bytes were dropped."""
+    transport, protocol = await asyncio.get_running_loop().connect_read_pipe(lambda: _Kept(most), pipe)
+    try:
+        await protocol.over
+    finally:
+        transport.close()
+    text = protocol.data.decode(errors="replace")
+    if protocol.dropped:
+        text += f"\n[truncated: {protocol.dropped} bytes more]"
+    return text, protocol.dropped
+
+
+def _outcome(code: int, stdout: tuple[str, int], stderr: tuple[str, int], strict: bool) -> Outcome:
+    text, dropped = stdout
+    if code != 0 and strict:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        said = _last_line(stderr[0]) or _last_line(text)
+        return permanent(f"the command {how}" + (f": {said}" if said else ""))
+    found: dict[str, Any] = {
+        "exitCode": code,
+        "success": code == 0,
+        "stdout": text,
+        "stderr": stderr[0],
+        "text": text.strip(),
+        "json": None if dropped else _json(text),
+    }
+    if dropped or stderr[1]:
+        found["truncated"] = True
+    return Success(found)
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _last_line(text: str) -> str:
+    lines: Sequence[str] = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:500] if lines else ""

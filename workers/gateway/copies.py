@@ -1,0 +1,102 @@
+"""Copies the audit to a file of JSON lines, in one worker for the whole fleet (``gateway.audit``).
+
+Where it stands is kept in Redis, and advanced after the lines are on disk: a worker that dies in
+between has its successor write some lines again, under the same ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
+from coordinator.steps.store import StepStore
+from coordinator.store import Store
+from coordinator.toolsets.gateway.store.audit import PAGE, AuditStore, Entry
+from coordinator.toolsets.gateway.store.servers import ServerStore
+
+_log = structlog.get_logger(__name__)
+
+COPY_SECONDS = 1.0
+TURN_MS = 20_000
+_OWN_PROJECT = "default"
+_WHAT = "audit"
+
+
+class AuditCopies:
+    """One worker's part in it.
+
+    Args:
+        steps: knows the projects in which something happens.
+    """
+
+    def __init__(self, settings: Settings, store: Store, steps: StepStore) -> None:
+        self._settings = settings
+        self._audit = AuditStore(store, settings)
+        self._servers = ServerStore(store)
+        self._steps = steps
+        self._process = uuid4().hex
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings."""
+        self._settings = settings
+
+    async def run(self) -> None:
+        """Goes on until it is cancelled."""
+        leads = False
+        try:
+            while True:
+                gateway = self._settings.gateway
+                if gateway is not None and gateway.audit.sink == "file":
+                    try:
+                        leads = await self._servers.turn(_WHAT, self._process, TURN_MS)
+                        if leads:
+                            await self.copy(Path(gateway.audit.path))
+                    except (ToolFailure, OSError) as error:
+                        _log.warning("the gateway's audit cannot be copied, trying again", reason=str(error))
+                await asyncio.sleep(COPY_SECONDS)
+        finally:
+            if leads:
+                await self._leave()
+
+    async def copy(self, file: Path) -> None:
+        """Copies what is new, of all projects."""
+        for project in {_OWN_PROJECT, *await self._steps.projects()}:
+            position = await self._audit.copied(project)
+            while entries := await self._audit.read(project, position):
+                await asyncio.to_thread(_append, file, project, entries)
+                position = entries[-1].position
+                await self._audit.note_copied(project, position)
+                if len(entries) < PAGE:
+                    break
+
+    async def _leave(self) -> None:
+        try:
+            await self._servers.leave(_WHAT, self._process)
+        except ToolFailure:
+            pass  # the turn lapses by itself
+
+
+def _append(file: Path, project: str, entries: Sequence[Entry]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = b"".join(line(project, entry) + b"\n" for entry in entries)
+    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, lines)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def line(project: str, entry: Entry) -> bytes:
+    """An entry as the file, and ``fleet gateway audit``, show it."""
+    shown = {"project": project, **msgspec.to_builtins(entry)}
+    del shown["position"]
+    return msgspec.json.encode(shown)

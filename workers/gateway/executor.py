@@ -1,0 +1,234 @@
+"""Carries out the attempts of the gateway's executors, each within its time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from hashlib import blake2b
+from time import monotonic
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
+from coordinator.settings import Settings
+from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.gateway.operations import Operations
+from coordinator.toolsets.gateway.room import KNOWN, Job
+from coordinator.toolsets.gateway.rules import checks
+from coordinator.toolsets.gateway.rules.bundle import Packed
+from coordinator.toolsets.gateway.rules.checks import Rejected
+from coordinator.toolsets.gateway.rules.task import MAX_NESTING
+from workers.connections import Connections
+from workers.gateway.cli import run_command
+from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
+from workers.gateway.rest import RestClient
+from workers.tools.source import StepTool
+
+_log = structlog.get_logger(__name__)
+
+_META_KEY = "fleet-coordinator/idempotency-key"
+_ARGUMENT_KEY = "_idempotencyKey"
+_SHED = ("store_unavailable", "store_full", "over_capacity", "draining")
+_CREATE, _LOOK = "workflow_create", "workflow_get"
+
+
+class Background(Protocol):
+    """Something that runs beside the attempts."""
+
+    async def run(self) -> None:
+        """Goes on until it is cancelled."""
+        ...
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings."""
+        ...
+
+
+class GatewayExecutor:
+    """The executor of the room (``coordinator.steps.room.Executor``).
+
+    Args:
+        operations: for sub-workflows.
+        own: finds the coordinator's own tools.
+        background: what else a worker does for the gateway.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        operations: Operations,
+        own: Callable[[str], StepTool | None],
+        background: tuple[Background, ...] = (),
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._connections = connections
+        self._operations = operations
+        self._own = own
+        self._background = background
+        self._environment = environment
+        self._rest = RestClient()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._kinds: Mapping[str, Callable[[StepRun, Job], Coroutine[Any, Any, Outcome]]] = {
+            "noop": self._noop,
+            "cli": self._cli,
+            "rest": self._request,
+            "mcp": self._mcp,
+            "builtin": self._builtin,
+            "workflow": self._workflow,
+            "flow": self._flow,
+        }
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings, for every attempt that begins later."""
+        self._connections.configure(settings)
+        for one in self._background:
+            one.configure(settings)
+
+    async def open(self) -> None:
+        """Called in the worker's event loop before the first attempt."""
+        self._tasks = [asyncio.create_task(one.run(), name=type(one).__name__) for one in self._background]
+
+    async def close(self) -> None:
+        """Called after the last attempt."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._rest.close()
+        await self._connections.close()
+
+    async def execute(self, step: StepRun, work: Work) -> Outcome:
+        """Makes the call; a failure is retried if its class is among those of the policy."""
+        if not isinstance(work, Job):
+            return permanent("this is no work of the gateway")
+        began = monotonic()
+        try:
+            async with asyncio.timeout(work.limit_ms / 1000):
+                outcome = await self._kinds[work.call.kind](step, work)
+        except TimeoutError:
+            outcome = timeout(f"it took longer than {work.limit_ms} ms")
+        ended = "ok" if isinstance(outcome, Success) else outcome.type
+        recorder().gateway_executor(work.call.kind, ended, monotonic() - began)
+        if isinstance(outcome, Failure):
+            return Failure(outcome.message, outcome.type, outcome.type in work.retry_on, outcome.after_ms)
+        return outcome
+
+    # --- kinds ------------------------------------------------------------------------------------
+
+    async def _noop(self, step: StepRun, job: Job) -> Outcome:
+        del step
+        return Success(job.call.arguments)
+
+    async def _cli(self, step: StepRun, job: Job) -> Outcome:
+        del step
+        connection = None
+        if job.call.connection:
+            connection = self._connections.get(job.call.connection, "cli")
+            if connection is None:
+                return _gone(job.call.connection)
+        return await run_command(job.call, connection, self._environment)
+
+    async def _request(self, step: StepRun, job: Job) -> Outcome:
+        del step
+        connection = self._connections.get(job.call.connection, "rest")
+        if connection is None:
+            return _gone(job.call.connection)
+        return await self._rest.request(job.call, connection, self._environment)
+
+    async def _mcp(self, step: StepRun, job: Job) -> Outcome:
+        # The MCP client is there when there is a server.
+        server = self._connections.server(job.call.connection)
+        if server is None:
+            return _gone(job.call.connection)
+        from workers.gateway.mcp import call_tool
+
+        key = job.call.key or step.idempotency_key
+        arguments = job.call.arguments
+        if job.call.key_argument:
+            arguments = {**arguments, _ARGUMENT_KEY: key}
+        return await call_tool(server, job.call.tool, arguments, {_META_KEY: key})
+
+    async def _builtin(self, step: StepRun, job: Job) -> Outcome:
+        return await self._call_own(job.call.tool, step, job.call.arguments, job.task.principal.caller)
+
+    async def _workflow(self, step: StepRun, job: Job) -> Outcome:
+        """Starts a sub-workflow; the hop goes on when that has ended."""
+        task, name = job.task, job.call.tool
+        if task.nesting >= MAX_NESTING:
+            return permanent(f"sub-workflows may be nested {MAX_NESTING} deep")
+        workflow = job.bundle.definitions.get(name)
+        if workflow is None:
+            return permanent(f"there is no workflow {name!r} among the definitions that this one started with")
+        # All attempts start the same one.
+        identity = "\0".join((task.op, str(task.version), task.phase, str(task.candidate)))
+        child = "wf_" + blake2b(f"{task.workflow}\0{identity}".encode(), digest_size=8).hexdigest()
+        try:
+            given = checks.checked(workflow.input_schema, job.call.arguments, "input")
+            await self._operations.start(
+                step.project,
+                task.principal,
+                name,
+                Packed(job.hash, b"", job.bundle),
+                given,
+                new_id=child,
+                parent=f"{task.workflow} {task.op}",
+                nesting=task.nesting + 1,
+                wait=False,
+            )
+        except Rejected as rejected:
+            return permanent(f"the sub-workflow {name!r} was not started: {rejected.message}")
+        except ToolFailure as failure:
+            return _of_store(failure)
+        return Success({"child": child})
+
+    async def _flow(self, step: StepRun, job: Job) -> Outcome:
+        """Creates a flow, or looks how far it is."""
+        caller = job.task.principal.caller
+        if not job.task.wait:
+            given = {"name": job.call.name or job.task.definition, "flow": job.call.flow, "input": job.call.arguments}
+            outcome = await self._call_own(_CREATE, step, given, caller)
+            if isinstance(outcome, Failure):
+                return outcome
+            return Success({"id": outcome.value["id"], "status": "running"})
+        outcome = await self._call_own(_LOOK, step, {"id": int(job.task.wait)}, caller)
+        if isinstance(outcome, Failure):
+            return outcome
+        found = outcome.value
+        if found["status"] == "running":
+            return Success({"id": found["id"], "status": "running"})
+        if found["status"] != "completed":
+            return permanent(
+                f"the flow {found['id']} {found['status']}: {found.get('error', 'no reason is on record')}"
+            )
+        results = {
+            one["name"]: msgspec.json.decode(one["result_json"])
+            for one in found["steps"]
+            if one.get("result_json") is not None
+        }
+        return Success({"id": found["id"], "status": "completed", "steps": results})
+
+    async def _call_own(self, tool: str, step: StepRun, arguments: Mapping[str, Any], caller: Caller | None) -> Outcome:
+        found = self._own(tool)
+        if found is None:
+            return permanent(f"the coordinator has no tool {tool!r} now")
+        outcome = await found.call(step, dict(arguments), caller)
+        if isinstance(outcome, Success) or outcome.type in KNOWN:
+            return outcome
+        message = f"{outcome.message} ({outcome.type})"
+        if outcome.type in _SHED:
+            return rate_limited(message, outcome.after_ms)
+        return transient(message, outcome.after_ms) if outcome.retryable else permanent(message)
+
+
+def _gone(connection: str) -> Failure:
+    return unreachable(f"there is no connection {connection!r} of this kind now")
+
+
+def _of_store(failure: ToolFailure) -> Failure:
+    if failure.kind == "permanent":
+        return permanent(failure.message)
+    return transient(failure.message, failure.retry_after_ms or 0)

@@ -1,0 +1,47 @@
+"""Calls of tools of downstream MCP servers. Imported only where there is one: the client takes a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as types
+
+from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
+from coordinator.steps.model import Failure, Outcome, Success
+from workers.gateway.failures import permanent, rate_limited, transient, unreachable
+
+
+async def call_tool(
+    server: DownstreamServer, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
+) -> Outcome:
+    """Calls a tool; its structured content is the output, else its content."""
+    try:
+        result = await server.call(tool, arguments, meta)
+    except ConnectionFailed as failed:
+        return unreachable(str(failed))
+    except CallRefused as refused:
+        return permanent(str(refused))
+    if result.is_error:
+        return _failure(result)
+    if isinstance(result.structured_content, dict):
+        return Success(result.structured_content)
+    if result.structured_content is not None:
+        return Success({"content": result.structured_content})
+    content = [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
+    return Success({"content": content} if content else {})
+
+
+def _failure(result: types.CallToolResult) -> Failure:
+    """What a result with ``isError`` means; servers like ours say more than a text."""
+    structured = result.structured_content
+    error = structured.get("error") if isinstance(structured, dict) else None
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        message = f"{error['message']} ({error.get('code', 'error')})"
+        after = error.get("retryAfterMs")
+        after_ms = after if isinstance(after, int) else 0
+        if error.get("kind") == "transient":
+            return transient(message, after_ms)
+        return rate_limited(message, after_ms) if error.get("kind") == "shedding" else permanent(message)
+    texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
+    return permanent("\n".join(texts) or "the tool failed")

@@ -1,0 +1,205 @@
+"""HTTP requests to the host of a connection: no redirects, no private addresses unless allowed, bounded answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import msgspec
+
+from coordinator import __version__
+from coordinator.identity.addresses import Guard, Place, Refused
+from coordinator.settings.connections import Connection, interpolated
+from coordinator.steps.model import Outcome, Success
+from coordinator.toolsets.gateway.rules.calls import Call
+from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
+
+MAX_BODY = 1024 * 1024
+"""Bytes of an answer that are kept."""
+KEY = "idempotency-key"
+
+_CONNECT_SECONDS = 10.0
+_SAFE = ("GET", "HEAD")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class RestClient:
+    """Makes the requests of one worker."""
+
+    def __init__(self) -> None:
+        self._client: httpx2.AsyncClient | None = None
+        self._opening: asyncio.Future[ssl.SSLContext] | None = None
+        self._guard = Guard()
+
+    async def close(self) -> None:
+        """Closes the connections that are kept."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def request(self, call: Call, connection: Connection, environment: Mapping[str, str]) -> Outcome:
+        """Makes one request.
+
+        Args:
+            connection: of kind rest.
+            environment: what ``${NAME}`` stands for.
+        """
+        try:
+            base = interpolated(connection.base_url, environment).rstrip("/")
+            headers = {**connection.headers, **call.headers}
+            headers = {name: interpolated(value, environment) for name, value in headers.items()}
+        except KeyError as missing:
+            return permanent(f"the environment variable {missing.args[0]} is not set")
+        problem = _problem(base, call.path, connection)
+        if problem:
+            return permanent(problem)
+        if call.body is not None:
+            headers.setdefault("content-type", "application/json")
+        if call.key and (call.method not in _SAFE or call.key_argument):
+            headers[KEY] = call.key
+        try:
+            places = await self._places(base + call.path, connection)
+        except Refused as refused:
+            return unreachable(f"the server {refused}")
+        try:
+            return await self._send(call, places, headers)
+        except httpx2.ConnectTimeout:
+            return unreachable("the server cannot be connected to in time")
+        except httpx2.TimeoutException:
+            return timeout("the server stopped answering")
+        except httpx2.ConnectError:
+            return unreachable("nobody answers at the server's address")
+        except (httpx2.InvalidURL, ValueError) as error:
+            return permanent(f"the request cannot be made: {type(error).__name__}")
+        except (httpx2.HTTPError, ssl.SSLError, OSError) as error:
+            return unreachable(f"the connection broke off: {type(error).__name__}")
+
+    async def _places(self, url: str, connection: Connection) -> list[Place]:
+        if connection.allow_private:
+            return [Place(url, {}, {})]
+        parts = urlsplit(url)
+        if parts.port is None:
+            # The guard goes by addresses, so the port has to be said.
+            netloc = f"{parts.netloc}:{_DEFAULT_PORTS[parts.scheme]}"
+            places = await self._guard.places(parts._replace(netloc=netloc).geturl())
+            return [place._replace(headers={"host": parts.netloc}) for place in places]
+        return await self._guard.places(url)
+
+    async def _send(self, call: Call, places: list[Place], headers: Mapping[str, str]) -> Outcome:
+        client = await self._opened()
+        for place in places:
+            request = client.build_request(
+                call.method,
+                place.url,
+                params=list(call.query) or None,
+                headers={**headers, **place.headers},
+                content=call.body,
+                extensions=dict(place.extensions),
+            )
+            try:
+                response = await client.send(request, stream=True)
+            except httpx2.ConnectError:
+                if place is places[-1]:
+                    raise
+                continue
+            async with contextlib.aclosing(response):
+                return await _outcome(response)
+        return unreachable("the server has no address")
+
+    async def _opened(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            if self._opening is None:
+                # Reading the certificates takes a while.
+                self._opening = asyncio.ensure_future(asyncio.to_thread(httpx2.create_ssl_context))
+            context = await asyncio.shield(self._opening)
+            if self._client is None:
+                self._client = httpx2.AsyncClient(
+                    verify=context,
+                    trust_env=False,
+                    follow_redirects=False,
+                    timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
+                    headers={"user-agent": f"fleet-coordinator/{__version__}", "accept": "application/json, */*"},
+                )
+        return self._client
+
+
+def _problem(base: str, path: str, connection: Connection) -> str:
+    """Why a URL is not asked; empty: it may be."""
+    try:
+        stated, made = urlsplit(base), urlsplit(base + path)
+        port = made.port
+    except ValueError:
+        return "the connection's baseUrl is no URL"
+    if stated.scheme not in _DEFAULT_PORTS or not stated.hostname or stated.username is not None:
+        return "the connection's baseUrl must be an http(s) URL without user and password"
+    if (made.scheme, made.hostname, port) != (stated.scheme, stated.hostname, stated.port):
+        return "the path must not change the host"
+    hosts = {host.lower() for host in connection.allow_hosts}
+    named = {stated.hostname.lower(), stated.netloc.lower()}
+    if hosts and not hosts & named:
+        return "the host of baseUrl is not among allowHosts"
+    return ""
+
+
+async def _outcome(response: httpx2.Response) -> Outcome:
+    status = response.status_code
+    if status in (408, 504):
+        return timeout(f"the server answered with status {status}")
+    if status == 429:
+        return rate_limited("the server answered with status 429", _retry_after_ms(response.headers))
+    if status >= 500:
+        return transient(f"the server answered with status {status}", _retry_after_ms(response.headers))
+    body, whole = await _body(response)
+    if status >= 400:
+        return permanent(f"the server answered with status {status}{_said(body)}")
+    if status >= 300:
+        return permanent(f"the server answered with status {status}, and redirects are not followed")
+    found: dict[str, Any] = {"status": status, "body": body}
+    if not whole:
+        found["truncated"] = True
+    return Success(found)
+
+
+async def _body(response: httpx2.Response) -> tuple[Any, bool]:
+    """The body as JSON, else as text, else null; and whether that is all of it."""
+    data = bytearray()
+    dropped = False
+    async for chunk in response.aiter_bytes():
+        data += chunk[: MAX_BODY - len(data)]
+        if len(data) >= MAX_BODY:
+            dropped = True
+            break
+    if not data:
+        return None, True
+    if not dropped:
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.json.decode(data), True
+    text = data.decode(response.encoding or "utf-8", errors="replace")
+    return (f"{text}\n[truncated]" if dropped else text), not dropped
+
+
+def _said(body: Any) -> str:
+    """What the server says about it, if it does so in a usual way."""
+    if isinstance(body, dict):
+        for key in ("message", "error", "detail", "title"):
+            if isinstance(body.get(key), str):
+                return f": {body[key][:500]}"
+    return f": {body[:200]}" if isinstance(body, str) and len(body) <= 200 else ""
+
+
+def _retry_after_ms(headers: Mapping[str, str]) -> int:
+    """Seconds or a date, as RFC 9110 has it."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return min(int(text), 86_400) * 1000
+    try:
+        return max(0, round((parsedate_to_datetime(text).timestamp() - time.time()) * 1000))
+    except (ValueError, TypeError, OverflowError):
+        return 0
