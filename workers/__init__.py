@@ -1,28 +1,42 @@
-"""Workers: RQ workers that execute workflow steps.
+"""Workers: RQ workers that execute the steps of flows.
+
+``process`` joins what a worker is made of: ``engine`` (slots on one event loop, and the traffic with
+the store), ``attempts`` (one attempt from start to report), ``listener`` (waits for work), ``keeper``
+(a thread that renews leases), ``sweeper`` (what time brings), ``relay`` (queues in another Redis),
+``isolated`` (callables in child processes), ``worker`` (what RQ knows of it). ``rooms`` says whose steps
+are executed, ``tools`` what these can call. How steps hold together is told in ``coordinator.steps``.
 
 **Keys.** All of RQ's keys begin with ``fc:{RQ}:``. No project can have that tag, so RQ's
 data is apart from every project's, an access list of ``fc:*`` covers the whole product,
 and on a cluster RQ has one slot. RQ reads its prefix from the environment when it is
 imported, once per process, so it is set here, before any module of this package imports
-RQ. Stock tools see the same queues with the same variable:
+RQ. Stock tools see the same queues with the same variable, and a stock worker can take the
+jobs (slowly: it loads the product for each, or lacks most of what makes a worker safe):
 
-    RQ_KEY_PREFIX='fc:{RQ}' rq worker --serializer json fleet-steps
     RQ_KEY_PREFIX='fc:{RQ}' rq info
+    RQ_KEY_PREFIX='fc:{RQ}' FLEET_REDIS_URL=... rq worker --serializer json fleet-steps.high fleet-steps fleet-steps.low
 
 **Jobs** are JSON, never pickles: whoever can write to Redis must not be able to run code
-of their own. For the same reason a worker runs only functions of ``workers.steps``.
+of their own. For the same reason a worker runs only functions of ``workers.steps``. The job of a
+step is a pointer, ``workers.steps.run(project, run, step, attempt)``; an engine goes by the pointer
+and never calls that function, which is for stock workers.
 
-**Queues.** A worker has exactly one queue (``fleet-steps``). RQ takes a job from a single
-queue by moving it to a second list in one command; from several it pops, and a job is lost
-when the worker dies in between.
+**Queues.** One per pool and priority. RQ takes a job from a single queue by moving it to a
+second list in one command; from several it pops, and a job is lost when the worker dies in
+between. Here a script takes pointers from several queues and leases their steps in one go,
+so there is no between. What is no pointer of ours goes to RQ's intermediate list, as RQ does it.
 
-``queues`` names the queue, ``steps`` holds what may run, ``worker`` is the process's loop.
+**What RQ sees of a worker:** its registration, heartbeat and state; it obeys ``shutdown``, ``stop-job``,
+suspend and resume, and runs plain jobs one by one in a thread. It does not see each step: a
+step that is taken by the worker whose report made it ready never becomes a job.
 """
 
 import os
 import sys
 
 from coordinator.steps.handoff import RQ_PREFIX
+
+__all__ = ["RQ_PREFIX"]
 
 if "rq" in sys.modules and os.environ.get("RQ_KEY_PREFIX") != RQ_PREFIX:
     raise ImportError(f"import workers before rq, or set RQ_KEY_PREFIX={RQ_PREFIX} in the environment")

@@ -36,7 +36,7 @@ def start(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> Iterator
     """Starts ``fleet worker`` and returns it when it is ready."""
     running: list[RunningCommand] = []
 
-    def begin() -> RunningCommand:
+    def begin(**env: str) -> RunningCommand:
         running.append(
             RunningCommand(
                 tmp_path / f"output-{len(running)}",
@@ -44,6 +44,7 @@ def start(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> Iterator
                 *("--data-dir", str(tmp_path / "data")),
                 FLEET_REDIS_URL=server.url,
                 FLEET_METRICS_DIR=str(tmp_path / "metrics"),
+                **env,
             )
         )
         running[-1].wait_ready()

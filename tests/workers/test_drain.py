@@ -1,4 +1,4 @@
-"""A stopping worker finishes the step in hand and takes no other; a killed one leaves no lasting trace."""
+"""A stopping worker finishes the plain job in hand and takes no other; a killed one leaves no lasting trace."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 
 from redis import Redis
 
+from coordinator.steps.handoff import queue_names
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import environment
 from tests.support.wait import wait_until_sync
 from tests.workers.conftest import Start
-from workers.queues import STEP_QUEUE, step_queue
+from workers.queues import step_queue
 from workers.worker import WORKER_TTL_SECONDS
 
 # isort: split
@@ -22,19 +23,22 @@ from rq.job import JobStatus
 SCRIPT = Path(__file__).parent / "slow_step.py"
 
 
-def test_sigterm_lets_the_step_in_hand_finish(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> None:
+def test_sigterm_lets_the_job_in_hand_finish(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> None:
     queue = step_queue(connection)
     running, release = tmp_path / "running", tmp_path / "release"
     slow = queue.enqueue("slow", result_ttl=60)
-    second = queue.enqueue("slow", result_ttl=60)
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), server.url, str(running), str(release)], env=environment(), stderr=subprocess.PIPE
+        [sys.executable, str(SCRIPT), str(running), str(release)],
+        env=environment(FLEET_REDIS_URL=server.url),
+        stderr=subprocess.PIPE,
     )
     try:
-        wait_until_sync(running.exists, 20, "the step to run")
+        wait_until_sync(running.exists, 20, "the job to run")
         process.terminate()
         process.terminate()
         assert slow.get_status() == JobStatus.STARTED
+        wait_until_sync(lambda: not connection.exists("fc:{RQ}:bell:fleet-steps"), 5)
+        second = queue.enqueue("slow", result_ttl=60)
         release.touch()
         _, said = process.communicate(timeout=20)
         assert process.returncode == 0, said
@@ -55,5 +59,5 @@ def test_a_killed_worker_vanishes_and_its_successor_is_not_taken_for_it(start: S
     known = {worker.pid: worker for worker in Worker.all(connection=connection)}
     assert known.keys() == {first.process.pid, second.process.pid}
     dead = known[first.process.pid]
-    assert dead.queue_names() == [STEP_QUEUE]
+    assert dead.queue_names() == queue_names(["default"])
     assert 0 < connection.ttl(dead.key) <= WORKER_TTL_SECONDS + 60

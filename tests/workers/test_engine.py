@@ -12,7 +12,7 @@ import pytest
 
 import workers.attempts
 from coordinator.errors import ToolFailure
-from coordinator.steps.model import Failure, Plan, StepRun
+from coordinator.steps.model import Failure, Plan, Retry, StepRun
 from coordinator.steps.results import MAX_RESULT_BYTES
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
@@ -228,7 +228,7 @@ async def test_a_retry_comes_later_each_time_with_jitter(bench: Bench) -> None:
         return Failure("busy", "busy", retryable=step.attempt < 4)
 
     bench.tools.tools["fails"] = fails
-    retry = spec.Retry(max_attempts=9, delay_ms=10_000, max_delay_ms=15_000)
+    retry = Retry(max_attempts=9, delay_ms=10_000, max_delay_ms=15_000)
     flow = await bench.create(chain({"tool": "fails", "retry": retry}))
     bench.start()
     for attempt, delay in ((2, 10_000), (3, 15_000), (4, 15_000)):
@@ -254,7 +254,7 @@ async def test_attempts_are_used_up(bench: Bench) -> None:
 
     bench.tools.tools["fails"] = fails
     bench.start()
-    flow = await bench.create(chain({"tool": "fails", "retry": spec.Retry(max_attempts=3, delay_ms=0)}))
+    flow = await bench.create(chain({"tool": "fails", "retry": Retry(max_attempts=3, delay_ms=0)}))
     assert await bench.result(flow) == ("failed", '{"error":"attempt 3","type":"x"}')
     once = await bench.create(chain({"tool": "fails"}))
     assert await bench.result(once) == ("failed", '{"error":"attempt 1","type":"x"}')
@@ -269,7 +269,7 @@ async def test_all_attempts_of_a_step_have_one_idempotency_key(bench: Bench) -> 
 
     bench.tools.tools["fails_once"] = fails_once
     bench.start()
-    flow = await bench.create(chain({"tool": "fails_once", "retry": spec.Retry(max_attempts=2, delay_ms=0)}))
+    flow = await bench.create(chain({"tool": "fails_once", "retry": Retry(max_attempts=2, delay_ms=0)}))
     assert await bench.result(flow) == ("done", '"ok"')
     assert seen == [f"{flow}-{flow + 1}"] * 2
 
@@ -344,7 +344,7 @@ async def test_a_cancelled_flow_stops_its_running_steps(bench: Bench) -> None:
 async def test_a_step_that_rq_stopped_has_failed(bench: Bench) -> None:
     bench.tools.tools["hang"] = _hang
     bench.start()
-    flow = await bench.create(chain({"tool": "hang", "retry": spec.Retry(max_attempts=5, delay_ms=0)}))
+    flow = await bench.create(chain({"tool": "hang", "retry": Retry(max_attempts=5, delay_ms=0)}))
     await wait_until(lambda: bench.tools.began["start"] == 1)
     bench.engine.interrupt(next(iter(bench.engine.held)), "stopped")
     assert await bench.result(flow) == ("failed", '{"error":"the step was stopped","type":"stopped"}')

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,10 @@ async def test_the_report_of_a_stalled_worker_is_refused(fleet: Fleet, flows: Fl
     assert process_alive(stalled)
 
 
+def _gone(pid: int) -> bool:
+    return not process_alive(pid)
+
+
 def _lost(fleet: Fleet) -> float:
     return scrape(fleet.port).get("coordinator_steps_total{outcome=lost}", 0.0)
 
@@ -177,7 +182,7 @@ async def test_workers_that_are_told_to_stop_leave_no_step_behind(fleet: Fleet, 
     made = await asyncio.gather(*(flows.create(flow) for _ in range(20)))
     for pid in list(fleet.workers.values()):
         fleet.kill(pid, signal.SIGTERM)
-        await wait_until(lambda pid=pid: not process_alive(pid), 20, "a worker to drain")  # type: ignore[misc]
+        await wait_until(partial(_gone, pid), 20, "a worker to drain")
     for record in await flows.ended(made):
         assert_recorded_once(record, list(flow))
     assert await flows.events("step_lost") == []

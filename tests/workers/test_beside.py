@@ -1,0 +1,137 @@
+"""Workers beside others: stock ones of RQ, those of an earlier release, and queues in a Redis of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workers
+from coordinator.settings import Settings
+from coordinator.settings.steps import StepSettings
+from coordinator.store import Store
+from coordinator.store.embedded import EmbeddedServer
+from tests.support.fleets import RunningCommand, environment
+from tests.support.wait import wait_until, wait_until_sync
+from tests.workers.fleet import Flows, assert_recorded_once, chain, echo, fan, sleep
+
+pytestmark = pytest.mark.anyio
+OLD = Path(__file__).parent / "old_worker.py"
+
+
+@pytest.fixture
+async def flows(server: EmbeddedServer, connection: object) -> AsyncIterator[Flows]:
+    store = Store(server.url, timeout_ms=5000)
+    await store.open()
+    yield Flows(store)
+    await store.close()
+
+
+# --- stock RQ -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("worker_class", ["rq.SimpleWorker", "rq.Worker"])
+async def test_a_stock_worker_executes_steps(server: EmbeddedServer, flows: Flows, worker_class: str) -> None:
+    flow = chain(echo(1), echo([2])) if worker_class == "rq.Worker" else fan(2, echo(), echo([2]))
+    made = await flows.create(flow)
+    command = [sys.executable, "-m", "rq.cli", "worker", "--burst", "--serializer", "json"]
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [*command, "--worker-class", worker_class, "fleet-steps.high", "fleet-steps", "fleet-steps.low"],
+        env=environment(RQ_KEY_PREFIX=workers.RQ_PREFIX, RQ_REDIS_URL=server.url, FLEET_FLOWS_DEMO_TOOLS="true"),
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (record,) = await flows.ended([made], 1)
+    assert_recorded_once(record, list(flow))
+    assert record.steps[-1].result_json == "[2]"
+    left = [key.decode() for key in await flows.store.command("KEYS", "fc:{RQ}:job:*")]
+    assert left == []
+
+
+# --- an earlier release ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old(server: EmbeddedServer, flows: Flows) -> Iterator[subprocess.Popen[str]]:
+    """A worker that knows no protocol that steps of today need."""
+    process = subprocess.Popen(
+        [sys.executable, str(OLD), "w-8"],
+        env=environment(FLEET_REDIS_URL=server.url, FLEET_FLOWS_DEMO_TOOLS="true"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+async def test_a_worker_of_an_earlier_release_leaves_newer_steps_alone(
+    old: subprocess.Popen[str], start: Any, flows: Flows
+) -> None:
+    flow = chain(echo(), echo())
+    made = [await flows.create(flow) for _ in range(5)]
+
+    async def offered() -> bool:
+        # The old one had a look at each.
+        return all([(await flows.step(flow)).status == "pending" for flow in made])
+
+    await wait_until(offered, 10)
+    start(FLEET_FLOWS_DEMO_TOOLS="true")
+    more = [await flows.create(flow) for _ in range(20)]
+    for record in await flows.ended([*made, *more], 30):
+        assert_recorded_once(record, ["start", "s1"])
+        assert {step.attempt for step in record.steps} == {1}
+    assert old.poll() is None
+
+
+# --- a queue in another Redis ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def queue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(tmp_path_factory.mktemp("queue-alone"), fsync="everysec") as server:
+        yield server
+
+
+async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, queue_server: EmbeddedServer) -> None:
+    split = Settings(steps=StepSettings(queue_url=queue_server.url))
+    flows = Flows(flows.store, settings=split)
+    running: list[RunningCommand] = [
+        start(FLEET_STEPS_QUEUE_URL=queue_server.url, FLEET_FLOWS_DEMO_TOOLS="true") for _ in range(2)
+    ]
+    flow = fan(8, echo(), echo())
+    made = await asyncio.gather(*(flows.create(flow) for _ in range(30)))
+    for record in await flows.ended(made):
+        assert_recorded_once(record, list(flow))
+    assert await flows.store.command("KEYS", "fc:{RQ}:*") == []
+
+    # Neither does a killed worker lose any.
+    flow = fan(4, sleep(300), echo())
+    made = await asyncio.gather(*(flows.create(flow) for _ in range(4)))
+    await wait_until(lambda: flows.events("step_done"), 10)
+    running[0].process.kill()
+    running[0].process.wait()
+    for record in await flows.ended(made):
+        assert_recorded_once(record, list(flow))
+
+    other = Store(queue_server.url, timeout_ms=5000)
+    await other.open()
+    left = [key.decode() for key in await other.command("KEYS", "fc:{RQ}:job:*")]
+    waiting = [key.decode() for key in await other.command("KEYS", "fc:{RQ}:queue:*") if b"first_seen" not in key]
+    await other.close()
+    assert (left, waiting) == ([], [])
+    assert running[1].end() == 0
+    wait_until_sync(lambda: running[1].logged("worker stopped"), 5)
