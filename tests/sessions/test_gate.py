@@ -326,6 +326,12 @@ async def test_only_checkpoints_of_the_activity_can_be_yielded(sessions: Session
     assert (await sessions("get_workflow_status", session_token=token))["status"] == "active"
 
 
+async def test_a_name_that_no_checkpoint_can_have_is_refused_by_field(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    refused = await sessions.refusal("yield_checkpoint", session_token=token, checkpoint_id="x" * 201)
+    assert refused.text == "checkpoint_id: must be at most 200 characters"
+
+
 async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     by_handle = await pending.respond("stop")

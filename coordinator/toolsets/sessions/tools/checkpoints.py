@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, cast
 from msgspec import UNSET, UnsetType
 
 from coordinator.definitions import Checkpoint, Library
-from coordinator.errors import ToolFailure
+from coordinator.errors import ToolFailure, invalid
 from coordinator.metrics import recorder
 from coordinator.toolsets.sessions.contract.arguments import (
+    MAX_NAME,
     PresentCheckpoint,
     RespondCheckpoint,
     SessionOnly,
@@ -80,6 +81,8 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
 
     async def yield_checkpoint(call: Call, args: YieldCheckpoint) -> Reply:
         began = perf_counter()
+        if len(args.checkpoint_id) > MAX_NAME:
+            raise invalid("checkpoint_id", f"must be at most {MAX_NAME} characters")
         shown = await desk.opened(args.session_token)
         library = desk.library
         problem: ToolFailure | None = None

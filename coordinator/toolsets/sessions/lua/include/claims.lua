@@ -17,9 +17,13 @@ local function superseded(s)
   return s.hq and tonumber(seq) < tonumber(s.hq) and has_held(s, aid)
 end
 
+-- So many agents are remembered; of more, the oldest are forgotten.
+local HOLDERS_MAX = 500
+
 local function add_holder(s, agent)
   if has_held(s, agent) then return end
   local agents = s.hs and cmsgpack.unpack(s.hs) or {}
+  if #agents >= HOLDERS_MAX then table.remove(agents, 1) end
   agents[#agents + 1] = agent
   set(s, 'hs', cmsgpack.pack(agents))
 end
