@@ -213,6 +213,40 @@ def _app() -> App:
         ),
     )
     app.command(flows)
+    gateway = App(name="gateway", help="Check a gateway's configuration; look at its audit; answer what it asks for.")
+    gateway.command(
+        "coordinator.cli.gateway.check:check",
+        name="check",
+        help=_paragraphs(
+            """Say what is wrong with the gateway in a config file, or in a file of its own.
+
+            Tells errors with file and line: references to nothing, malformed expressions and schemas, targets
+            that do not exist; and warnings: states that nothing leads to, or that lead nowhere. The exit code is
+            not 0 if there are errors.
+            """
+        ),
+    )
+    gateway.command("coordinator.cli.gateway.records:audit", name="audit", help="Print what happened, oldest first.")
+    approvals = App(name="approvals", help="What people are asked for: list it, look at it, answer it.")
+    approvals.command(
+        "coordinator.cli.gateway.records:approvals", name="list", help="List what is not answered, oldest first."
+    )
+    approvals.command(
+        "coordinator.cli.gateway.records:show_approval", name="show", help="Print an approval and its possible answers."
+    )
+    approvals.command(
+        "coordinator.cli.gateway.records:resolve",
+        name="resolve",
+        help=_paragraphs(
+            """Answer an approval by taking a transition as a person.
+
+            Whoever can use the fleet's Redis can do this: who answers is recorded as the user at the terminal,
+            or as --by says.
+            """
+        ),
+    )
+    gateway.command(approvals)
+    app.command(gateway)
     return app
 
 

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from coordinator.cli import check_door, check_identity
 from coordinator.cli.exits import Exit
+from coordinator.cli.gateway.problems import sound
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
 from coordinator.settings.auth import door_mode
 from coordinator.settings.fields import fields_of
@@ -37,7 +38,7 @@ def check(
     Raises:
         SettingsError: with all that is wrong with the file.
     """
-    loaded = load_settings({}, {}, file)
+    loaded = sound(load_settings({}, {}, file))
     print("\n".join(explained(loaded)))
     return Exit.OK
 

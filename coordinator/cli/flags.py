@@ -18,6 +18,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 from cyclopts import Group, Parameter
 
+from coordinator.cli.gateway.problems import sound
 from coordinator.settings import LoadedSettings, Settings, load_settings
 from coordinator.settings.fields import Field, bare, fields_of, is_list
 
@@ -51,7 +52,7 @@ def with_settings(
     def decorate(command: Callable[Concatenate[LoadedSettings, P], int]) -> Callable[..., int]:
         def run(*args: Any, config: Path | None = None, **kwargs: Any) -> int:
             flags = {field.name: kwargs.pop(field.name, None) for field in fields}
-            return command(load_settings(flags, os.environ, config), *args, **kwargs)
+            return command(sound(load_settings(flags, os.environ, config)), *args, **kwargs)
 
         signature = inspect.signature(command, eval_str=True)
         own = list(signature.parameters.values())[1:]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from coordinator.cli.gateway.problems import sound
 from coordinator.cli.news import News
 from coordinator.cli.roles import settings_digest
 from coordinator.metrics import Recorder
@@ -35,7 +36,7 @@ class Rereader:
     def read(self) -> News:
         """What the settings are now; takes a tenth of a second."""
         try:
-            fresh = self._loaded.reread().settings
+            fresh = sound(self._loaded.reread()).settings
         except SettingsError as error:
             _log.error("settings not reloaded, the old ones stay in force", problem=str(error))
             return News(_now(), None, str(error))

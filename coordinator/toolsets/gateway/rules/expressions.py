@@ -69,7 +69,7 @@ def parse(text: str) -> Expression:
         )
     for kind, token in (tokens[0], tokens[2]):
         if kind == "operator":
-            raise Malformed(f"{token!r} stands where a value must be")
+            raise Malformed(f"has {token!r} where a value must be")
     return Expression(tokens[0][1], tokens[1][1], tokens[2][1])
 
 
@@ -167,7 +167,7 @@ def _token(match: re.Match[str]) -> tuple[str, Any]:
         return "operator", word
     if word in _LITERALS:
         return "value", _LITERALS[word]
-    raise Malformed(f"{word!r} is neither true, false, null, {' nor '.join(WORDS)}; texts need quotes")
+    raise Malformed(f"has {word!r}, which is neither true, false, null, {' nor '.join(WORDS)}; texts need quotes")
 
 
 def _text(value: Any) -> str:

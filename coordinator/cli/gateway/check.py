@@ -1,0 +1,74 @@
+"""``fleet gateway check``: what is wrong with a gateway's configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.gateway.problems import told
+from coordinator.settings import LoadedSettings, Settings, SettingsError, convert, load_settings
+from coordinator.settings.gateway import includes
+from coordinator.settings.gateway.model import Gateway
+from coordinator.settings.yaml_file import read_yaml
+from coordinator.toolsets.gateway.rules.catalogue import Catalogue
+
+
+def check(
+    file: Annotated[
+        Path, Parameter(help="A config file with the section gateway, or the section alone.", metavar="FILE")
+    ],
+) -> int:
+    """Tells errors and warnings with their places, else what the file offers.
+
+    Raises:
+        SettingsError: the file is malformed; with all that is wrong in its form.
+        CommandFailed: there is no gateway in it.
+    """
+    loaded = _loaded(file)
+    if loaded.settings.gateway is None:
+        raise CommandFailed(f"{file} has no section 'gateway'", Exit.USAGE)
+    found = told(loaded)
+    for level, sentence in found:
+        print(f"{level}: {sentence}")
+    errors = sum(level == "error" for level, _ in found)
+    if errors:
+        print(f"{errors} {'error' if errors == 1 else 'errors'}, {len(found) - errors} warnings")
+        return Exit.FAILED
+    print(_summary(loaded.settings, len(found)))
+    return Exit.OK
+
+
+def _loaded(file: Path) -> LoadedSettings:
+    """The file as a config file, or as the section that would stand in one."""
+    data, lines = read_yaml(file)
+    if includes.SECTION in data or not {"version", "workflows", "capabilities", "proxy"} & data.keys():
+        return load_settings({}, {}, file)
+    told: list[tuple[str, str]] = []
+    section, places = includes.expanded(data, {(includes.SECTION, *at): line for at, line in lines.items()}, file)
+
+    def report(at: convert.Path, sentence: str) -> None:
+        told.append((includes.nearest(places, at) or str(file), sentence))
+
+    made = convert.convert(section, Gateway, (includes.SECTION,), report)
+    if told:
+        raise SettingsError(f"{place}: {sentence}" for place, sentence in told)
+    loaded = load_settings({}, {}, None)
+    settings = Settings(gateway=made)
+    return dataclasses.replace(loaded, settings=settings, config=file.absolute(), places=places)
+
+
+def _summary(settings: Settings, warnings: int) -> str:
+    catalogue = Catalogue(settings.gateway, settings.connections)
+    gateway = catalogue.gateway
+    counts = {
+        "workflows": len(catalogue.workflows),
+        "capabilities": len(catalogue.capabilities),
+        "servers to import from": len(gateway.proxy.imports),
+        "connections": len(gateway.connections),
+        "warnings": warnings,
+    }
+    return "sound: " + ", ".join(f"{count} {what}" for what, count in counts.items())

@@ -1,0 +1,257 @@
+"""``fleet gateway audit`` and ``fleet gateway approvals``: what happened, and what people are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.flows import printable
+from coordinator.cli.stores import open_store, running_url
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.store import Store
+from coordinator.store.requests import NONE
+from coordinator.toolsets.gateway.hearing import Hearing
+from coordinator.toolsets.gateway.operations import Operations, Standing, Submission, new_operation
+from coordinator.toolsets.gateway.rules.checks import Rejected
+from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
+from coordinator.toolsets.gateway.store.audit import Answered, AuditStore, Entry, iso
+from coordinator.toolsets.gateway.store.instances import InstanceStore
+
+R = TypeVar("R")
+
+_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
+_OTHERS = [name for name in Settings.__struct_fields__ if name not in _NEEDED]
+_FOLLOW_SECONDS = 0.5
+_PAGES = 200
+
+Project = Annotated[str, Parameter(help="The project.")]
+Id = Annotated[str, Parameter(help="The approval, as `fleet gateway approvals` shows it.")]
+Format = Annotated[Literal["text", "json"], Parameter(help="Shape of the output; json is one object a line.")]
+
+
+@with_settings(without=_OTHERS)
+def audit(
+    loaded: LoadedSettings,
+    *,
+    project: Project = "default",
+    workflow: Annotated[str, Parameter(help="Only what concerns this instance.")] = "",
+    correlation: Annotated[str, Parameter(help="Only what belongs to this start or submit.")] = "",
+    type: Annotated[str, Parameter(help="Only events whose type begins with this.")] = "",
+    count: Annotated[int, Parameter(help="At most so many, the last ones.")] = 100,
+    follow: Annotated[bool, Parameter(help="Go on with what happens, until interrupted.", negative="")] = False,
+    format: Format = "text",
+) -> int:
+    """Prints entries of the audit, oldest first.
+
+    Raises:
+        CommandFailed: the store cannot be used, or an argument is malformed.
+    """
+    if not 1 <= count <= 100_000:
+        raise CommandFailed("--count must be from 1 to 100000", Exit.USAGE)
+
+    def wanted(entry: Entry) -> bool:
+        return (
+            (not workflow or entry.workflow_id == workflow)
+            and (not correlation or entry.correlation_id == correlation)
+            and entry.type.startswith(type)
+        )
+
+    async def show(store: Store) -> None:
+        records = AuditStore(store, loaded.settings)
+        filtered = bool(workflow or correlation or type)
+        found = [entry for entry in await _last(records, project, count, filtered) if wanted(entry)]
+        for entry in found[-count:]:
+            _print(entry, format)
+        newest = await records.newest(project, 1)
+        after = newest[-1].position if newest else ""
+        while follow:
+            entries = await records.read(project, after)
+            for entry in filter(wanted, entries):
+                _print(entry, format)
+            sys.stdout.flush()
+            if entries:
+                after = entries[-1].position
+            else:
+                await asyncio.sleep(_FOLLOW_SECONDS)
+
+    _with_store(loaded, show)
+    return Exit.OK
+
+
+@with_settings(without=_OTHERS)
+def approvals(
+    loaded: LoadedSettings,
+    *,
+    project: Project = "default",
+    queue: Annotated[str, Parameter(help="Only those of this queue.")] = "",
+    format: Format = "text",
+) -> int:
+    """Prints what people are asked for and have not answered.
+
+    Raises:
+        CommandFailed: the store cannot be used.
+    """
+    found = _with_store(loaded, lambda store: AuditStore(store, loaded.settings).open_approvals(project))
+    for one in found:
+        if queue and one.queue != queue:
+            continue
+        if format == "json":
+            shown = {**msgspec.structs.asdict(one), "asked_at": iso(one.asked_at)}
+            print(msgspec.json.encode(shown).decode())
+        else:
+            asked = f"asked by {printable(one.requester)}" + (", who must not answer" if one.distinct else "")
+            print(f"{one.id}  {iso(one.asked_at)}  {one.queue}  {one.definition} {one.workflow}  {asked}")
+    return Exit.OK
+
+
+@with_settings(without=_OTHERS)
+def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> int:
+    """Prints one approval, and how it can be answered.
+
+    Raises:
+        CommandFailed: there is none, or the store cannot be used.
+    """
+
+    async def show(store: Store) -> None:
+        found = await _approval(store, loaded.settings, project, id)
+        shown: dict[str, Any] = {"id": id, **msgspec.structs.asdict(found), "asked_at": iso(found.asked_at)}
+        shown["answered_at"] = iso(found.answered_at) if found.answered_at else None
+        if found.status == "pending":
+            shown["possible"] = _possible(await _operations(store, loaded.settings).get(project, found.workflow))
+        print(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
+
+    _with_store(loaded, show)
+    return Exit.OK
+
+
+@with_settings(without=_OTHERS)
+def resolve(
+    loaded: LoadedSettings,
+    id: Id,
+    transition: Annotated[str, Parameter(help="The answer: a transition that people may take.")],
+    *,
+    project: Project = "default",
+    by: Annotated[str, Parameter(help="Who answers, for the record; default: the user at the terminal.")] = "",
+    role: Annotated[tuple[str, ...], Parameter(help="A role of his beside 'human'; may be given more than once.")] = (),
+    arguments: Annotated[str, Parameter(help="Arguments of the transition, as a JSON object.")] = "{}",
+) -> int:
+    """Answers an approval by taking a transition as a person.
+
+    Raises:
+        CommandFailed: there is no such approval, it was answered, or the transition is refused.
+    """
+    try:
+        given = msgspec.json.decode(arguments, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise CommandFailed(f"--arguments must be a JSON object: {error}", Exit.USAGE) from None
+    who = Principal(id=by or _operator(), roles=(HUMAN, *role), kind="user")
+
+    async def answer(store: Store) -> None:
+        found = await _approval(store, loaded.settings, project, id)
+        if found.status != "pending":
+            raise CommandFailed(f"{id} was {found.status} before: {found.answer or 'without an answer'}")
+        hearing = Hearing(store)
+        operations = _operations(store, loaded.settings, hearing)
+        try:
+            standing = await operations.get(project, found.workflow)
+            if transition not in _possible(standing):
+                possible = ", ".join(_possible(standing)) or "none"
+                raise CommandFailed(f"{transition!r} is no answer; people may take: {possible}", Exit.USAGE)
+            version = standing.instance.version
+            asked = Submission(project, who, found.workflow, version, transition, given, NONE, new_operation())
+            after = await operations.submit(asked)
+        finally:
+            await hearing.close()
+        failed = after.ending.error if after.ending is not None else None
+        if failed is not None:
+            raise CommandFailed(failed.message)
+        state = after.ending.state if after.ending is not None else after.instance.state
+        print(f"{found.workflow} is in state {state!r} now, version {after.instance.version}")
+
+    _with_store(loaded, answer)
+    return Exit.OK
+
+
+def _operations(store: Store, settings: Settings, hearing: Hearing | None = None) -> Operations:
+    return Operations(store, InstanceStore(store, settings), AuditStore(store, settings), hearing or Hearing(store))
+
+
+def _possible(standing: Standing) -> list[str]:
+    """Transitions that people may take."""
+    transitions = standing.workflow.states[standing.instance.state].transitions
+    return [name for name, one in transitions.items() if one.actor == "human"]
+
+
+async def _approval(store: Store, settings: Settings, project: str, id: str) -> Answered:
+    found = await AuditStore(store, settings).approval(project, id)
+    if found is None:
+        raise CommandFailed(f"there is no approval {id!r} in the project {project!r}")
+    return found
+
+
+async def _last(records: AuditStore, project: str, count: int, filtered: bool) -> list[Entry]:
+    """The last entries; all that are kept, where most of them may not be wanted."""
+    if not filtered:
+        return await records.newest(project, count)
+    found: list[Entry] = []
+    position = ""
+    for _ in range(_PAGES):
+        page = await records.read(project, position, 5_000)
+        if not page:
+            break
+        found += page
+        position = page[-1].position
+    return found
+
+
+def _print(entry: Entry, format: str) -> None:
+    if format == "json":
+        shown = msgspec.to_builtins(entry)
+        del shown["position"]
+        print(msgspec.json.encode(shown).decode())
+        return
+    payload = printable(msgspec.json.encode(entry.payload).decode())
+    actor = printable(entry.actor) or "-"
+    print(f"{entry.at}  {entry.type:24}  {entry.workflow_id or '-'}  {entry.correlation_id or '-'}  {actor}  {payload}")
+
+
+def _operator() -> str:
+    """Who is at the terminal, for the record."""
+    try:
+        return f"operator {getpass.getuser()}"
+    except (OSError, KeyError):
+        return "operator"
+
+
+def _with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:
+    """What comes of calls of the store.
+
+    Raises:
+        CommandFailed: the store cannot be used, or an argument is malformed.
+    """
+    settings = loaded.settings
+    url = running_url(settings, os.environ)
+
+    async def run() -> R:
+        store = await open_store(url, settings.redis_timeout_ms)
+        try:
+            return await act(store)
+        except Rejected as rejected:
+            raise CommandFailed(f"{rejected.code}: {rejected.message}") from None
+        except ToolFailure as failure:
+            code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
+            raise CommandFailed(failure.message, code) from None
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
