@@ -48,20 +48,23 @@ class KeyCopies:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def turn(self, source: Source, have: int, cooldown_ms: int) -> Turn:
-        """Newer keys than those fetched at ``have``, or whether to ask the source; cooldown 0 only looks."""
-        return await self._store.run(_TURN, keys.FLEET, source.name, have, cooldown_ms)
+    async def turn(self, source: Source, have: int, lease_ms: int) -> Turn:
+        """Newer keys than those fetched at ``have``, or whether to ask the source.
+
+        Args:
+            lease_ms: how long asking may take before others may ask; 0 only looks.
+        """
+        return await self._store.run(_TURN, keys.FLEET, source.name, have, lease_ms)
 
     async def keep(self, source: Source, loaded: Loaded, rest_ms: int) -> int:
         """Shares what a source gave, which is left alone for ``rest_ms`` now; returns when that was."""
         words = (source.name, source.label, loaded.document(), rest_ms, _KEEP_MS, EVENTS_MAX)
         return int(await self._store.run(_KEEP, keys.FLEET, *words))
 
-    async def fail(self, source: Source, trouble: str, kind: str) -> int:
-        """Tells the others that a source gave nothing; returns the time."""
-        return int(
-            await self._store.run(_FAIL, keys.FLEET, source.name, source.label, trouble, kind, _KEEP_MS, EVENTS_MAX)
-        )
+    async def fail(self, source: Source, trouble: str, kind: str, rest_ms: int) -> int:
+        """Tells the others that a source gave nothing, and is left alone for ``rest_ms`` now; returns the time."""
+        words = (source.name, source.label, trouble, kind, rest_ms, _KEEP_MS, EVENTS_MAX)
+        return int(await self._store.run(_FAIL, keys.FLEET, *words))
 
     async def policy(self, policy: str, verifier: str) -> bool:
         """Says what this process goes by; whether the fleet went by something else before."""

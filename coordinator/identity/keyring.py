@@ -15,6 +15,7 @@ Without the store (``copies`` is None, or it does not answer) the process goes b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import time
@@ -41,8 +42,9 @@ RENEW_AT = 0.8
 SHORT_REST = 1 / 30
 """Part of the cooldown that a source is left alone after it was asked in time, not for a missing key."""
 _SHORTEST = 0.001
+_LEASE_SECONDS = 8.0
+"""How long a process that asks may take; after that it counts as dead."""
 _LOOKS = (0.02, 0.04, 0.08, 0.16, 0.25)
-_LOOK_SECONDS = 8.0
 
 _log = structlog.get_logger(__name__)
 _NONE = KeySet()
@@ -88,6 +90,9 @@ class Keyring:
         self._began = 0.0
         self._asked = 0.0
         self._renewing: asyncio.Task[None] | None = None
+        self._answered = asyncio.Event()
+        """Set unless the source, or the process that is asking it, is still to answer."""
+        self._answered.set()
         self._keeping: asyncio.Task[None] | None = None
         self._waiting = 0
         self._recorder = recorder()
@@ -115,7 +120,7 @@ class Keyring:
     @property
     def sound(self) -> bool:
         """Whether what is not in them can be said not to exist."""
-        return not self.trouble and self.answers and self._renewing is None
+        return not self.trouble and self.answers and self._answered.is_set()
 
     def asked_since(self, moment: float) -> bool:
         """Whether the source answered, or failed, after a moment of the monotonic clock."""
@@ -128,7 +133,7 @@ class Keyring:
     @property
     def may_ask(self) -> bool:
         """Whether asking the source, or the process that is asking it, could bring anything now."""
-        return self._renewing is not None or time.monotonic() >= self._next_ask
+        return not self._answered.is_set() or time.monotonic() >= self._next_ask
 
     async def start(self) -> None:
         """Takes over the fleet's copy, and begins to keep the keys fresh in the background.
@@ -136,10 +141,12 @@ class Keyring:
         Waits for the source, a little, only if there is no copy at all.
         """
         await self.take_copy()
-        if not self.loaded:
+        ends = time.monotonic() + START_SECONDS
+        while not self.loaded and not self.trouble and time.monotonic() < ends:
             self.renew_soon()
-            if self._renewing is not None:
-                await asyncio.wait([self._renewing], timeout=START_SECONDS)
+            await self._answer_within(ends - time.monotonic())
+            if not self.loaded:
+                await asyncio.sleep(_LOOKS[0])
         self._keeping = asyncio.create_task(self._keep_fresh(), name=f"keys {self.source.kind}")
 
     async def take_copy(self) -> None:
@@ -152,15 +159,15 @@ class Keyring:
         """Renews the keys if that is allowed now; returns when it is done, or has taken a second."""
         if not self.may_ask or self._waiting >= MOST_WAITING:
             return
+        if self._renewing is not None and self._answered.is_set():
+            await asyncio.wait([self._renewing])  # it is only telling the others
         self.renew_soon(demanded=self.loaded)
-        if self._renewing is None:
-            return
         left = self._began + WAIT_SECONDS - time.monotonic()
-        if left <= 0:
+        if left <= 0 or self._answered.is_set():
             return
         self._waiting += 1
         try:
-            await asyncio.wait([self._renewing], timeout=left)
+            await self._answer_within(left)
         finally:
             self._waiting -= 1
 
@@ -172,6 +179,7 @@ class Keyring:
         """
         if self._renewing is None and time.monotonic() >= self._next_ask:
             self._began = time.monotonic()
+            self._answered.clear()
             self._renewing = asyncio.create_task(self._renew(demanded), name=f"renew {self.source.kind}")
             self._renewing.add_done_callback(self._renewed)
 
@@ -189,6 +197,17 @@ class Keyring:
         if tasks:
             await asyncio.wait(tasks)
 
+    async def _answer_within(self, seconds: float) -> None:
+        """Waits for what the source says, so long at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._answered.wait()
+
+    def _has_answered(self) -> None:
+        """Whoever waits need not wait any longer."""
+        self._asked = time.monotonic()
+        self._answered.set()
+
     async def _keep_fresh(self) -> None:
         while True:
             self.renew_if_due()
@@ -205,35 +224,34 @@ class Keyring:
         return max(wait, 0.0) + random.uniform(0.01, 0.01 + 0.05 * spread)
 
     async def _renew(self, demanded: bool) -> None:
-        turn = await self._turn(self._cooldown)
+        turn = await self._turn(_LEASE_SECONDS)
         if turn is not None and turn.verdict == "take":
             self._heed(turn)
             if self.fresh and not self.trouble:
                 return
             # Older than the fleet likes, too: somebody has to ask.
-            turn = await self._turn(self._cooldown)
+            turn = await self._turn(_LEASE_SECONDS)
         if turn is not None and turn.verdict != "ask":
             self._heed(turn)
             if turn.verdict == "busy":
                 await self._watch()
-                self._asked = time.monotonic()
+            self._has_answered()
             return
         self._next_ask = time.monotonic() + self._cooldown
         await self._load(rest=self._cooldown if demanded else self._cooldown * SHORT_REST)
-        self._asked = time.monotonic()
 
-    async def _turn(self, cooldown: float) -> Turn | None:
+    async def _turn(self, lease: float) -> Turn | None:
         """What the fleet says; None if there is no saying, so that this process goes by itself."""
         if self._copies is None:
             return None
         try:
-            return await self._copies.turn(self.source, self._version, math.ceil(cooldown * 1000))
+            return await self._copies.turn(self.source, self._version, math.ceil(lease * 1000))
         except (ToolFailure, ServerError):
             return None
 
     async def _watch(self) -> None:
         """Waits for what another process is getting."""
-        ends = time.monotonic() + _LOOK_SECONDS
+        ends = time.monotonic() + _LEASE_SECONDS
         for look in range(1_000):
             await asyncio.sleep(_LOOKS[min(look, len(_LOOKS) - 1)])
             turn = await self._turn(0)
@@ -250,10 +268,11 @@ class Keyring:
             try:
                 loaded = self.source.read(turn.document.encode())
             except SourceFailed as failed:
-                self._failed(failed)
+                self._note(failed.reason, failed.kind)
                 self._version = turn.fetched
                 return
             self._take(loaded, (turn.now - turn.fetched) / 1000, turn.fetched)
+            self._next_ask = 0.0
         else:
             self._next_ask = time.monotonic() + turn.wait_ms / 1000
         self._note(turn.trouble, turn.kind or "network")
@@ -264,38 +283,23 @@ class Keyring:
         try:
             loaded = await self.source.load()
         except SourceFailed as failed:
-            self._failed(failed)
-            await self._share_failure(failed)
+            await self._failed(failed)
             return
         except Exception:
             _log.exception("a source of keys failed", source=self.source.label)
-            defect = SourceFailed("the keys could not be read, by a defect of the coordinator")
-            self._failed(defect)
-            await self._share_failure(defect)
+            await self._failed(SourceFailed("the keys could not be read, by a defect of the coordinator"))
             return
         self._recorder.key_fetch(self.source.kind, "ok")
         if loaded is None:
             self._fetched = time.monotonic()
         else:
-            self._take(loaded, 0.0, await self._share(loaded, rest))
+            self._take(loaded, 0.0, self._version)
         self._next_ask = began + rest
         self._note("", "network")
-
-    async def _share(self, loaded: Loaded, rest: float) -> int:
-        """Gives the fleet what was loaded; the version it then has."""
-        if self._copies is not None:
-            try:
-                return await self._copies.keep(self.source, loaded, math.ceil(rest * 1000))
-            except (ToolFailure, ServerError):
-                pass  # the others will ask for themselves
-        return self._version
-
-    async def _share_failure(self, failed: SourceFailed) -> None:
-        if self._copies is not None:
-            try:
-                await self._copies.fail(self.source, failed.reason, failed.kind)
-            except (ToolFailure, ServerError):
-                pass
+        self._has_answered()
+        if self._copies is not None and loaded is not None:
+            with contextlib.suppress(ToolFailure, ServerError):  # then the others ask for themselves
+                self._version = await self._copies.keep(self.source, loaded, math.ceil(rest * 1000))
 
     def _take(self, loaded: Loaded, age: float, version: int) -> None:
         self.keys, self.issuer = loaded.keys, loaded.issuer
@@ -304,9 +308,13 @@ class Keyring:
         for problem in loaded.keys.skipped:
             _log.debug("a key is of no use", source=self.source.label, problem=problem)
 
-    def _failed(self, failed: SourceFailed) -> None:
+    async def _failed(self, failed: SourceFailed) -> None:
         self._recorder.key_fetch(self.source.kind, "failed")
         self._note(failed.reason, failed.kind)
+        self._has_answered()
+        if self._copies is not None:
+            with contextlib.suppress(ToolFailure, ServerError):
+                await self._copies.fail(self.source, failed.reason, failed.kind, math.ceil(self._cooldown * 1000))
 
     def _note(self, trouble: str, kind: str) -> None:
         """Remembers, and logs, how things are with the source."""
@@ -323,6 +331,7 @@ class Keyring:
 
     def _renewed(self, task: asyncio.Task[None]) -> None:
         self._renewing = None
+        self._answered.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a defect in the renewal of keys", source=self.source.label, exc_info=error)
             self._next_ask = time.monotonic() + self._cooldown

@@ -294,7 +294,8 @@ async def test_one_process_is_sent_to_ask_at_a_time(store: Store, fleet_keys: re
             assert latest >= previous
         elif step == "fail":
             trouble, busy = f"trouble {number}", False
-            await copies.fail(source, trouble, "network")
+            turn_taken = True
+            await copies.fail(source, trouble, "network", 60_000)
         else:
             turn = await copies.turn(source, have[who], 60_000 if step == "turn" else 0)
             assert (turn.fetched, turn.trouble) == (latest, trouble)

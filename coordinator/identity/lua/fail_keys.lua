@@ -1,7 +1,8 @@
 --[[
 purpose:   A source gave no keys.
 guarantee: The copy of its last good keys stays as it is. An event tells of the beginning of trouble, once for the fleet.
-args:      source label trouble kind keep_ms events_max
+args:      source label trouble kind rest_ms keep_ms events_max
+           rest_ms = how long nobody is to ask again
 reply:     the time, Unix milliseconds
 errors:    none
 --]]
@@ -15,5 +16,5 @@ if redis.call('HSETNX', copy, 's', whole(now)) == 1 then
 end
 redis.call('HSET', copy, 'e', trouble, 'k', kind)
 if redis.call('PTTL', copy) < 0 then redis.call('PEXPIRE', copy, keep_ms) end
-redis.call('SET', turn, 'done', 'XX', 'KEEPTTL')
+redis.call('SET', turn, 'done', 'PX', rest_ms)
 return now

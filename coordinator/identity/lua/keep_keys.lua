@@ -3,7 +3,7 @@ purpose:   The keys that a source just gave, for every process of the fleet.
 guarantee: Replaces the copy as a whole; ends trouble with the source. An event tells of new keys, and of the end of
            trouble, once for the fleet.
 args:      source label document rest_ms keep_ms events_max
-           rest_ms = how long nobody is to ask again, if that is less than what is left of the cooldown
+           rest_ms = how long nobody is to ask again
 reply:     the time, Unix milliseconds
 errors:    none
 --]]
@@ -16,8 +16,7 @@ local held = redis.call('HMGET', copy, 'd', 'e')
 redis.call('HSET', copy, 'f', whole(now), 'd', document)
 redis.call('HDEL', copy, 'e', 'k', 's')
 redis.call('PEXPIRE', copy, keep_ms)
-local left = redis.call('PTTL', turn)
-if left > 0 then redis.call('SET', turn, 'done', 'PX', math.min(left, tonumber(rest_ms))) end
+redis.call('SET', turn, 'done', 'PX', rest_ms)
 local function tell(kind)
   redis.call('XADD', K_FLEET_EVENTS, 'MAXLEN', '~', events_max, '*', 'k', kind, 'i', label)
 end

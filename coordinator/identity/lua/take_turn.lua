@@ -1,8 +1,9 @@
 --[[
 purpose:   Newer keys of a source if the fleet has them; else whether the caller may ask the key server.
-guarantee: One caller per cooldown is told to ask, however many processes there are and whatever came of it.
-args:      source have cooldown_ms
-           have = when the caller's keys were fetched, 0 for none; cooldown_ms 0 = only look
+guarantee: One caller at a time is told to ask, however many processes there are, and nobody before whoever asked last
+           says so (`keep_keys`, `fail_keys`).
+args:      source have lease_ms
+           have = when the caller's keys were fetched, 0 for none; lease_ms = how long asking may take, 0 = only look
 reply:     {now, verdict, fetched, document, wait_ms, trouble, trouble kind}; verdict take | ask | busy | wait
            (busy: somebody is asking right now), wait_ms = when the next may ask
 errors:    none
@@ -18,8 +19,7 @@ if fetched > tonumber(have) then
   verdict, document = 'take', held[2]
 else
   local turn = K_KEY_TURN .. source
-  local cooldown = tonumber(cooldown_ms)
-  if cooldown > 0 and redis.call('SET', turn, 'busy', 'NX', 'PX', cooldown) then
+  if tonumber(lease_ms) > 0 and redis.call('SET', turn, 'busy', 'NX', 'PX', lease_ms) then
     verdict = 'ask'
   else
     wait_ms = math.max(redis.call('PTTL', turn), 0)
