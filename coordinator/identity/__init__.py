@@ -1,16 +1,22 @@
-"""Who is calling: verification of actors and what is trusted when it cannot be done, and the front door.
+"""Who is calling: at the front door with a bearer token, and in ``actor`` with a proof.
 
-Two questions are asked of a call, and answered apart from each other:
+**Actors** (``actors``): a proof is verified (``verifier`` says what that is, ``noop`` and ``jwks``
+do it), and the degraded-mode policy (``policy``) says whose word counts then. **Callers**
+(``door``): a bearer token is looked up in the token file (``token_file``) or verified likewise,
+and names who is calling and what he may do (``grants``).
 
-* *Who makes this request?* The door (``door``) asks it of the bearer token that comes with the
-  request, before anything else of it is looked at. Tokens are static ones, of which a file has the digests
-  (``token_file``; ``token_edit`` changes it), or JWTs. The answer is a ``Grant``: the caller, and
-  where his token is good (``grants``, ``bearers``, ``permissions``).
-* *Who acts in this call?* The resolver of actors (``actors``) asks it of the ``actor`` in the
-  arguments and of its proof, and applies the degraded-mode policy (``policy``).
+**From a token to an outcome**: ``jws`` reads it strictly, ``finders`` find the keys that may have
+signed it, PyJWT checks the signature, ``claims`` times and names. ``proofs`` remembers what was
+verified, by the token's hash.
 
-They meet in ``signing``: a caller who is known stands wherever a call names no actor, and no other
-actor may stand there. ``callers`` lets the resolver trust him, because his token has proved
-who he is. JWTs are verified by a ``verifier`` in either case, with the same code and not
-necessarily with the same keys.
+**Keys** never keep a call waiting that a known key can answer. ``sources`` say how keys are loaded
+(``fetch`` over HTTP within limits, ``did`` and ``addresses`` where others choose the URL,
+``keyset`` which keys count). ``keyring`` holds those of one source and renews them in the
+background; ``copies`` is the fleet's side of it, in the store: one process asks, the others take
+what it got, and a process that starts later begins with the last good keys. ``clock`` is the
+fleet's time.
+
+What this does not promise: that a withdrawn key stops verifying before the fleet has asked again.
+That is at the latest after ``cache_ttl_seconds`` while the key server answers; while it does not,
+``stale_on_error`` decides.
 """

@@ -49,6 +49,12 @@ _BEAT_SECONDS = 5.0
 _BEATS_PER_LOOK = 6
 
 _ABSENT = Outcome(status="absent", verifier=NAME)
+_TOO_LONG = Outcome(
+    status="rejected",
+    verifier=NAME,
+    failure="crypto",
+    reason=f"the token has more than {jws.MAX_TOKEN} characters",
+)
 _ALGORITHMS: Mapping[str, Algorithm] = get_default_algorithms()
 
 _log = structlog.get_logger(__name__)
@@ -90,6 +96,8 @@ class JwksVerifier:
         """Says what the token is worth; never raises for anything in it."""
         if token is None or not token.strip():
             return _ABSENT
+        if len(token) > jws.MAX_TOKEN:
+            return _TOO_LONG
         name = Proofs.name(token)
         proof = self._proofs.get(name)
         if proof is not None:
@@ -147,7 +155,9 @@ class JwksVerifier:
             return None
         if ring.keys is not proof.keys:
             # Other keys have come. If this one is among them, nothing has changed for its tokens.
-            if not any(proof.key == key for key in ring.keys.suiting(proof.algorithm)):
+            kid, algorithm = proof.key.kid, proof.algorithm
+            others = ring.keys.suiting(algorithm) if kid is None else ring.keys.named(kid, algorithm)
+            if not any(proof.key.thumbprint == other.thumbprint for other in others):
                 return None
             proof.keys = ring.keys
         if proof.issuer != self._expected():

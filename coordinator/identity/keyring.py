@@ -302,7 +302,9 @@ class Keyring:
                 self._version = await self._copies.keep(self.source, loaded, math.ceil(rest * 1000))
 
     def _take(self, loaded: Loaded, age: float, version: int) -> None:
-        self.keys, self.issuer = loaded.keys, loaded.issuer
+        if not self.keys.same_as(loaded.keys):
+            self.keys = loaded.keys
+        self.issuer = loaded.issuer
         self._fetched = time.monotonic() - max(age, 0.0)
         self._version = version
         for problem in loaded.keys.skipped:

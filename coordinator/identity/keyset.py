@@ -66,6 +66,13 @@ class KeySet:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def same_as(self, other: KeySet) -> bool:
+        """Whether both verify exactly the same."""
+        return self._facts() == other._facts()
+
+    def _facts(self) -> list[tuple[str | None, tuple[str, ...], str]]:
+        return [(key.kid, key.algorithms, key.thumbprint) for key in self.keys]
+
     def named(self, kid: str, algorithm: str) -> list[VerifyKey]:
         """The keys of this name that may verify this algorithm."""
         return [key for key in self._by_kid.get(kid, ()) if algorithm in key.algorithms]
