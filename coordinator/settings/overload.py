@@ -23,7 +23,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             le=10_000,
             extra={"unit": "milliseconds", **_RELOAD},
         ),
-    ] = 50
+    ] = 50.0
     least_limit: Annotated[
         int,
         Meta(
