@@ -23,6 +23,7 @@ ALL = (
     "search",
     "navigation",
     "equality",
+    "steps",
     "sessions",
     "identity",
 )

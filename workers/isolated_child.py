@@ -32,7 +32,7 @@ def _find(target: str) -> Callable[..., Any]:
 
 
 def _serve(call: dict[str, Any]) -> bytes:
-    os.environ["FLEET_IDEMPOTENCY_KEY"] = call["key"]
+    os.environ["IDEMPOTENCY_KEY"] = call["key"]
     try:
         value = _find(call["target"])(**call["arguments"])
         if inspect.iscoroutine(value):

@@ -80,13 +80,14 @@ class StepWorker(SimpleWorker):
         return 1
 
     def begin(self) -> None:
-        """Registers the worker and listens to commands."""
+        """Registers the worker, listens to commands, and looks whether workers are suspended."""
         self._register()
         self.subscribe()
         with self.connection.pipeline() as pipeline:
             for queue in self.queues:
                 pipeline.sadd(Queue.redis_queues_keys, queue.key)
-            pipeline.execute()
+            pipeline.exists(WORKERS_SUSPENDED)
+            self._heard([0, pipeline.execute()[-1]])
 
     def end(self) -> None:
         """Signs off."""

@@ -105,6 +105,11 @@ class PostgreSQL:
         """Runs statements; returns what psql prints."""
         return self._run("psql", "-h", str(self._folder), "-d", "postgres", "-qAt", "-v", "ON_ERROR_STOP=1", stdin=text)
 
+    @property
+    def folder(self) -> Path:
+        """Where its socket is."""
+        return self._folder
+
     def fill(self, items: int) -> None:
         """Makes the table of items."""
         self.sql(_TABLE.format(items=items) + "CHECKPOINT; VACUUM ANALYZE items;")

@@ -18,7 +18,7 @@ class Isolated(Protocol):
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
         """Calls ``module:function`` with these keyword arguments in a child process; returns a JSON value.
 
-        The function gets the key as the environment variable FLEET_IDEMPOTENCY_KEY. Cancelling
+        The function gets the key as the environment variable IDEMPOTENCY_KEY. Cancelling
         the call kills the child.
 
         Args:

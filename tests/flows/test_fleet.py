@@ -27,7 +27,7 @@ import asyncio, os, time
 
 def square(number):
     """Squares a number, in a process of its own."""
-    return {"square": number * number, "pid": os.getpid(), "key": os.environ["FLEET_IDEMPOTENCY_KEY"]}
+    return {"square": number * number, "pid": os.getpid(), "key": os.environ["IDEMPOTENCY_KEY"]}
 
 def spin():
     """Never ends."""

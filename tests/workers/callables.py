@@ -28,7 +28,7 @@ def who() -> list[int]:
 
 
 def key() -> str | None:
-    return os.environ.get("FLEET_IDEMPOTENCY_KEY")
+    return os.environ.get("IDEMPOTENCY_KEY")
 
 
 def loud() -> str:

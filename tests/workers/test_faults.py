@@ -21,7 +21,7 @@ from tests.workers.fleet import Fleet, Flows, assert_recorded_once, chain, echo,
 
 pytestmark = pytest.mark.anyio
 
-CHAOS_FLOWS = int(os.environ.get("FLEET_TEST_CHAOS_FLOWS", "60"))
+CHAOS_FLOWS = int(os.environ.get("CHAOS_FLOWS", "60"))
 """Flows that run while workers are killed; the full size is 500."""
 
 

