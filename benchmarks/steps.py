@@ -220,6 +220,13 @@ def latency(times: int = 200) -> list[int]:
         return waits
 
 
+async def _until_attempt(store: Store, key: bytes, attempt: bytes) -> None:
+    while True:
+        if await store.command("HMGET", key, "f", "s") == [attempt, b"r"]:
+            return
+        await asyncio.sleep(0.01)
+
+
 def recovery() -> int:
     """Milliseconds from the SIGKILL of a worker to the next attempt of its step."""
     with embedded("everysec") as server, workers(server.url, 2):
@@ -227,13 +234,11 @@ def recovery() -> int:
         async def act(store: Store, flows: FlowStore) -> int:
             (made,) = await create(flows, {"start": spec.Step(name="start", tool="wait", done=True)}, 1)
             key = keys.step.key(PROJECT, str(made + 1))
-            while await store.command("HGET", key, "s") != b"r":
-                await asyncio.sleep(0.01)
+            await _until_attempt(store, key, b"1")
             holder = int((await store.command("HGET", key, "w")).decode().rsplit(".", 2)[1])
             seconds, micros = await store.command("TIME")
             os.kill(holder, signal.SIGKILL)
-            while await store.command("HMGET", key, "f", "s") != [b"2", b"r"]:
-                await asyncio.sleep(0.01)
+            await _until_attempt(store, key, b"2")
             began = int(await store.command("HGET", key, "b"))
             await flows.cancel(PROJECT, NONE, made, "bench")
             return began - int(seconds) * 1000 - int(micros) // 1000
