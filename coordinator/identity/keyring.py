@@ -19,6 +19,7 @@ import contextlib
 import math
 import random
 import time
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -44,6 +45,7 @@ SHORT_REST = 1 / 30
 _SHORTEST = 0.001
 _LEASE_SECONDS = 8.0
 """How long a process that asks may take; after that it counts as dead."""
+_PAUSES = (0.05, 0.2, 0.5, 1.0)
 _LOOKS = (0.02, 0.04, 0.08, 0.16, 0.25)
 
 _log = structlog.get_logger(__name__)
@@ -160,7 +162,7 @@ class Keyring:
         if not self.may_ask or self._waiting >= MOST_WAITING:
             return
         if self._renewing is not None and self._answered.is_set():
-            await asyncio.wait([self._renewing])  # it is only telling the others
+            await asyncio.wait([self._renewing], timeout=WAIT_SECONDS)  # it is only telling the others
         self.renew_soon(demanded=self.loaded)
         left = self._began + WAIT_SECONDS - time.monotonic()
         if left <= 0 or self._answered.is_set():
@@ -298,8 +300,7 @@ class Keyring:
         self._note("", "network")
         self._has_answered()
         if self._copies is not None and loaded is not None:
-            with contextlib.suppress(ToolFailure, ServerError):  # then the others ask for themselves
-                self._version = await self._copies.keep(self.source, loaded, math.ceil(rest * 1000))
+            self._version = await self._told(self._copies.keep, loaded, math.ceil(rest * 1000)) or self._version
 
     def _take(self, loaded: Loaded, age: float, version: int) -> None:
         if not self.keys.same_as(loaded.keys):
@@ -315,8 +316,17 @@ class Keyring:
         self._note(failed.reason, failed.kind)
         self._has_answered()
         if self._copies is not None:
-            with contextlib.suppress(ToolFailure, ServerError):
-                await self._copies.fail(self.source, failed.reason, failed.kind, math.ceil(self._cooldown * 1000))
+            await self._told(self._copies.fail, failed.reason, failed.kind, math.ceil(self._cooldown * 1000))
+
+    async def _told(self, tell: Callable[..., Awaitable[int]], *what: object) -> int | None:
+        """Tells the fleet, which waits for it; saying it twice does no harm. When that was, or None: nobody heard."""
+        for pause in _PAUSES:
+            try:
+                return await tell(self.source, *what)
+            except (ToolFailure, ServerError) as failure:
+                _log.debug("the fleet could not be told of keys", source=self.source.label, reason=str(failure))
+                await asyncio.sleep(pause)
+        return None
 
     def _note(self, trouble: str, kind: str) -> None:
         """Remembers, and logs, how things are with the source."""

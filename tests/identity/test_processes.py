@@ -6,6 +6,8 @@ import contextlib
 import functools
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from tests.identity.servers import KeyServer
 from tests.identity.signing import AUDIENCE, ISSUER, Json, Signer, jwks
 from tests.items.client import fresh_id
 from tests.support import leaks
-from tests.support.fleets import Http, RunningCommand, call_body, fleet_command, once, scrape
+from tests.support.fleets import Http, RunningCommand, call_body, environment, fleet_command, once, scrape
 from tests.support.wait import wait_until_sync
 
 OLD, NEW = Signer("old"), Signer("new", number=1)
@@ -60,7 +62,7 @@ class Front:
         """``success``, or the code of the refusal."""
         actor = {"id": agent, "kind": "subagent", "proof": proof}
         found = self.call("claim_item", claims=[{"itemId": item}], actor=actor, requestId=fresh_id())
-        print(found)  # shown if the test fails
+        print(found, self.command.stderr[-3_000:])  # shown if the test fails
         return str(found["error"]["code"] if "error" in found else found["claimResults"][0]["outcome"])
 
     def verification(self, item: str, proof: str) -> Json:
@@ -225,3 +227,19 @@ def test_a_wrong_section_stops_the_start(tmp_path: Path, text: str, policy: str,
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_stdio_goes_by_the_same_policy(tmp_path: Path, store_url: str) -> None:
+    command = [sys.executable, "-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(tmp_path)]
+    env = environment(FLEET_REDIS_URL=store_url, DEGRADED_MODE_POLICY="reject")
+    actor = {"id": "agent", "kind": "subagent"}
+    call = call_body("claim_item", {"claims": [{"itemId": fresh_id()}], "actor": actor, "requestId": fresh_id()})
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    opening = [
+        {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    ]
+    lines = b"\n".join([*map(msgspec.json.encode, opening), call, b""])
+    done = subprocess.run(command, input=lines, capture_output=True, timeout=60, env=env, check=False)
+    answer = msgspec.json.decode(done.stdout.splitlines()[-1])
+    assert answer["result"]["structuredContent"]["error"]["code"] == "rejected_by_policy", answer

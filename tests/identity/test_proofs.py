@@ -1,0 +1,94 @@
+"""What is remembered of verified proofs, and what is told of proofs at all."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import structlog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coordinator.identity import keyring
+from coordinator.identity.jwks import JwksVerifier
+from coordinator.identity.proofs import Proofs
+from coordinator.metrics.seldom import Seldom
+from tests.identity.conftest import MakeVerifier
+from tests.identity.servers import KeyServer
+from tests.identity.signing import Json, Signer, jwks
+
+pytestmark = pytest.mark.anyio
+
+GOOD = Signer()
+MARK = "remember-me"
+
+
+@pytest.fixture
+def verifier(one_key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifier:
+    one_key_server.serve(jwks(GOOD))
+    return make_verifier(one_key_server.url())
+
+
+def test_the_oldest_proof_goes_first() -> None:
+    proofs, made = Proofs(most=2), [Proofs.name(token) for token in ("a", "b", "c")]
+    for name in made:
+        proofs.keep(name, name)  # type: ignore[arg-type]
+    assert [proofs.get(name) is None for name in made] == [True, False, False]
+    assert len(proofs) == 2
+
+
+async def test_no_token_is_kept(verifier: JwksVerifier) -> None:
+    token = GOOD.token()
+    assert (await verifier.verify(token)).status == "verified"
+    (name,) = verifier._proofs._held
+    assert name == Proofs.name(token)
+    assert token not in repr(verifier._proofs._held)
+
+
+async def test_a_proof_is_verified_once(verifier: JwksVerifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = GOOD.token()
+    first = await verifier.verify(token)
+    monkeypatch.setattr(verifier, "_verify", None)  # whoever looked again would fail
+    assert await verifier.verify(token) is first
+
+
+_members: Any = st.sampled_from(["alg", "kid", "typ", "cty", "iss", "aud", "sub", "exp", "nbf", "jti", "note"])
+_values = st.sampled_from([MARK, [MARK], {MARK: MARK}, 5, None])
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(head=st.dictionaries(_members, _values), claims=st.dictionaries(_members, _values))
+async def test_nobody_is_told_what_a_bad_token_says(verifier: JwksVerifier, head: Json, claims: Json) -> None:
+    token = GOOD.token(head=head, **claims)
+    with structlog.testing.capture_logs() as logs:
+        outcome = await verifier.verify(token)
+    if outcome.status != "verified":
+        assert MARK not in repr(outcome)
+        assert outcome.failure in ("crypto", "claims", "policy")
+    for part in token.split("."):
+        assert part not in repr(logs)
+
+
+def test_what_happens_often_is_logged_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr("coordinator.metrics.seldom.time.monotonic", lambda: now)
+    warn = Seldom()
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(5):
+            warn("a", "it happened")
+        warn("b", "something else happened")
+        now += 60
+        warn("a", "it happened")
+    assert [(line["event"], line["more_of_it"]) for line in logs] == [
+        ("it happened", 0),
+        ("something else happened", 0),
+        ("it happened", 4),
+    ]
+
+
+def test_times_fit_together() -> None:
+    """A call must outlive its wait for keys, and a lease the request that it is for."""
+    assert keyring.WAIT_SECONDS < 2.0  # request_deadline_ms
+    assert keyring._LEASE_SECONDS > 5.0  # a request for keys
+    assert keyring.COOLDOWN_SECONDS > keyring._LEASE_SECONDS
