@@ -147,8 +147,10 @@ class WorkerProcess:
         orphaned: Callable[[], bool],
     ) -> None:
         settings, loop = self._settings, asyncio.get_running_loop()
-        own = self._client(settings.redis_url)
-        own_queue = self._client(settings.steps.queue_url) if queue is not store else own
+        queue_url = settings.steps.queue_url or settings.redis_url
+        # The keeper's answers have to come within a lease, or it tries again on a new connection.
+        own = self._client(settings.redis_url, socket_timeout=_REDIS_SECONDS)
+        own_queue = own if queue is store else self._client(queue_url, socket_timeout=_REDIS_SECONDS)
         names = queue_names(settings.steps.pools)
         handoff = Handoff.of(settings)
         steps = StepStore(store, queue, handoff)
@@ -171,7 +173,7 @@ class WorkerProcess:
         def lost(attempt: Attempt) -> None:
             loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
-        registered = await self._register(own_queue, names, stop_job, pause)
+        registered = await self._register(self._client(queue_url), names, stop_job, pause)
         if registered is None:
             return
         worker = registered
@@ -249,10 +251,6 @@ class WorkerProcess:
         except TimeoutError:
             pass
 
-    def _client(self, url: str) -> redis.Redis:
-        client: Any = redis.Redis(
-            **parse(url).client_options(),
-            socket_connect_timeout=_REDIS_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
-        return client  # type: ignore[no-any-return]
+    def _client(self, url: str, **more: Any) -> redis.Redis:
+        options = {"socket_connect_timeout": _REDIS_SECONDS, "retry": Retry(NoBackoff(), 0), **more}
+        return redis.Redis(**parse(url).client_options(), **options)

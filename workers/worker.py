@@ -28,6 +28,7 @@ from rq.worker import WorkerStatus
 
 from coordinator.metrics import recorder
 from workers.attempts import Attempt
+from workers.display import Display
 from workers.queues import StepJob, step_queue
 
 _log = structlog.get_logger(__name__)
@@ -73,6 +74,8 @@ class StepWorker(SimpleWorker):
         self._on_stop = on_stop
         self._on_pause = on_pause
         self._paused = False
+        # That of the first pool's normal priority; steps of all are shown there.
+        self._display = Display(self.name, self.queues[len(self.queues) // 2])
 
     @property
     def dequeue_timeout(self) -> int:
@@ -91,6 +94,7 @@ class StepWorker(SimpleWorker):
 
     def end(self) -> None:
         """Signs off."""
+        self._display.clear()
         self.register_death()
         if self.pubsub_thread is not None:
             # Not waited for: it hears of it within a minute only, and ends with the process.
@@ -109,6 +113,7 @@ class StepWorker(SimpleWorker):
         self.heartbeat(pipeline=pipeline)
         state = WorkerStatus.SUSPENDED if self._paused else WorkerStatus.BUSY if attempts else WorkerStatus.IDLE
         self.set_state(state, pipeline=pipeline)
+        self._display.update(pipeline, attempts)
         pipeline.exists(WORKERS_SUSPENDED)
         return self._heard
 

@@ -14,11 +14,19 @@ import pytest
 import workers
 from coordinator.settings import Settings
 from coordinator.settings.steps import StepSettings
+from coordinator.steps.handoff import QUEUE
 from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import RunningCommand, environment
 from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.fleet import Flows, assert_recorded_once, chain, echo, fan, sleep
+
+# isort: split
+from rq import Worker
+from rq.command import send_stop_job_command
+from rq.job import Job, JobStatus
+from rq.registry import StartedJobRegistry
+from rq.serializers import JSONSerializer
 
 pytestmark = pytest.mark.anyio
 OLD = Path(__file__).parent / "old_worker.py"
@@ -135,3 +143,27 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, q
     assert (left, waiting) == ([], [])
     assert running[1].end() == 0
     wait_until_sync(lambda: running[1].logged("worker stopped"), 5)
+
+
+# --- what RQ's tools see and do -------------------------------------------------------------------
+
+
+async def test_rq_sees_a_step_that_takes_its_time_and_can_stop_it(start: Any, flows: Flows, connection: Any) -> None:
+    worker = start(FLEET_FLOWS_DEMO_TOOLS="true")
+    flow = await flows.create(chain(sleep(60_000, timeout_ms=60_000)))
+    job_id = f"{flow}-{flow + 1}-1"
+    await wait_until(lambda: Job.exists(job_id, connection), 10, "the job to be shown")
+    (known,) = Worker.all(connection=connection)
+    assert known.get_current_job_id() == job_id
+    job = Job.fetch(job_id, connection=connection, serializer=JSONSerializer)
+    assert (job.get_status(), job.worker_name) == (JobStatus.STARTED, known.name)
+    assert job.args == ["default", str(flow), str(flow + 1), 1]
+    assert StartedJobRegistry(QUEUE, connection=connection).get_job_ids() == [job_id]
+    await wait_until(lambda: Worker.all(connection=connection)[0].get_state() == "busy", 10)
+
+    send_stop_job_command(connection, job_id, serializer=JSONSerializer)
+    (record,) = await flows.ended([flow], 10)
+    assert record.steps[0].result_json == '{"error":"the step was stopped","type":"stopped"}'
+    await wait_until(lambda: not Job.exists(job_id, connection), 10, "the job to be hidden")
+    assert len(StartedJobRegistry(QUEUE, connection=connection)) == 0
+    assert worker.end() == 0
