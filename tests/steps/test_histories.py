@@ -1,0 +1,189 @@
+"""Random flows under random histories of several workers: whatever they do, the record has what the flow means."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from coordinator.settings import Settings
+from coordinator.steps.model import Plan, StepRun, Success
+from coordinator.steps.store import OVER, RECORDED, REFUSED
+from coordinator.steps.times import CRASHES
+from coordinator.store import Store
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.flows.rules import planner
+from coordinator.toolsets.flows.rules.check import check_flow
+from coordinator.toolsets.flows.rules.spec import Flow
+from coordinator.toolsets.flows.store.flows import NONE
+from tests.flows.programs import flow_of, meaning, programs, results_of
+from tests.steps.rig import Player, Rig
+
+Run = Callable[[Callable[[Rig], Awaitable[None]]], None]
+
+
+@pytest.fixture(scope="module")
+def run(server: EmbeddedServer) -> Iterator[Run]:
+    """Runs a history on an empty store."""
+    with asyncio.Runner() as runner:
+        store = Store(server.url, timeout_ms=5000)
+        runner.run(store.open())
+
+        async def one(history: Callable[[Rig], Awaitable[None]]) -> None:
+            await store.command("FLUSHALL")
+            await history(Rig(store, Settings()))
+
+        yield lambda history: runner.run(one(history))
+        runner.run(store.close())
+
+
+class History:
+    """Three workers that do what they like with one flow."""
+
+    def __init__(self, rig: Rig, flow: Flow, results: dict[str, Any], draw: Callable[[Any], Any]) -> None:
+        self.rig = rig
+        self.flow = flow
+        self.results = results
+        self.draw = draw
+        self.run = 0
+        self.players = [rig.worker, rig.player("w2"), rig.player("w3")]
+        self.held: list[tuple[Player, StepRun]] = []
+        self.past: list[tuple[Player, StepRun]] = []
+        """What was reported, given back or lost: nobody may hear of it again."""
+        self.crashes: Counter[str] = Counter()
+        self.recorded: Counter[str] = Counter()
+
+    def plan(self, step: StepRun) -> Plan:
+        value = None if self.flow[step.key].tool is None else self.results.get(step.key)
+        return planner.after(self.flow, step.key, Success(value))
+
+    async def begin(self) -> None:
+        self.run = await self.rig.create(planner.begin(self.flow), steps=len(self.flow))
+
+    async def turn(self) -> None:
+        """Something that a worker, a clock or a person might do."""
+        acts = [self.take, self.report, self.report, self.repeat, self.lose, self.give_back, self.fail, self.release]
+        await self.draw(st.sampled_from(acts))()
+
+    async def take(self) -> None:
+        player = self.draw(st.sampled_from(self.players))
+        self.held += [(player, step) for step in await player.take(self.draw(st.integers(1, 4)))]
+
+    def _pick(self) -> tuple[Player, StepRun] | None:
+        if not self.held:
+            return None
+        player, step = self.held.pop(self.draw(st.integers(0, len(self.held) - 1)))
+        self.past.append((player, step))
+        return player, step
+
+    async def report(self) -> None:
+        if picked := self._pick():
+            player, step = picked
+            taken = await player.report(step, "D", self.plan(step), want=self.draw(st.integers(0, 3)))
+            assert taken.results[0] in (RECORDED, OVER)
+            self.recorded[step.key] += 1
+            self.held += [(player, new) for new in taken.steps]
+
+    async def repeat(self) -> None:
+        if self.past:
+            player, step = self.draw(st.sampled_from(self.past))
+            how = self.draw(st.sampled_from("DBY"))
+            other = self.draw(st.sampled_from([player, *self.players]))
+            taken = await other.report(step, how, self.plan(step) if how == "D" else 0)
+            assert taken.results == [REFUSED]
+
+    async def lose(self) -> None:
+        if self.held and (picked := self._pick()):
+            player, step = picked
+            if self.crashes[step.step] + 1 >= CRASHES:
+                self.held.append((player, step))
+                self.past.pop()
+                return
+            self.crashes[step.step] += 1
+            await self.rig.expire([step])
+            await self.draw(st.sampled_from(self.players)).steps.sweep("default")
+
+    async def give_back(self) -> None:
+        if picked := self._pick():
+            player, step = picked
+            assert (await player.report(step, "B", 0)).results[0] in (RECORDED, OVER)
+
+    async def fail(self) -> None:
+        """An attempt that is to be tried again, when its time has come."""
+        if picked := self._pick():
+            player, step = picked
+            taken = await player.report(step, "Y", self.draw(st.sampled_from([0, 60_000])), '{"error":"busy"}')
+            if taken.results == [RECORDED]:
+                await self.wake()
+
+    async def wake(self) -> None:
+        """Lets all delays be over."""
+        for step in (await self.rig.flow(self.run)).steps:
+            if step.status == "pending":
+                await self.rig.ring(step.id)
+        await self.rig.worker.steps.sweep("default")
+
+    async def release(self) -> None:
+        gates = [step.id for step in (await self.rig.flow(self.run)).steps if step.gate]
+        if gates:
+            gate = self.draw(st.sampled_from(gates))
+            assert await self.rig.flows.release("default", NONE, gate, "bob") == (True, "running")
+
+    async def finish(self) -> None:
+        """What is still open is done, in order."""
+        while (await self.rig.status(self.run)) == "running":
+            before = await self.rig.flow(self.run)
+            for gate in [step.id for step in before.steps if step.gate]:
+                await self.rig.flows.release("default", NONE, gate, "bob")
+            await self.wake()
+            self.held += [(self.rig.worker, step) for step in await self.rig.worker.take(50)]
+            while self.held:
+                player, step = self.held.pop()
+                taken = await player.report(step, "D", self.plan(step), want=5)
+                self.recorded[step.key] += 1
+                self.held += [(player, new) for new in taken.steps]
+            assert (await self.rig.flow(self.run)) != before, "nothing goes on"
+
+
+@given(programs(most=12), st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_workers_do_a_flow_does_what_it_means(run: Run, program: Any, data: st.DataObject) -> None:
+    flow = check_flow(flow_of(program), {}, lambda name: "", with_results=False)
+    expected = meaning(program)
+
+    async def history(rig: Rig) -> None:
+        story = History(rig, flow, results_of(program), data.draw)
+        await story.begin()
+        for _ in range(data.draw(st.integers(0, 40))):
+            if await rig.status(story.run) != "running":
+                break
+            await story.turn()
+        await story.finish()
+        record = await rig.flow(story.run)
+        keys = [step.key for step in record.steps]
+        assert len(set(keys)) == len(keys)
+        assert max(story.recorded.values(), default=1) == 1
+        done = [event["n"] for event in await rig.events() if event["k"] == "step_done"]
+        assert Counter(done) == story.recorded
+        if expected.stuck:
+            event("stuck")
+            assert record.row.status == "failed"
+        else:
+            event("complete")
+            assert record.row.status == "completed"
+            assert {key for key in keys if "-" not in key} == expected.run
+            assert {step.status for step in record.steps} == {"done"}
+        # Nothing is left that anybody would look at.
+        for player, step in story.held:
+            await player.done(step, Plan())
+        swept = await rig.worker.steps.sweep("default")
+        assert (swept.running, swept.queued, swept.idle) == (0, 0, True)
+        assert await rig.worker.take(5) == []
+        assert await rig.store.command("KEYS", "fc:{default}:st:*") == []
+
+    run(history)
