@@ -109,10 +109,10 @@ def key_of(executor: Executor, task: Task) -> str:
         key = re.sub(r"\{(\w+)\}", lambda match: facts.get(match[1], match[0]), executor.idempotency_key)
     else:
         key = f"{task.workflow}.{task.transition or task.target}.{task.op}"
-    if task.first_done:
+    if task.first_done and not (task.kind == "start" and task.version == 1):
         # A chain may come by the same transition again.
         key += f".{task.version}"
-    if task.phase == "enter" and task.transition:
+    if task.phase == "enter":
         key += ".enter"
     return key[:_MOST_KEY]
 

@@ -1,0 +1,221 @@
+"""The gateway in the test's own event loop: the tools as a caller sees them, and a worker that executes.
+
+The worker is the product's: its engine, its rooms, its executors; only the process around it is the test's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+
+from coordinator.errors import ToolFailure
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings, convert
+from coordinator.settings.connections import Connection
+from coordinator.settings.gateway.model import Gateway
+from coordinator.settings.steps import StepSettings
+from coordinator.steps.handoff import Handoff, queue_names
+from coordinator.steps.store import StepStore
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.gateway.rules.lint import problems
+from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
+from coordinator.toolsets.tool import Call, Reply, Services, Toolset
+from coordinator.transport.schema import output_schema
+from tests.support.wait import wait_until
+from workers.engine import Engine
+from workers.listener import Listener
+from workers.rooms import make_rooms
+from workers.sweeper import Sweeper
+
+Json = dict[str, Any]
+
+
+class Refused(AssertionError):
+    """A call was refused that should not have been."""
+
+    def __init__(self, body: Json) -> None:
+        super().__init__(json.dumps(body))
+        self.body = body
+
+
+class NoChildren:
+    """Executors of the gateway need no child processes for Python callables."""
+
+    async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
+        raise AssertionError("nothing here calls Python callables")
+
+
+def section(**parts: Any) -> Gateway:
+    """The section ``gateway`` as settings hold it; it must be sound."""
+    wrong: list[str] = []
+    made = convert.convert({"version": "1.0.0", **parts}, Gateway, ("gateway",), lambda at, told: wrong.append(told))
+    assert not wrong, wrong
+    errors = [problem for problem in problems(made, None) if problem.level == "error"]
+    assert not errors, errors
+    assert isinstance(made, Gateway)
+    return made
+
+
+def states(**stated: Any) -> Json:
+    """A workflow of these states that begins in the first one."""
+    return {"initialState": next(iter(stated)), "states": stated}
+
+
+def settings_of(gateway: Gateway | None, project: str, **more: Any) -> Settings:
+    """Settings whose steps only this project's worker takes."""
+    pool = f"p{project}"
+    steps = StepSettings(pools=(pool,), project_pools={project: pool}, slots=8)
+    connections = more.pop("connections", None)
+    stated = {name: msgspec.convert(one, Connection) for name, one in (connections or {}).items()} or None
+    return Settings(gateway=gateway, steps=steps, connections=stated, **more)
+
+
+class Lab:
+    """One process's gateway.
+
+    Args:
+        caller: who the front door says is calling.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        project: str,
+        settings: Settings,
+        caller: Caller | None = None,
+        toolset: Toolset | None = None,
+    ) -> None:
+        self.store = store
+        self.project = project
+        self.settings = settings
+        self.toolset = toolset or load_toolsets(Services(settings, store, trust_self_reported))["gateway"]
+        self.tools = {tool.name: tool for tool in self.toolset.tools}
+        self._caller = caller
+
+    def as_(self, id: str, *roles: str, permissions: tuple[str, ...] = ()) -> Lab:
+        """The same process, called by somebody who is known."""
+        caller = Caller(id, "user", frozenset(roles), frozenset(permissions))
+        return Lab(self.store, self.project, self.settings, caller, self.toolset)
+
+    async def reply(self, tool: str, **arguments: Any) -> tuple[Json, bool]:
+        """The structured content of an answer, and whether it is a refusal. Raises ToolFailure."""
+        called = self.tools[tool]
+        try:
+            decoded = msgspec.json.decode(msgspec.json.encode(arguments), type=called.arguments)
+        except msgspec.ValidationError as error:
+            raise ToolFailure("VALIDATION_ERROR", str(error)) from None
+        result: Any = await called.handler(Call(self.project, caller=self._caller), decoded)
+        failed = isinstance(result, Reply) and result.is_error
+        body: Json = json.loads(msgspec.json.encode(result.structured if isinstance(result, Reply) else result))
+        jsonschema.Draft202012Validator(output_schema(called.result)).validate(body)
+        assert failed == ("error" in body)
+        assert body["links"] or body.get("terminal") or body.get("inFlight") is not None
+        return body, failed
+
+    async def __call__(self, tool: str, **arguments: Any) -> Json:
+        """The answer to a call that must succeed."""
+        body, failed = await self.reply(tool, **arguments)
+        if failed:
+            raise Refused(body)
+        return body
+
+    async def refused(self, tool: str, **arguments: Any) -> Json:
+        """The body of a call that must be refused."""
+        body, failed = await self.reply(tool, **arguments)
+        assert failed, body
+        return body
+
+    async def start(self, definition: str, **given: Any) -> Json:
+        """Starts a workflow."""
+        return await self("workflow.start", definitionId=definition, input=given)
+
+    async def call(self, capability: str, **arguments: Any) -> Json:
+        """Calls a capability in a session of its own."""
+        return await self.start("proxy_default", capability=capability, **arguments)
+
+    async def follow(self, answer: Json, transition: str, **arguments: Any) -> Json:
+        """Follows a link of an answer."""
+        return await self("workflow.submit", **self.link(answer, transition, **arguments))
+
+    async def follow_refused(self, answer: Json, transition: str, **arguments: Any) -> Json:
+        """Follows a link, or makes one up, and must be refused."""
+        return await self.refused("workflow.submit", **self.link(answer, transition, **arguments))
+
+    def link(self, answer: Json, transition: str, **arguments: Any) -> Json:
+        """The arguments of a submit: as the link says if there is one."""
+        for link in answer["links"]:
+            if link["args"].get("transition") == transition:
+                found: Json = link["args"]
+                return {**found, "arguments": {**found["arguments"], **arguments}}
+        return {
+            "workflowId": answer["workflowId"],
+            "expectedVersion": answer["version"],
+            "transition": transition,
+            "arguments": arguments,
+        }
+
+    async def get(self, answer: Json) -> Json:
+        """The instance of an answer as it stands now."""
+        return await self("workflow.get", workflowId=answer["workflowId"])
+
+    async def settled(self, answer: Json, timeout: float = 10.0) -> Json:
+        """The instance when nothing is under way any more."""
+
+        async def look() -> Json:
+            found = await self.get(answer)
+            return {} if "inFlight" in found else found
+
+        return await wait_until(look, timeout, "the end of what is under way")
+
+    async def audit(self, answer: Json | None = None) -> list[Entry]:
+        """The audit, of one instance."""
+        found = await AuditStore(self.store, self.settings).newest(self.project, 1000)
+        return [entry for entry in found if answer is None or entry.workflow_id == answer["workflowId"]]
+
+    async def close(self) -> None:
+        """Ends what the toolset has begun."""
+        if self.toolset.drain is not None:
+            await self.toolset.drain()
+
+
+class Worker:
+    """A worker of one project in the test's event loop."""
+
+    def __init__(self, store: Store, settings: Settings, name: str = "w") -> None:
+        handoff = Handoff.of(settings)
+        names = queue_names(settings.steps.pools)
+        handoff.worker(name, names)
+        self.steps = StepStore(store, store, handoff)
+        self.rooms = make_rooms(settings, store, NoChildren())
+        told: list[str] = []
+        self.engine = Engine(self.steps, self.rooms, settings.steps.slots, told.append, lambda job, queue: None)
+        self._listener = Listener(self.engine, self.steps, store, names)
+        self._sweeper = Sweeper(
+            name, self.steps, list(self.rooms.values()), self.engine.held_in, self.engine.lost_reply, told.append
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> Self:
+        """Begins to work."""
+        for room in self.rooms.values():
+            await room.executor.open()
+        self.engine.start()
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._listener.run()), loop.create_task(self._sweeper.run())]
+        return self
+
+    async def stop(self) -> None:
+        """Drains."""
+        for task in self._tasks:
+            task.cancel()
+        await self.engine.drain(2.0)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for room in self.rooms.values():
+            await room.executor.close()

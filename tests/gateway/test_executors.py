@@ -1,0 +1,317 @@
+"""What executors do with real commands, a real HTTP server and a real MCP server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.lab import Json, states
+from tests.gateway.test_chains import Working, sh
+from tests.gateway.web import Web
+from tests.support.wait import process_alive, wait_until
+
+pytestmark = pytest.mark.anyio
+
+ANY = {"type": "object"}
+SERVER = str(Path(__file__).parent.parent / "flows" / "downstream_server.py")
+
+
+def capability(executor: Json, **more: Any) -> Json:
+    """A capability that takes anything."""
+    return {"inputSchema": ANY, "executor": executor, **more}
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with Web() as web:
+        yield web
+
+
+# --- cli ------------------------------------------------------------------------------------------
+
+
+async def test_a_command_gets_arguments_not_a_shell(working: Working) -> None:
+    lab = await working(
+        capabilities={"args": capability({"kind": "cli", "command": "printf", "args": [
+            "%s|", "$.arguments.text", "$.arguments.list", "literal $.arguments.text; echo x"]})}
+    )  # fmt: skip
+    found = (await lab.call("args", text="a; rm -rf $HOME `id` '\"", list=[1, "b"]))["context"]["lastResult"]
+    assert found["stdout"] == 'a; rm -rf $HOME `id` \'"|[1,"b"]|literal $.arguments.text; echo x|'
+    assert (found["exitCode"], found["success"]) == (0, True)
+
+
+async def test_arguments_cannot_become_options(working: Working) -> None:
+    stated = {"kind": "cli", "command": "printf", "args": ["%s", "$.arguments.text"]}
+    guarded = {"kind": "cli", "command": "printf", "args": ["%s", "--", "$.arguments.text"]}
+    lab = await working(capabilities={"open": capability(stated), "closed": capability(guarded)})
+    refused = await lab.refused("workflow.start", definitionId="proxy_default",
+                                input={"capability": "open", "text": "--upload-pack=evil"})  # fmt: skip
+    assert "would be an option" in refused["error"]["message"]
+    assert (await lab.call("closed", text="-n"))["context"]["lastResult"]["text"] == "---n"
+    missing = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "open", "x": 1})
+    assert "args.1: $.arguments.text has no value" in missing["error"]["message"]
+
+
+async def test_the_environment_is_what_the_configuration_states(
+    working: Working, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TOP_SECRET", "no")
+    monkeypatch.setenv("SHARED_TOKEN", "t0ken")
+    (tmp_path / "here").mkdir()
+    lab = await working(
+        connections={
+            "tool": {"kind": "cli", "command": "sh", "workingDirectory": str(tmp_path / "here"),
+                     "env": {"FROM_CONNECTION": "1", "TOKEN": "${SHARED_TOKEN}"}},
+        },
+        capabilities={
+            "env": capability({"kind": "cli", "connection": "tool", "env": {"FROM_CALL": "$.arguments.x"},
+                               "args": ["-c", "env; pwd"]}),
+            "unset": capability({"kind": "cli", "command": "env", "env": {"X": "${NOT_SET_ANYWHERE}"}}),
+        },
+    )  # fmt: skip
+    lines = (await lab.call("env", x="two"))["context"]["lastResult"]["stdout"].splitlines()
+    assert str(tmp_path / "here") in lines
+    assert {"FROM_CONNECTION=1", "TOKEN=t0ken", "FROM_CALL=two"} <= set(lines)
+    assert not [line for line in lines if line.startswith(("TOP_SECRET", "FLEET", "PYTEST"))]
+    assert [line for line in lines if line.startswith("IDEMPOTENCY_KEY=wf_")]
+    refused = await lab.refused("workflow.start", definitionId="proxy_default",
+                                input={"capability": "unset", "arguments": {}})  # fmt: skip
+    assert "NOT_SET_ANYWHERE is not set" in refused["error"]["message"]
+
+
+async def test_output_is_bounded_and_json_is_read(working: Working) -> None:
+    lab = await working(
+        workflows={"w": states(a={"transitions": {
+            "big": {"target": "a", "executor": sh("head -c 3000000 /dev/zero | tr '\\0' x; echo warn >&2"),
+                    "output": {"length": "$.output.truncated", "json": "$.output.json", "stderr": "$.output.stderr"}},
+            "json": {"target": "a", "executor": sh('echo "{\\"a\\": [1, null]}"'), "output": {"a": "$.output.json.a"}},
+            "lenient": {"target": "a", "executor": {**sh("echo out; exit 4"), "treatNonZeroAsFailure": False},
+                        "output": {"code": "$.output.exitCode", "ok": "$.output.success"}},
+        }})}
+    )  # fmt: skip
+    at = await lab.follow(await lab.start("w"), "big")
+    assert at["context"] == {"length": True, "json": None, "stderr": "warn\n"}
+    at = await lab.follow(at, "json")
+    assert at["context"]["a"] == [1, None]
+    at = await lab.follow(at, "lenient")
+    assert (at["context"]["code"], at["context"]["ok"]) == (4, False)
+
+
+async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
+    working: Working, tmp_path: Path
+) -> None:
+    script = f"trap '' TERM; sleep 60 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/pid; wait; sleep 60"
+    lab = await working(capabilities={"slow": capability(sh(script), reliability={"timeoutMs": 300})})
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "slow", "x": 1})
+    assert refused["error"]["details"]["errorClass"] == "timeout"
+    assert "300 ms" in refused["error"]["message"]
+    pids = [int((tmp_path / name).read_text()) for name in ("pid", "child")]
+    await wait_until(lambda: not any(map(process_alive, pids)), 5, "the end of the command and its child")
+
+
+@pytest.mark.parametrize(
+    ("executor", "kind", "says"),
+    [
+        ({"kind": "cli", "command": "/no/such/program"}, "connection_error", "is not there"),
+        ({"kind": "cli", "command": SERVER}, "connection_error", "may not be executed"),
+        ({"kind": "cli", "command": "sh", "args": ["-c", "echo why; exit 2"]}, "permanent_error", "code 2: why"),
+        ({"kind": "cli", "command": "sh", "args": ["-c", "kill -9 $$"]}, "permanent_error", "ended by signal 9"),
+        ({"kind": "cli", "command": "ls", "workingDirectory": "/no/such/dir"}, "connection_error", "is not there"),
+    ],
+)
+async def test_failures_of_commands_have_classes(working: Working, executor: Json, kind: str, says: str) -> None:
+    lab = await working(capabilities={"c": capability(executor)})
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "c", "x": 1})
+    assert refused["error"]["code"] == "EXECUTOR_FAILED"
+    assert refused["error"]["details"]["errorClass"] == kind
+    assert says in refused["error"]["message"]
+
+
+# --- rest -----------------------------------------------------------------------------------------
+
+
+def api(web: Web, **more: Any) -> Json:
+    return {"api": {"kind": "rest", "baseUrl": web.url + "/v1/", "allowPrivate": True, **more}}
+
+
+async def test_a_request_is_made_as_configured(working: Working, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_TOKEN", "s3cret")
+    lab = await working(
+        connections=api(web, headers={"Authorization": "Bearer ${API_TOKEN}"}),
+        capabilities={
+            "put": capability({
+                "kind": "rest", "connection": "api", "method": "PUT", "path": "/repos/{owner}/{repo}/files",
+                "query": {"page": "$.arguments.page", "tag": ["a", "$.arguments.tag"], "none": "$.arguments.none"},
+                "headers": {"X-Trace": "$.arguments.owner"},
+                "body": {"text": "$.arguments.text", "nested": [{"n": "$.arguments.page"}]},
+            }),
+        },
+    )  # fmt: skip
+    given = {"owner": "a/../b?x", "repo": "ünï c", "page": 2, "tag": "t&1", "text": "hi"}
+    found = (await lab.call("put", **given))["context"]["lastResult"]
+    assert found["status"] == 200
+    assert found["body"]["body"] == {"text": "hi", "nested": [{"n": 2}]}
+    ((method, path, headers, _),) = web.seen
+    assert method == "PUT"
+    assert path == "/v1/repos/a%2F..%2Fb%3Fx/%C3%BCn%C3%AF%20c/files?page=2&tag=a&tag=t%261"
+    assert headers["authorization"] == "Bearer s3cret"
+    assert headers["x-trace"] == "a/../b?x"
+    assert headers["idempotency-key"].startswith("wf_")
+    # The secret of the connection is nowhere but in the request.
+    assert "s3cret" not in str([entry.payload for entry in await lab.audit()])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "path.id has no value"),
+        ({"id": ".."}, "path.id must not be '..'"),
+        ({"id": ""}, "path.id must not be ''"),
+        ({"id": "1", "trace": "a\r\nX-Evil: 1"}, "headers.X-Trace must be one line"),
+    ],
+)
+async def test_unsafe_requests_are_not_made(working: Working, web: Web, given: Json, says: str) -> None:
+    lab = await working(
+        connections=api(web),
+        capabilities={"get": capability({"kind": "rest", "connection": "api", "path": "/items/{id}",
+                                         "headers": {"X-Trace": "$.arguments.trace"}})},
+    )  # fmt: skip
+    refused = await lab.refused("workflow.start", definitionId="proxy_default",
+                                input={"capability": "get", "arguments": given})  # fmt: skip
+    assert says in refused["error"]["message"]
+    assert web.seen == []
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "kind"),
+    [
+        (404, {}, "permanent_error"),
+        (408, {}, "timeout"),
+        (504, {}, "timeout"),
+        (429, {}, "rate_limited"),
+        (500, {}, "transient_error"),
+        (503, {}, "transient_error"),
+        (302, {"location": "http://169.254.169.254/"}, "permanent_error"),
+    ],
+)
+async def test_failures_of_requests_have_classes(
+    working: Working, web: Web, status: int, headers: dict[str, str], kind: str
+) -> None:
+    lab = await working(
+        connections=api(web), capabilities={"get": capability({"kind": "rest", "connection": "api", "path": "/x"})}
+    )
+    web.answers.append((status, headers, b'{"message": "because"}'))
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "get", "x": 1})
+    assert refused["error"]["details"]["errorClass"] == kind
+    assert str(status) in refused["error"]["message"]
+    assert "127.0.0.1" not in refused["error"]["message"]
+    assert len(web.seen) == 1
+
+
+async def test_bodies_that_are_no_json_are_text(working: Working, web: Web) -> None:
+    lab = await working(
+        connections=api(web), capabilities={"get": capability({"kind": "rest", "connection": "api", "path": "/x"})}
+    )
+    for data, body in ((b"plain", "plain"), (b"", None), (b"[1]", [1])):
+        web.answers.append((200, {}, data))
+        assert (await lab.call("get", x=1))["context"]["lastResult"]["body"] == body
+    web.answers.append((200, {}, b"x" * 2_000_000))
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "get", "x": 1})
+    assert "the context would have" in refused["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"allowPrivate": False}, "an address that is not public"),
+        ({"baseUrl": "http://localhost:1"}, "nobody answers"),
+        ({"allowHosts": ["api.example.org"]}, "not among allowHosts"),
+        ({"baseUrl": "http://user@127.0.0.1:1"}, "without user and password"),
+        ({"baseUrl": "http://does-not-exist.invalid", "allowPrivate": False}, "does not resolve"),
+    ],
+)
+async def test_only_allowed_hosts_are_asked(working: Working, web: Web, more: Json, says: str) -> None:
+    lab = await working(
+        connections=api(web, **more),
+        capabilities={"get": capability({"kind": "rest", "connection": "api", "path": "/x"})},
+    )
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "get", "x": 1})
+    assert says in refused["error"]["message"]
+    assert web.seen == []
+
+
+# --- mcp, and the coordinator's own tools ------------------------------------------------------------
+
+
+async def test_tools_of_an_mcp_server(working: Working) -> None:
+    def tool(name: str, **more: Any) -> Json:
+        return capability({"kind": "mcp", "connection": "down", "tool": name, **more})
+
+    lab = await working(
+        connections={"down": {"kind": "mcp", "command": sys.executable, "args": [SERVER], "env": {"SECRET": "x"}}},
+        capabilities={
+            "add": tool("add", map={"left": "$.arguments.a", "right": 5}),
+            "greet": tool("greet"),
+            "shout": tool("shout"),
+            "none": tool("no_such_tool"),
+            "key": tool("key"),
+            "facts": tool("facts"),
+        },
+    )
+    assert (await lab.call("add", a=2))["context"]["lastResult"] == {"result": 7}
+    greeted = (await lab.call("greet", name="Ana"))["context"]["lastResult"]
+    assert greeted == {"content": [{"type": "text", "text": "Hello, Ana!"}]}
+    first = (await lab.call("facts", x=1))["context"]["lastResult"]
+    second = (await lab.call("facts", x=1))["context"]["lastResult"]
+    # One session for all calls.
+    assert (first["pid"], first["calls"], second["calls"]) == (second["pid"], 1, 2)
+    keyed = await lab.call("key", x=1)
+    assert keyed["context"]["lastResult"]["content"][0]["text"].startswith(keyed["workflowId"] + ".key.cor_")
+    for name, says in (("shout", "too loud: hey"), ("none", "no_such_tool")):
+        refused = await lab.refused("workflow.start", definitionId="proxy_default",
+                                    input={"capability": name, "text": "hey"})  # fmt: skip
+        assert refused["error"]["details"]["errorClass"] == "permanent_error"
+        assert says in refused["error"]["message"]
+
+
+async def test_a_dead_server_fails_its_calls_and_no_others(working: Working) -> None:
+    lab = await working(
+        connections={"dead": {"kind": "mcp", "url": "http://127.0.0.1:9/mcp"}},
+        capabilities={"dead": capability({"kind": "mcp", "connection": "dead", "tool": "x"}),
+                      "fine": capability({"kind": "noop"})},
+    )  # fmt: skip
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "dead", "x": 1})
+    assert refused["error"]["details"]["errorClass"] == "connection_error"
+    assert "127.0.0.1" not in refused["error"]["message"]
+    assert (await lab.call("fine", x=1))["context"]["lastResult"] == {"x": 1}
+
+
+async def test_the_coordinators_own_tools_are_called_as_the_caller(working: Working) -> None:
+    lab = await working(
+        workflows={
+            "task": states(
+                new={"transitions": {"file": {
+                    "target": "filed",
+                    "executor": {"kind": "builtin", "tool": "manage_items", "map": {
+                        "operation": "create", "items": [{"title": "$.arguments.title"}]}},
+                    "output": {"item": "$.output.items[0].id"}}}},
+                filed={"transitions": {"look": {
+                    "target": "filed",
+                    "executor": {"kind": "builtin", "tool": "items.query_items", "map": {
+                        "operation": "get", "id": "$.context.item"}},
+                    "output": {"title": "$.output.title"}},
+                    "wrong": {"target": "filed", "executor": {"kind": "builtin", "tool": "query_items", "map": {
+                        "operation": "get", "id": "no such"}}}}},
+            )
+        }
+    )  # fmt: skip
+    at = await lab.follow(await lab.start("task"), "file", title="Write tests")
+    at = await lab.follow(at, "look")
+    assert at["context"]["title"] == "Write tests"
+    refused = await lab.follow_refused(at, "wrong")
+    assert refused["error"]["details"]["errorClass"] == "permanent_error"
+    assert "VALIDATION_ERROR" in refused["error"]["message"]

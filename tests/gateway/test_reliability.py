@@ -1,0 +1,165 @@
+"""Retries by class, backoff, Retry-After, fallbacks, and the one idempotency key of all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.lab import Json, Lab, states
+from tests.gateway.test_chains import Working, sh
+from tests.gateway.test_executors import api, capability
+from tests.gateway.web import Web
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with Web() as web:
+        yield web
+
+
+def get(**more: object) -> Json:
+    return capability({"kind": "rest", "connection": "api", "path": "/x", "method": "POST"}, **more)
+
+
+async def refused(lab: Lab, name: str) -> Json:
+    found = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": name, "x": 1})
+    assert found["error"]["code"] == "EXECUTOR_FAILED"
+    return found
+
+
+def keys_of(web: Web) -> set[str]:
+    return {headers["idempotency-key"] for _, _, headers, _ in web.seen}
+
+
+async def test_transient_failures_are_retried_with_one_key(working: Working, web: Web) -> None:
+    lab = await working(connections=api(web), capabilities={"get": get(reliability={"retry": {"maxAttempts": 3}})})
+    web.answers += [(503, {}, b""), (500, {}, b"")]
+    answer = await lab.call("get", x=1)
+    assert answer["context"]["lastResult"]["status"] == 200
+    assert len(web.seen) == 3
+    assert len(keys_of(web)) == 1
+    retrying = [entry for entry in await lab.audit(answer) if entry.type == "executor.retrying"]
+    assert [entry.payload["attempt"] for entry in retrying] == [1, 2]
+    assert {entry.payload["failure"]["type"] for entry in retrying} == {"transient_error"}
+
+
+async def test_attempts_are_limited_and_the_last_failure_is_told(working: Working, web: Web) -> None:
+    lab = await working(connections=api(web), capabilities={"get": get(reliability={"retry": {"maxAttempts": 2}})})
+    web.answers += [(503, {}, b""), (500, {}, b""), (200, {}, b"")]
+    found = await refused(lab, "get")
+    assert "status 500" in found["error"]["message"]
+    assert len(web.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_on", "attempts"),
+    [
+        (404, None, 1),
+        (429, None, 3),
+        (408, None, 3),
+        (503, ["timeout"], 1),
+        (404, ["permanent_error"], 3),
+    ],
+)
+async def test_only_the_classes_of_the_policy_are_retried(
+    working: Working, web: Web, status: int, retry_on: list[str] | None, attempts: int
+) -> None:
+    retry: Json = {"maxAttempts": 3, **({"retryOn": retry_on} if retry_on else {})}
+    lab = await working(connections=api(web), capabilities={"get": get(reliability={"retry": retry})})
+    web.answers += [(status, {}, b"")] * 3
+    await refused(lab, "get")
+    assert len(web.seen) == attempts
+
+
+async def test_without_a_policy_nothing_is_repeated(working: Working, web: Web) -> None:
+    lab = await working(connections=api(web), capabilities={"get": get()})
+    web.answers += [(503, {}, b"")]
+    await refused(lab, "get")
+    assert len(web.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("backoff", "least", "most"), [("none", 0.0, 1.2), ("fixed", 0.45, 2.0), ("exponential", 0.7, 2.5)]
+)
+async def test_backoff(working: Working, web: Web, backoff: str, least: float, most: float) -> None:
+    retry = {"maxAttempts": 3, "backoff": backoff, "initialDelayMs": 300}
+    lab = await working(connections=api(web), capabilities={"get": get(reliability={"retry": retry})})
+    web.answers += [(503, {}, b""), (503, {}, b"")]
+    began = time.monotonic()
+    await lab.call("get", x=1)
+    # Timers fire with the next sweep, so a delay may take half a second longer.
+    assert least <= time.monotonic() - began <= most + 1.0
+
+
+async def test_a_server_that_asks_for_time_gets_it(working: Working, web: Web) -> None:
+    lab = await working(
+        connections=api(web),
+        capabilities={"get": get(reliability={"retry": {"maxAttempts": 2, "maxDelayMs": 1000}})},
+    )
+    web.answers += [(429, {"retry-after": "600"}, b"")]
+    began = time.monotonic()
+    await lab.call("get", x=1)
+    assert 1.0 <= time.monotonic() - began < 3.0
+
+
+async def test_fallbacks_take_over_with_the_same_key(working: Working, web: Web, tmp_path: Path) -> None:
+    note = sh('echo "$IDEMPOTENCY_KEY" >> "$1"; exit 1', str(tmp_path / "keys"))
+    other = {"kind": "rest", "connection": "api", "path": "/other", "method": "POST"}
+    lab = await working(
+        connections=api(web),
+        capabilities={
+            "work": capability(
+                note,
+                reliability={"retry": {"maxAttempts": 2, "retryOn": ["permanent_error"]},
+                             "fallback": {"executors": [note, other]}},
+            )
+        },
+    )  # fmt: skip
+    answer = await lab.call("work", x=1)
+    assert answer["context"]["lastResult"]["body"]["path"] == "/v1/other"
+    written = (tmp_path / "keys").read_text().split()
+    assert len(written) == 4
+    assert {*written} == keys_of(web)
+    types = [entry.type for entry in await lab.audit(answer)]
+    assert types.count("executor.failed") == 2
+    assert types.count("executor.retrying") == 2
+    assert types.count("fallback.selected") == 1
+    # Evidence is of the one that succeeded.
+    assert [one["kind"] for one in answer["evidence"]] == ["rest_call"]
+
+
+async def test_when_all_fallbacks_fail_nothing_has_happened(working: Working) -> None:
+    lab = await working(
+        workflows={"w": states(a={"transitions": {"go": {
+            "target": "b", "executor": sh("exit 1"),
+            "reliability": {"fallback": {"executors": [sh("echo last >&2; exit 2")]}}}}}, b={"terminal": True})}
+    )  # fmt: skip
+    started = await lab.start("w")
+    found = await lab.follow_refused(started, "go")
+    assert "code 2: last" in found["error"]["message"]
+    assert (await lab.get(started))["version"] == 1
+    # The same version may be submitted again.
+    assert (await lab.follow_refused(started, "go"))["error"]["code"] == "EXECUTOR_FAILED"
+
+
+async def test_keys_are_made_as_configured(working: Working, web: Web) -> None:
+    def keyed(key: object) -> Json:
+        return capability({"kind": "rest", "connection": "api", "path": "/x", "method": "POST", "idempotencyKey": key})
+
+    lab = await working(
+        connections=api(web),
+        capabilities={"plain": keyed(True), "made": keyed("k-{workflowId}-{transition}"), "none": keyed(False)},
+    )
+    plain = await lab.call("plain", x=1)
+    made = await lab.call("made", x=1)
+    await lab.call("none", x=1)
+    first, second, third = (headers.get("idempotency-key") for _, _, headers, _ in web.seen)
+    correlation = next(entry.correlation_id for entry in await lab.audit(plain))
+    assert first == f"{plain['workflowId']}.plain.{correlation}"
+    assert second == f"k-{made['workflowId']}-made"
+    assert third is None

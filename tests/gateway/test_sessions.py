@@ -1,0 +1,123 @@
+"""Sessions with a single capability: ``proxy_default``."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.store import Store, keys
+from coordinator.toolsets.gateway.store.instances import InstanceStore
+from tests.gateway.conftest import MakeLab
+from tests.gateway.lab import Lab
+from tests.gateway.test_chains import Working, sh
+
+pytestmark = pytest.mark.anyio
+
+CAPABILITIES = {
+    "text.upper": {
+        "title": "Upper case",
+        "description": "Makes a text loud.",
+        "inputSchema": {
+            "type": "object",
+            "required": ["text"],
+            "properties": {"text": {"type": "string"}, "mark": {"type": "string", "default": "!"}},
+            "additionalProperties": False,
+        },
+        "executor": sh('echo "$1$2" | tr a-z A-Z', "$.arguments.text", "$.arguments.mark"),
+    },
+    "text.shout": {"wraps": "text.upper", "guards": [{"kind": "role", "role": "loud"}]},
+    "nothing": {"executor": {"kind": "noop"}},
+    "broken": {"executor": sh("exit 9")},
+}
+
+
+@pytest.fixture
+async def lab(working: Working) -> Lab:
+    return await working(capabilities=CAPABILITIES)
+
+
+async def test_with_arguments_it_is_called_at_once(lab: Lab) -> None:
+    answer = await lab.call("text.upper", text="hi")
+    assert (answer["definitionId"], answer["state"], answer["version"]) == ("proxy_default", "ready", 2)
+    assert answer["context"]["lastResult"]["text"] == "HI!"
+    assert answer["chain"] == [{"fromState": "ready", "transition": "text.upper", "toState": "ready", "version": 2}]
+    (link,) = answer["links"]
+    assert link["args"]["transition"] == "text.upper"
+    assert link["input_schema"]["required"] == ["text"]
+    again = await lab.follow(answer, "text.upper", text="again", mark="?")
+    assert (again["version"], again["context"]["lastResult"]["text"]) == (3, "AGAIN?")
+
+
+async def test_arguments_may_be_nested(lab: Lab) -> None:
+    answer = await lab.start("proxy_default", capability="text.upper", arguments={"text": "hi"})
+    assert answer["context"]["lastResult"]["text"] == "HI!"
+
+
+async def test_without_arguments_it_waits(lab: Lab) -> None:
+    answer = await lab.start("proxy_default", capability="text.upper")
+    assert (answer["state"], answer["version"], answer["context"]) == ("ready", 1, {})
+    refused = await lab.follow_refused(answer, "text.upper")
+    assert refused["error"]["code"] == "INPUT_SCHEMA_VIOLATION"
+    assert (await lab.follow(answer, "text.upper", text="a"))["version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({}, "input.capability: is required"),
+        ({"capability": 5}, "input.capability: is required"),
+        ({"capability": "no.such"}, "input.capability: there is no capability 'no.such'"),
+        ({"capability": "text.upper", "txt": "a"}, "input.text: is required"),
+        ({"capability": "nothing", "x": 1}, "input.x: is not known; allowed: nothing"),
+        ({"capability": "text.upper", "arguments": {"text": 5}}, "input.arguments.text: must be of type string"),
+    ],
+)
+async def test_wrong_input_is_told_and_starts_nothing(lab: Lab, given: dict[str, object], place: str) -> None:
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input=given)
+    assert refused["error"]["code"] == "INPUT_SCHEMA_VIOLATION"
+    assert place in refused["error"]["message"]
+    assert refused["links"]
+    assert await lab.audit() == []
+
+
+async def test_a_failing_call_leaves_the_session_ready(lab: Lab) -> None:
+    opened = await lab.start("proxy_default", capability="broken")
+    refused = await lab.follow_refused(opened, "broken")
+    assert refused["error"]["code"] == "EXECUTOR_FAILED"
+    assert (refused["state"], refused["version"]) == ("ready", 1)
+    assert (await lab.get(opened))["version"] == 1
+
+
+async def test_guards_of_what_it_wraps_come_first(lab: Lab) -> None:
+    refused = await lab.refused(
+        "workflow.start", definitionId="proxy_default", input={"capability": "text.shout", "text": "a"}
+    )
+    assert refused["error"]["code"] == "GUARD_REJECTED"
+    assert "workflowId" not in refused
+    loud = lab.as_("ana", "loud")
+    assert (await loud.call("text.shout", text="a"))["context"]["lastResult"]["text"] == "A!"
+
+
+async def test_noop_returns_what_it_was_given(make_lab: MakeLab, working: Working) -> None:
+    lab = await working(
+        capabilities={
+            "echo": {"executor": {"kind": "noop"}, "inputSchema": {"type": "object"}},
+            "pick": {"executor": {"kind": "noop", "map": {"x": "$.arguments.a.b", "y": "$.arguments.no", "z": 1}},
+                     "inputSchema": {"type": "object"}},
+        }
+    )  # fmt: skip
+    assert (await lab.call("echo", a=[1, {"b": None}]))["context"]["lastResult"] == {"a": [1, {"b": None}]}
+    assert (await lab.call("pick", a={"b": 2}))["context"]["lastResult"] == {"x": 2, "z": 1}
+
+
+async def test_sessions_are_forgotten_when_nobody_calls(lab: Lab, store: Store, project: str) -> None:
+    answer = await lab.call("text.upper", text="a")
+    name = answer["workflowId"]
+    due = float(await store.command("ZSCORE", keys.gate_expiry.key(project), name))
+    await lab.get(answer)
+    assert float(await store.command("ZSCORE", keys.gate_expiry.key(project), name)) >= due
+    await store.command("ZADD", keys.gate_expiry.key(project), 1, name)
+    assert await InstanceStore(store, lab.settings).forget(project, 100) == (1, False)
+    assert (await lab.refused("workflow.get", workflowId=name))["error"]["code"] == "WORKFLOW_NOT_FOUND"
+    # The definitions went with the last instance that had them.
+    assert await store.command("EXISTS", keys.gate_bundles.key(project)) == 0
+    assert await store.command("KEYS", keys.gate_bundle.key(project, "*")) == []

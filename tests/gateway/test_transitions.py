@@ -1,0 +1,345 @@
+"""Submits: the order of the checks, what is refused with which code, and what a transition writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.gateway.conftest import MakeLab
+from tests.gateway.lab import Json, Lab, states
+
+pytestmark = pytest.mark.anyio
+
+REVIEW = states(
+    written={
+        "transitions": {
+            "ask": {
+                "target": "asked",
+                "title": "Ask for a review",
+                "inputSchema": {
+                    "type": "object",
+                    "required": ["reviewer"],
+                    "properties": {
+                        "reviewer": {"type": "string"},
+                        "lines": {"type": "integer", "default": 10},
+                        "options": {"type": "object", "properties": {"urgent": {"type": "boolean", "default": False}}},
+                    },
+                    "additionalProperties": False,
+                },
+                "guards": [{"kind": "expr", "expr": "$.arguments.lines <= 400"}],
+                "output": {"reviewer": "$.arguments.reviewer", "lines": "$.arguments.lines"},
+            },
+            "sweep": {"target": "gone", "actor": "system"},
+        }
+    },
+    asked={
+        "goal": "Have somebody look at it",
+        "guidance": "Wait for the reviewer.",
+        "transitions": {
+            "approve": {"target": "approved", "actor": "human", "output": {"by": "$.arguments.name"}},
+            "drop": {"target": "gone"},
+        },
+    },
+    approved={"terminal": True, "outcome": "success"},
+    gone={"terminal": True, "outcome": "failure"},
+)
+
+
+@pytest.fixture
+def lab(make_lab: MakeLab) -> Lab:
+    return make_lab(workflows={"review": {"title": "Review", **REVIEW}})
+
+
+async def test_a_start_shows_what_can_be_done(lab: Lab) -> None:
+    answer = await lab.start("review")
+    assert answer["workflowId"].startswith("wf_")
+    assert len(answer["workflowId"]) >= 15
+    (link,) = answer.pop("links")
+    assert answer == {
+        "workflowId": answer["workflowId"],
+        "definitionId": "review",
+        "state": "written",
+        "version": 1,
+        "context": {},
+    }
+    assert link["rel"] == "transition"
+    assert link["title"] == "Ask for a review"
+    assert link["method"] == "workflow.submit"
+    assert link["args"] == {
+        "workflowId": answer["workflowId"],
+        "expectedVersion": 1,
+        "transition": "ask",
+        "arguments": {},
+    }
+    assert link["input_schema"]["required"] == ["reviewer"]
+
+
+async def test_a_transition_raises_the_version_and_writes_the_context(lab: Lab) -> None:
+    answer = await lab.follow(await lab.start("review"), "ask", reviewer="ana")
+    assert (answer["state"], answer["version"]) == ("asked", 2)
+    assert answer["context"] == {"reviewer": "ana", "lines": 10}
+    assert answer["guidance"] == {"goal": "Have somebody look at it", "instructions": "Wait for the reviewer."}
+    assert [link["args"]["transition"] for link in answer["links"]] == ["approve", "drop"]
+    assert await lab.get(answer) == answer
+
+
+async def test_a_terminal_state_has_no_links(lab: Lab) -> None:
+    answer = await lab.follow(await lab.follow(await lab.start("review"), "ask", reviewer="ana"), "drop")
+    assert answer["terminal"] is True
+    assert answer["outcome"] == "failure"
+    assert answer["links"] == []
+    refused = await lab.follow_refused(answer, "drop")
+    assert refused["error"]["code"] == "INVALID_TRANSITION"
+    assert [link["rel"] for link in refused["links"]] == ["self"]
+
+
+async def test_defaults_go_into_objects_that_are_there(lab: Lab) -> None:
+    seen = await lab.follow(await lab.start("review"), "ask", reviewer="ana", options={})
+    assert seen["context"]["lines"] == 10
+    requested = next(entry for entry in await lab.audit(seen) if entry.type == "transition.requested")
+    assert requested.payload["arguments"] == {"reviewer": "ana", "options": {"urgent": False}, "lines": 10}
+
+
+# Each wrong submit has everything wrong that is checked later, too.
+ORDER: list[tuple[str, str, Json]] = [
+    ("STALE_WORKFLOW_VERSION", "no_such", {"expectedVersion": 7}),
+    ("INVALID_TRANSITION", "no_such", {}),
+    ("ACTOR_MISMATCH", "sweep", {"arguments": {"lines": "many"}}),
+    ("INPUT_SCHEMA_VIOLATION", "ask", {"arguments": {"lines": 500}}),
+    ("GUARD_REJECTED", "ask", {"arguments": {"reviewer": "ana", "lines": 500}}),
+]
+
+
+@pytest.mark.parametrize(("code", "transition", "wrong"), ORDER)
+async def test_checks_come_in_order_and_change_nothing(lab: Lab, code: str, transition: str, wrong: Json) -> None:
+    started = await lab.start("review")
+    asked: Json = {"workflowId": started["workflowId"], "expectedVersion": 1, "transition": transition, "arguments": {}}
+    refused = await lab.refused("workflow.submit", **(asked | wrong))
+    assert refused["error"]["code"] == code
+    assert (refused["workflowId"], refused["state"], refused["version"]) == (started["workflowId"], "written", 1)
+    if code == "STALE_WORKFLOW_VERSION":
+        assert refused["error"]["message"] == "Expected workflow version 7, but current version is 1."
+        assert refused["links"] == [
+            {"rel": "self", "method": "workflow.get", "args": {"workflowId": started["workflowId"]}}
+        ]
+    else:
+        assert [link["rel"] for link in refused["links"]] == ["self", "transition"]
+    assert await lab.get(started) == started
+    (rejected,) = [entry for entry in await lab.audit(started) if entry.type == "transition.rejected"]
+    assert rejected.payload["code"] == code
+
+
+async def test_unknown_ids_lead_home(lab: Lab) -> None:
+    for tool, arguments, code in (
+        ("workflow.get", {"workflowId": "wf_000000000000"}, "WORKFLOW_NOT_FOUND"),
+        ("workflow.get", {"workflowId": "../../x"}, "WORKFLOW_NOT_FOUND"),
+        ("workflow.submit", {"workflowId": "wf_0", "expectedVersion": 1, "transition": "x", "arguments": {}},
+         "WORKFLOW_NOT_FOUND"),
+        ("workflow.start", {"definitionId": "nope", "input": {}}, "DEFINITION_NOT_FOUND"),
+        ("workflow.explain", {"definitionId": "nope"}, "DEFINITION_NOT_FOUND"),
+        ("gateway.describe", {"id": "nope"}, "ITEM_NOT_FOUND"),
+    ):  # fmt: skip
+        refused = await lab.refused(tool, **arguments)
+        assert refused["error"]["code"] == code
+        assert [link["rel"] for link in refused["links"]] == ["home", "search"]
+
+
+async def test_a_violation_names_the_field_and_what_is_allowed(lab: Lab) -> None:
+    refused = await lab.follow_refused(await lab.start("review"), "ask", lines="many", extra=1)
+    message = refused["error"]["message"]
+    assert "arguments.reviewer: is required" in message
+    assert "arguments.lines: must be of type integer" in message
+    assert "arguments.extra: is not known; allowed: reviewer, lines, options" in message
+    assert {one["path"] for one in refused["error"]["details"]["violations"]} == {
+        "arguments.reviewer", "arguments.lines", "arguments.extra",
+    }  # fmt: skip
+
+
+async def test_people_and_the_system_are_told_by_their_roles(lab: Lab) -> None:
+    started = await lab.start("review")
+    asked = await lab.follow(started, "ask", reviewer="ana")
+    for who in (lab, lab.as_("agent-1", "worker")):
+        refused = await who.follow_refused(asked, "approve", name="ana")
+        assert refused["error"]["code"] == "ACTOR_MISMATCH"
+        assert "human" in refused["error"]["message"]
+    approved = await lab.as_("ana", "human").follow(asked, "approve", name="ana")
+    assert approved["context"]["by"] == "ana"
+    # Only the system sees its own transitions.
+    other = await lab.start("review")
+    assert [link["args"]["transition"] for link in other["links"]] == ["ask"]
+    seen = await lab.as_("cron", "system").get(other)
+    assert [link["args"]["transition"] for link in seen["links"]] == ["ask", "sweep"]
+    assert (await lab.as_("cron", "system").follow(seen, "sweep"))["state"] == "gone"
+
+
+async def test_a_principal_is_never_taken_from_arguments(lab: Lab) -> None:
+    asked = await lab.follow(await lab.start("review"), "ask", reviewer="ana")
+    claims = {"roles": ["human"], "principal": {"roles": ["human"]}, "actor": {"id": "ana", "kind": "user"}}
+    refused = await lab.follow_refused(asked, "approve", **claims)
+    assert refused["error"]["code"] == "ACTOR_MISMATCH"
+
+
+GUARDED = states(
+    a={
+        "linkFilter": "byGuards",
+        "transitions": {
+            "permitted": {"target": "b", "guards": [{"kind": "permission", "permission": "deploy.run"}]},
+            "lead": {"target": "b", "guards": [{"kind": "role", "role": "lead"}]},
+            "both": {
+                "target": "b",
+                "guards": [
+                    {"kind": "allOf", "guards": [{"kind": "role", "role": "lead"}, {"kind": "role", "role": "qa"}]}
+                ],
+            },
+            "either": {
+                "target": "b",
+                "guards": [
+                    {"kind": "any_of", "guards": [{"kind": "role", "role": "lead"}, {"kind": "role", "role": "qa"}]}
+                ],
+            },
+            "neither": {"target": "b", "guards": [{"kind": "not", "guard": {"kind": "role", "role": "lead"}}]},
+            "proved": {
+                "target": "b",
+                "guards": [{"kind": "evidence", "requires": ["seen", {"kind": "signed", "count": 2}]}],
+            },
+            "sign": {"target": "a", "evidence": ["signed"]},
+            "see": {"target": "a", "evidence": "seen"},
+            "all_of_nothing": {"target": "b", "guards": [{"kind": "all_of", "guards": []}]},
+            "any_of_nothing": {"target": "b", "guards": [{"kind": "anyOf", "guards": []}]},
+            "argued": {"target": "b", "guards": [{"kind": "expr", "expr": "$.arguments.x == 1"}]},
+        },
+    },
+    b={"terminal": True},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("roles", "permissions", "expected"),
+    [
+        ((), (), {"neither", "sign", "see", "all_of_nothing"}),
+        (("lead",), (), {"lead", "either", "sign", "see", "all_of_nothing"}),
+        (("qa",), ("deploy.run",), {"permitted", "either", "neither", "sign", "see", "all_of_nothing"}),
+        (("lead", "qa"), ("*",), {"permitted", "lead", "both", "either", "sign", "see", "all_of_nothing"}),
+    ],
+)
+async def test_guards_filter_links_for_the_caller(
+    make_lab: MakeLab, roles: tuple[str, ...], permissions: tuple[str, ...], expected: set[str]
+) -> None:
+    lab = make_lab(workflows={"guarded": GUARDED}).as_("ana", *roles, permissions=permissions)
+    started = await lab.start("guarded")
+    assert {link["args"]["transition"] for link in started["links"]} == expected
+    everything: Any = GUARDED["states"]["a"]["transitions"]
+    for name in everything.keys() - expected - {"argued"}:
+        refused = await lab.follow_refused(started, name)
+        assert refused["error"]["code"] == "GUARD_REJECTED"
+        assert refused["error"]["details"]["guard"]["kind"] == everything[name]["guards"][0]["kind"]
+    assert (await lab.follow(started, "argued", x=1))["terminal"]
+
+
+async def test_evidence_is_counted_and_asked_for(make_lab: MakeLab) -> None:
+    lab = make_lab(workflows={"guarded": GUARDED})
+    at = await lab.start("guarded")
+    for name in ("sign", "see", "sign"):
+        assert (await lab.follow_refused(at, "proved"))["error"]["code"] == "GUARD_REJECTED"
+        at = await lab.follow(at, name)
+    assert [one["kind"] for one in at["evidence"]] == ["signed", "seen", "signed"]
+    assert {one["transition"] for one in at["evidence"]} == {"sign", "see"}
+    assert (await lab.follow(at, "proved"))["terminal"]
+
+
+async def test_branches_go_by_what_was_written(make_lab: MakeLab) -> None:
+    score = {
+        "target": "low",
+        "output": {"score": "$.arguments.score"},
+        "branches": [
+            {"when": {"kind": "expr", "expr": "$.context.score >= 90"}, "target": "high"},
+            {"when": {"kind": "expr", "expr": "$.context.score >= 50"}, "target": "middle"},
+        ],
+    }
+    lab = make_lab(
+        workflows={"w": states(start={"transitions": {"score": score}}, low={}, middle={}, high={"terminal": True})}
+    )
+    for value, state in ((95, "high"), (50, "middle"), (5, "low"), ("95", "low")):
+        answer = await lab.follow(await lab.start("w"), "score", score=value)
+        # A state that nothing leads out of is an end, whether it says so or not.
+        assert (answer["state"], answer["terminal"]) == (state, True)
+        branched = [entry.payload["target"] for entry in await lab.audit(answer) if entry.type == "transition.branched"]
+        assert branched == ([state] if state != "low" else [])
+
+
+async def test_prefill_fills_links_and_may_be_overridden(make_lab: MakeLab) -> None:
+    go = {
+        "target": "done",
+        "prefill": {
+            "service": "$.workflow.input.service",
+            "build": "$.context.build",
+            "missing": "$.context.no",
+            "n": 1,
+        },
+        "output": {"deployed": "$.arguments.service"},
+    }
+    lab = make_lab(
+        workflows={"w": {**states(ready={"transitions": {"go": go}}, done={"terminal": True}),
+                         "initialContext": {"build": {"id": 7}}}}
+    )  # fmt: skip
+    started = await lab.start("w", service="payments")
+    assert started["context"] == {"build": {"id": 7}}
+    assert started["links"][0]["args"]["arguments"] == {"service": "payments", "build": {"id": 7}, "n": 1}
+    assert (await lab.follow(started, "go", service="ledger"))["context"]["deployed"] == "ledger"
+
+
+async def test_bad_input_starts_nothing(make_lab: MakeLab) -> None:
+    lab = make_lab(
+        workflows={
+            "w": {
+                **states(a={"transitions": {"go": {"target": "a"}}}),
+                "inputSchema": {
+                    "type": "object",
+                    "required": ["service"],
+                    "properties": {"service": {"type": "string"}, "region": {"default": "eu"}},
+                },
+            }
+        }
+    )
+    refused = await lab.refused("workflow.start", definitionId="w", input={})
+    assert refused["error"]["code"] == "INPUT_SCHEMA_VIOLATION"
+    assert "workflowId" not in refused
+    start, describe = refused["links"]
+    assert start["input_schema"]["required"] == ["service"]
+    assert describe["method"] == "gateway.describe"
+    assert await lab.audit() == []
+    assert (await lab.start("w", service="payments"))["state"] == "a"
+
+
+async def test_the_context_is_bounded_and_so_are_arguments(make_lab: MakeLab) -> None:
+    lab = make_lab(
+        workflows={"w": states(a={"transitions": {"grow": {"target": "a", "output": {
+            "text": {"concat": ["$.context.text", "$.arguments.text"]}}}}})}
+    )  # fmt: skip
+    at = await lab.start("w")
+    refused = await lab.follow_refused(at, "grow", text="x" * 70_000)
+    assert refused["error"]["code"] == "INPUT_SCHEMA_VIOLATION"
+    assert "65536" in refused["error"]["message"]
+    for _ in range(4):
+        at = await lab.follow(at, "grow", text="x" * 60_000)
+    refused = await lab.follow_refused(at, "grow", text="x" * 60_000)
+    assert refused["error"]["code"] == "EXECUTOR_FAILED"
+    assert "262144" in refused["error"]["message"]
+    assert (await lab.get(at))["version"] == at["version"]
+
+
+async def test_a_repeated_request_has_the_first_answer(make_lab: MakeLab) -> None:
+    lab = make_lab(workflows={"w": states(a={"transitions": {"go": {"target": "a", "output": {
+        "n": {"add": ["$.context.n", 1]}}}}})})  # fmt: skip
+    starting: Json = {"definitionId": "w", "input": {}, "requestId": "r-1"}
+    first = await lab("workflow.start", **starting)
+    assert await lab("workflow.start", **starting) == first
+    moving = {**lab.link(first, "go"), "requestId": "r-2"}
+    moved = await lab("workflow.submit", **moving)
+    assert await lab("workflow.submit", **moving) == moved
+    assert (await lab.get(first))["version"] == 2
+    later = await lab.follow(moved, "go")
+    again = await lab("workflow.submit", **moving)
+    assert (again["version"], again["context"]) == (2, {"n": 1})
+    assert (await lab.get(first))["context"] == later["context"] == {"n": 2}

@@ -1,0 +1,64 @@
+"""A small HTTP server for REST executors: it notes what it is asked and answers as it is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class Web:
+    """The server.
+
+    Attributes:
+        seen: requests as method, path with query, headers in lower case, body.
+        answers: what comes next; when it is empty, 200 with what was asked as JSON.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.answers: deque[Answer] = deque()
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                length = int(self.headers.get("content-length") or 0)
+                body = self.rfile.read(length)
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                web.seen.append((self.command, self.path, headers, body))
+                if web.answers:
+                    status, more, data = web.answers.popleft()
+                else:
+                    told = {"method": self.command, "path": self.path, "body": json.loads(body) if body else None}
+                    status, more, data = 200, {"content-type": "application/json"}, json.dumps(told).encode()
+                self.send_response(status)
+                for name, value in {**more, "content-length": str(len(data))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(data)
+
+            do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = answer  # noqa: N815
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
