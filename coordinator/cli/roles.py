@@ -61,16 +61,21 @@ def run(
         recorder.close()
 
 
+class SlotTaken(CommandFailed):
+    """Another process was quicker to take the slot."""
+
+
 def open_recorder(metrics_dir: Path, slot: str, settings: Settings) -> Recorder:
     """Makes this process the owner of a metrics slot.
 
     Raises:
-        CommandFailed: the slot is taken, or the directory can't be written.
+        SlotTaken: another living process has it.
+        CommandFailed: the directory can't be written.
     """
     try:
         recorder = Recorder(SharedCells(metrics_dir, slot), slot)
     except SlotBusy as error:
-        raise CommandFailed(str(error)) from None
+        raise SlotTaken(str(error)) from None
     except OSError as error:
         raise CommandFailed(
             f"cannot keep metrics in {metrics_dir}: {error.strerror} (--data-dir or FLEET_METRICS_DIR)", Exit.DATA_DIR

@@ -8,7 +8,7 @@ import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.roles import run
+from coordinator.cli.roles import SlotTaken, run
 from coordinator.cli.running import Announcer, free_slots, metrics_dir
 from coordinator.cli.stores import running_url
 from coordinator.settings import LoadedSettings

@@ -10,7 +10,7 @@ from redis import Redis
 
 from coordinator.steps.handoff import queue_names
 from coordinator.store.embedded import EmbeddedServer
-from tests.support.fleets import environment
+from tests.support.fleets import RunningCommand, environment
 from tests.support.wait import wait_until_sync
 from tests.workers.conftest import Start
 from workers.queues import step_queue
@@ -61,3 +61,17 @@ def test_a_killed_worker_vanishes_and_its_successor_is_not_taken_for_it(start: S
     dead = known[first.process.pid]
     assert dead.queue_names() == queue_names(["default"])
     assert 0 < connection.ttl(dead.key) <= WORKER_TTL_SECONDS + 60
+
+
+def test_workers_that_start_at_the_same_moment_take_different_slots(
+    server: EmbeddedServer, connection: Redis, tmp_path: Path
+) -> None:
+    directory = str(tmp_path / "data")
+    env = {"FLEET_REDIS_URL": server.url, "FLEET_METRICS_DIR": str(tmp_path / "metrics")}
+    started = [RunningCommand(tmp_path / str(number), "worker", "--data-dir", directory, **env) for number in range(3)]
+    try:
+        lines = {command.wait_ready() for command in started}
+    finally:
+        for command in started:
+            command.clean_up()
+    assert lines == {f"fleet worker w-{number} ready" for number in range(3)}

@@ -6,16 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 import workers
 from coordinator.metrics import Exposition
 from coordinator.steps.handoff import QUEUE, queue_names
+from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
-from tests.support.fleets import environment, samples
+from tests.support.fleets import RunningCommand, environment, samples
 from tests.support.wait import process_alive, wait_until_sync
 from tests.workers.conftest import Start
 
@@ -31,50 +35,70 @@ from rq.suspension import resume, suspend
 NOOP = "workers.steps.noop"
 
 
-@pytest.fixture
-def queue(connection: Redis) -> Queue:
-    """The step queue as anybody with RQ makes it."""
-    return Queue(QUEUE, connection=connection, serializer=JSONSerializer)
+class Alone:
+    """A worker that tests share, on a server of its own, so that nobody else takes its jobs."""
+
+    def __init__(self, directory: Path) -> None:
+        self.server = EmbeddedServer(directory / "store", fsync="everysec")
+        self.metrics = directory / "metrics"
+        self.connection: Redis = Redis(**parse(self.server.start()).client_options(), retry=Retry(NoBackoff(), 0))
+        self.command = RunningCommand(
+            directory / "output",
+            *("worker", "--data-dir", str(directory / "data")),
+            FLEET_REDIS_URL=self.server.start(),
+            FLEET_METRICS_DIR=str(self.metrics),
+        )
+        self.queue = Queue(QUEUE, connection=self.connection, serializer=JSONSerializer)
+        """The step queue as anybody with RQ makes it."""
+
+    def counted(self) -> dict[str, float]:
+        """Jobs by outcome, as the worker's metrics have them."""
+        found = samples(Exposition(self.metrics).text())
+        return {outcome: found[f"coordinator_worker_jobs_total{{outcome={outcome}}}"] for outcome in ("ok", "failed")}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
+    alone = Alone(tmp_path_factory.mktemp("alone"))
+    try:
+        alone.command.wait_ready()
+        yield alone
+    finally:
+        alone.command.clean_up()
+        alone.connection.close()
+        alone.server.stop()
 
 
 def finished(job: Job) -> bool:
     return bool(job.get_status() in (JobStatus.FINISHED, JobStatus.FAILED))
 
 
-def counted(tmp_path: Path) -> dict[str, float]:
-    """Jobs by outcome, as the worker's metrics have them."""
-    found = samples(Exposition(tmp_path / "metrics").text())
-    return {outcome: found[f"coordinator_worker_jobs_total{{outcome={outcome}}}"] for outcome in ("ok", "failed")}
-
-
-def test_a_job_enqueued_with_plain_rq_is_executed(start: Start, queue: Queue, tmp_path: Path) -> None:
-    worker = start()
-    job = queue.enqueue(NOOP, "default", "run-1", result_ttl=60)
+def test_a_job_enqueued_with_plain_rq_is_executed(alone: Alone) -> None:
+    before = alone.counted()["ok"]
+    job = alone.queue.enqueue(NOOP, "default", "run-1", result_ttl=60)
     wait_until_sync(lambda: finished(job), 10, "the job to be executed")
     assert job.get_status() == JobStatus.FINISHED
     assert job.return_value() == ["default", "run-1"]
-    (known,) = Worker.all(connection=queue.connection)
+    wait_until_sync(lambda: Worker.all(connection=alone.connection), 5, "the worker to be known")
+    (known,) = Worker.all(connection=alone.connection)
     result = job.latest_result()
     assert result is not None
     assert result.worker_name == known.name
-    assert f".w-0.{worker.process.pid}." in known.name
-    wait_until_sync(lambda: counted(tmp_path) == {"ok": 1, "failed": 0}, 5, "the job to be counted")
-    assert worker.end() == 0
-    assert Worker.all(connection=queue.connection) == []
+    assert f".w-0.{alone.command.process.pid}." in known.name
+    wait_until_sync(lambda: alone.counted()["ok"] == before + 1, 5, "the job to be counted")
 
 
-def test_nothing_of_a_finished_job_stays(start: Start, queue: Queue) -> None:
-    start()
-    jobs = [queue.enqueue(NOOP, str(number)) for number in range(20)]
-    wait_until_sync(lambda: not any(Job.exists(job.id, queue.connection) for job in jobs), 10, "all jobs to be done")
-    left = [key.decode() if isinstance(key, bytes) else key for key in queue.connection.keys("*")]
+def test_nothing_of_a_finished_job_stays(alone: Alone) -> None:
+    jobs = [alone.queue.enqueue(NOOP, str(number)) for number in range(20)]
+    wait_until_sync(lambda: not any(Job.exists(job.id, alone.connection) for job in jobs), 10, "all jobs to be done")
+    left = [key.decode() for key in alone.connection.scan_iter("*")]
     assert all(key.startswith((workers.RQ_PREFIX + ":", "fc:{!fleet}:")) for key in left), left
-    assert not [key for key in left if ":job:" in key or ":execution" in key or ":results" in key], left
-    assert len(StartedJobRegistry(queue=queue)) == len(queue) == 0
+    assert not [key for key in left for job in jobs if job.id in key], left
+    assert len(StartedJobRegistry(queue=alone.queue)) == len(alone.queue) == 0
 
 
-def test_a_stock_worker_can_take_the_jobs_too(queue: Queue, server: EmbeddedServer) -> None:
-    job = queue.enqueue(NOOP, "a", result_ttl=60)
+def test_a_stock_worker_can_take_plain_jobs_too(connection: Redis, server: EmbeddedServer) -> None:
+    job = Queue(QUEUE, connection=connection, serializer=JSONSerializer).enqueue(NOOP, "a", result_ttl=60)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "rq.cli", "worker", "--burst", "--serializer", "json"),
@@ -91,19 +115,19 @@ def test_a_stock_worker_can_take_the_jobs_too(queue: Queue, server: EmbeddedServ
     assert job.return_value() == ["a"]
 
 
-def test_a_job_may_name_steps_only(start: Start, queue: Queue, tmp_path: Path) -> None:
-    worker = start()
+def test_a_job_may_name_steps_only(alone: Alone, tmp_path: Path) -> None:
+    before = alone.counted()["failed"]
     made = tmp_path / "made-by-a-job"
-    job = queue.enqueue("os.mkdir", str(made))
-    method = queue.enqueue("workers.steps.noop.__call__")
+    job = alone.queue.enqueue("os.mkdir", str(made))
+    method = alone.queue.enqueue("workers.steps.noop.__call__")
     wait_until_sync(lambda: finished(job) and finished(method), 10, "the jobs to be refused")
     assert not made.exists()
     for refused in (job, method):
         result = refused.latest_result()
         assert result is not None
-        assert "is not a step; allowed: workers.steps.noop" in (result.exc_string or "")
-    wait_until_sync(lambda: counted(tmp_path) == {"ok": 0, "failed": 2}, 5, "the jobs to be counted")
-    assert process_alive(worker.process.pid)
+        assert "is not a step; allowed: workers.steps.noop, workers.steps.run" in (result.exc_string or "")
+    wait_until_sync(lambda: alone.counted()["failed"] >= before + 2, 5, "the jobs to be counted")
+    assert process_alive(alone.command.process.pid)
 
 
 class _Dangerous:
@@ -116,39 +140,39 @@ class _Dangerous:
         return os.mkdir, (str(self._path),)
 
 
-def test_pickled_jobs_are_refused_unread(start: Start, connection: Redis, tmp_path: Path) -> None:
-    start()
+def test_pickled_jobs_are_refused_unread(alone: Alone, tmp_path: Path) -> None:
     made = tmp_path / "made-by-unpickling"
-    job = Queue(QUEUE, connection=connection).enqueue(NOOP, _Dangerous(made))
+    job = Queue(QUEUE, connection=alone.connection).enqueue(NOOP, _Dangerous(made))
     wait_until_sync(lambda: finished(job), 10, "the job to be refused")
     assert job.get_status() == JobStatus.FAILED
     assert not made.exists()
 
 
-def test_a_worker_outlives_a_restart_of_its_store(start: Start, server: EmbeddedServer, queue: Queue) -> None:
-    worker = start()
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGKILL)
-    wait_until_sync(lambda: worker.logged("no answer from Redis, trying again"), 10, "the worker to notice")
-    server.start()
-    job = queue.enqueue(NOOP, "after", result_ttl=60)
+def test_a_worker_outlives_a_restart_of_its_store(alone: Alone) -> None:
+    assert alone.server.pid is not None
+    os.kill(alone.server.pid, signal.SIGKILL)
+    wait_until_sync(lambda: alone.command.logged("no answer from Redis, trying again"), 10, "the worker to notice")
+    alone.server.start()
+    job = alone.queue.enqueue(NOOP, "after", result_ttl=60)
     wait_until_sync(lambda: finished(job), 20, "the job to be executed")
     assert job.get_status() == JobStatus.FINISHED
-    (known,) = Worker.all(connection=queue.connection)
-    assert known.pid == worker.process.pid
+    wait_until_sync(lambda: Worker.all(connection=alone.connection), 10, "the worker to be known again")
+    (known,) = Worker.all(connection=alone.connection)
+    assert known.pid == alone.command.process.pid
     assert known.queue_names() == queue_names(["default"])
 
 
-def test_stock_commands_suspend_and_stop_it(start: Start, queue: Queue) -> None:
+def test_stock_commands_suspend_and_stop_it(start: Start, connection: Redis) -> None:
+    queue = Queue(QUEUE, connection=connection, serializer=JSONSerializer)
+    suspend(connection)
     worker = start()
-    suspend(queue.connection)
-    (known,) = Worker.all(connection=queue.connection)
-    first = queue.enqueue(NOOP, "first", result_ttl=60)
-    # It may have been waiting for a job already when it was suspended, and takes that one yet.
-    wait_until_sync(lambda: finished(first) or worker.logged("worker suspended"), 10, "the suspension to be seen")
+    (known,) = Worker.all(connection=connection)
+    job = queue.enqueue(NOOP, "a", result_ttl=60)
     wait_until_sync(lambda: worker.logged("worker suspended"), 10, "the suspension to be seen")
-    second = queue.enqueue(NOOP, "second", result_ttl=60)
-    resume(queue.connection)
-    wait_until_sync(lambda: finished(second), 10, "the second job to be executed after the pause")
-    send_shutdown_command(queue.connection, known.name)
+    wait_until_sync(lambda: Worker.all(connection=connection)[0].get_state() == "suspended", 10, "its state")
+    assert job.get_status() == JobStatus.QUEUED
+    resume(connection)
+    wait_until_sync(lambda: finished(job), 10, "the job to be executed after the pause")
+    send_shutdown_command(connection, known.name)
     assert worker.process.wait(10) == 0
+    assert Worker.all(connection=connection) == []
