@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coordinator.definitions import typed
-from coordinator.definitions.files import File, Problem
+from coordinator.definitions.files import File, Problem, bad_name, valid_id
 from coordinator.definitions.library import (
     META,
     Folder,
@@ -78,7 +78,10 @@ class _Assembly:
                 else:
                     skills[file.id] = LoadedSkill(head, file.id, name, file.index, file.data, file.text, file.place)
             elif isinstance(head, Activity):
-                activities[file.name] = self._activity(file, head)
+                if valid_id(head.id):
+                    activities[file.name] = self._activity(file, head)
+                else:
+                    self._tell(file, bad_name(head.id))
             elif isinstance(head, Rules):
                 rules, rules_data = head, file.data
         for kind in texts:
@@ -141,6 +144,9 @@ class _Assembly:
                 activity = typed.fitted(entry, Activity)
             except typed.Misfit as error:
                 self._tell(file, f"{where}: {error}; it is left out")
+                continue
+            if not valid_id(activity.id):
+                self._tell(file, f"{where}: {bad_name(activity.id)}; it is left out")
                 continue
             yield LoadedActivity(activity, name, entry, inline_text(entry), f"{file.place}#{activity.id}")
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal, NamedTuple
 
 from coordinator.definitions import toon, typed
@@ -119,7 +120,7 @@ def scan(root: Path) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
     problems: list[Problem] = []
     folders: list[str] = []
     for entry in _entries(root, root, problems, missing_is_fine=False):
-        if entry.is_dir():
+        if is_folder(entry):
             folders.append(entry.name)
         elif entry.name.endswith(".toon"):
             _add(found, problems, root, entry, entry.name.removesuffix(".toon"), "workflow", "", "")
@@ -127,7 +128,7 @@ def scan(root: Path) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
         if name.startswith("."):
             continue
         if not valid_id(name):
-            problems.append(Problem("broken", name, None, _bad_name(name)))
+            problems.append(Problem("broken", name, None, bad_name(name)))
             continue
         _scan_workflow(root, name, found, problems)
     return found, tuple(problems)
@@ -138,15 +139,24 @@ def valid_id(text: str) -> bool:
     return ID.fullmatch(text) is not None and text not in (".", "..") and len(text) <= 200
 
 
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder or a link to one; a link that leads in a circle is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def read(found: Found) -> File:
     """Reads one file. Takes some milliseconds."""
     text, data, head = "", None, None
     problems: list[Problem] = []
     raw = b""
     try:
-        if found.stamp.size > _MOST_BYTES:
+        with found.path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        if len(raw) > _MOST_BYTES:
             raise OSError(0, f"larger than {_MOST_BYTES} bytes")
-        raw = found.path.read_bytes()
         text = raw.decode("utf-8")
         if found.format == "toon":
             document = toon.read(text)
@@ -184,7 +194,7 @@ def _scan_workflow(root: Path, name: str, found: dict[Path, Found], problems: li
     activities = _ACTIVITIES
     names: set[str] = set()
     for entry in _entries(root / name, root, problems):
-        if entry.is_dir():
+        if is_folder(entry):
             names.add(entry.name)
         elif entry.name == "workflow.toon":
             legacy = root / f"{name}.toon"
@@ -205,7 +215,7 @@ def _scan_workflow(root: Path, name: str, found: dict[Path, Found], problems: li
             continue
         for entry in _entries(root / name / folder, root, problems):
             match = _NUMBERED.fullmatch(entry.name)
-            if match is None or match["format"] not in _FORMATS[kind] or entry.is_dir():
+            if match is None or match["format"] not in _FORMATS[kind] or is_folder(entry):
                 continue
             if kind == "activity" and match["id"] == "index":
                 continue
@@ -248,13 +258,17 @@ def _add(
     path = Path(entry.path)
     place = path.relative_to(root).as_posix()
     if not valid_id(identity or workflow) or not valid_id(workflow):
-        problems.append(Problem("broken", place, None, _bad_name(identity or workflow)))
+        problems.append(Problem("broken", place, None, bad_name(identity or workflow)))
         return
     try:
         # Not the entry's own, which is that of a link where it is one.
         status = os.stat(path)
     except OSError as error:
         problems.append(Problem("broken", place, None, f"cannot be read: {error.strerror}"))
+        return
+    if not S_ISREG(status.st_mode):
+        # Reading a pipe or a device would wait for ever, or never end.
+        problems.append(Problem("broken", place, None, "is not a file"))
         return
     stamp = Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
     found[path] = Found(root, workflow, kind, index, identity or workflow, path.suffix[1:], path, stamp)
@@ -278,5 +292,6 @@ def _entries(
     yield from listed
 
 
-def _bad_name(name: str) -> str:
+def bad_name(name: str) -> str:
+    """Why it cannot be an id, in words."""
     return f"{name[:80]!r} cannot be an id; allowed are up to 200 letters, digits, '.', '_' and '-'"

@@ -1,10 +1,11 @@
 """The definitions of a toolset in a running process: read once, and again when files change.
 
 A thread looks at the folders every two seconds. A change is taken over once the folders have looked
-the same twice, so that a file which is being written is not read half; only files that changed are
-read again, and the new library replaces the old one in one step. Calls never wait for any of
-this: they take ``current`` and go on with that one library to their end. So every process of a
-fleet that sees the same folders goes by a change a few seconds after it was made.
+the same twice, so that a file which is being written is not read half; where some file changes all
+the time, the rest is taken over without it after a few looks. Only files that changed are read
+again, and the new library replaces the old one in one step. Calls never wait for any of this: they
+take ``current`` and go on with that one library to their end. So every process of a fleet that sees
+the same folders goes by a change a few seconds after it was made.
 
 Nothing is read and no thread runs before ``start`` or the first ``current``, and a process that was
 forked from one that has begun begins anew.
@@ -29,6 +30,8 @@ from coordinator.definitions.library import Library
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 2.0
+_PATIENCE = 3
+"""Looks at folders that are never the same twice, until what has settled is taken over."""
 _DEEPEST = 2
 """Folders below a root that files of definitions can be in: ``<workflow>/activities``."""
 
@@ -57,6 +60,8 @@ class Definitions:
         self._read: dict[Path, tuple[Stamp, File]] = {}
         self._told: frozenset[Problem] = frozenset()
         self._seen: Seen = ()
+        self._unsettled = 0
+        """Looks since the last time that the folders were seen at rest."""
         self._current: Library | None = None
         self._process = 0
         """The process that ``_lock`` and the thread belong to."""
@@ -103,31 +108,49 @@ class Definitions:
         """Takes a change over if the folders have not changed since the last look; what this look has seen."""
         with self._lock:
             seen = self._look()
-            if seen != self._seen and seen == last:
+            self._unsettled = self._unsettled + 1 if seen not in (self._seen, last) else 0
+            if self._unsettled >= _PATIENCE:
+                self._unsettled = 0
+                self._take(seen, frozenset(path for path, *_ in set(seen).difference(last)))
+            elif seen != self._seen and seen == last:
                 self._take(seen)
             return seen
 
     def _look(self) -> Seen:
         return tuple(one for root in self.roots for one in _files(str(root), _DEEPEST))
 
-    def _take(self, seen: Seen) -> Library:
-        """Reads what there is now; what has changed since ``seen`` was seen is taken at the next look."""
+    def _take(self, seen: Seen, restless: frozenset[str] = frozenset()) -> Library:
+        """Reads what there is now; what has changed since ``seen`` was seen is taken at the next look.
+
+        Args:
+            restless: paths of files that go on changing: they stay as they were read before.
+        """
+        before = self._current
         with _reading:
-            library = self._taken(seen)
-        if not self._quiet:
+            library = self._taken(seen, restless)
+        if not self._quiet and library is not before:
             self._tell(library)
         return library
 
-    def _taken(self, seen: Seen) -> Library:
+    def _taken(self, seen: Seen, restless: frozenset[str]) -> Library:
         found, problems = _found(self.roots)
         read: dict[Path, tuple[Stamp, File]] = {}
         for path, one in found.items():
             known = self._read.get(path)
+            if str(path) in restless:
+                if known is not None:
+                    read[path] = known
+                continue
             if known is None or known[0] != one.stamp or not known[1].usable:
                 known = (one.stamp, files.read(one))
             read[path] = known
         library = assembled([file for _, file in read.values()], problems)
-        self._read, self._seen, self._current = read, seen, library
+        before = self._current
+        if before is not None and (before.version, before.problems) == (library.version, library.problems):
+            # Touched, or none of our business: what was made from the old one still holds.
+            library = before
+        # What was held back is still to come.
+        self._read, self._seen, self._current = read, () if restless else seen, library
         return library
 
     def _tell(self, library: Library) -> None:
@@ -165,7 +188,7 @@ def _files(folder: str, depth: int) -> list[tuple[str, int, int, int]]:
             for entry in entries:
                 if entry.name.endswith((".toon", ".md")):
                     found.append((entry.path, *_stamp(entry)))
-                elif depth and entry.is_dir():
+                elif depth and files.is_folder(entry):
                     found += _files(entry.path, depth - 1)
     except OSError:
         # It is just going, or cannot be read; the reading itself says so.

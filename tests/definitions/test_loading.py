@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -190,6 +191,7 @@ def test_activities_can_be_borrowed(tree: Tree, read: Read) -> None:
         ("t wo/workflow.toon", "id: two\n", "cannot be an id"),
         ("one/skills/05-x.toon", "id: x\nversion: 1.0.0\n", "missing required field `capability`"),
         ("one/rules.toon", "id: x\n", "missing required field `version`"),
+        ("one/activities/05-x.toon", "id: ../x\nversion: 1.0.0\nname: X\n", "cannot be an id"),
     ],
 )
 def test_what_cannot_be_used_is_told_and_left_out(
@@ -206,6 +208,28 @@ def test_what_cannot_be_used_is_told_and_left_out(
     assert list(after.workflows) == ["one"]
     assert after.workflows["one"].activities == before.workflows["one"].activities
     assert after.folders["one"].skills == before.folders["one"].skills
+
+
+def test_what_is_no_file_is_not_waited_for(tree: Tree, read: Read) -> None:
+    tree.workflow("one", "a")
+    os.mkfifo(tree.root / "one/activities/02-pipe.toon")
+    (tree.root / "one/activities/03-zero.toon").symlink_to("/dev/zero")
+    (tree.root / "one/activities/04-circle.toon").symlink_to("04-circle.toon")
+    (tree.root / "circle").symlink_to("circle")
+    (tree.root / "one/circle").symlink_to("circle")
+    library = read()
+    assert list(library.workflows["one"].activities) == ["a"]
+    assert places(library, "broken") == {f"one/activities/{name}.toon" for name in ("02-pipe", "03-zero", "04-circle")}
+
+
+def test_a_file_that_is_too_large_is_left_out(tree: Tree, read: Read) -> None:
+    tree.workflow("one", "a")
+    tree.write("one/resources/01-log.md", b"x" * (4 * 1024 * 1024 + 1))
+    library = read()
+    assert [str(problem) for problem in library.problems] == [
+        "one/resources/01-log.md: broken: cannot be read: larger than 4194304 bytes"
+    ]
+    assert library.folders["one"].resources == ()
 
 
 @pytest.mark.parametrize("damage", [b"\xff", b"id: x\n      y: 1\n", b""], ids=["bytes", "indent", "empty"])

@@ -82,6 +82,31 @@ def test_what_still_changes_is_not_taken(tree: Tree) -> None:
     assert "growing" in definitions.current.workflows["one"].activities
 
 
+def test_a_file_that_never_rests_holds_up_nothing_else(tree: Tree) -> None:
+    tree.workflow("one", "a", "b")
+    definitions = Definitions([tree.root], poll_seconds=0)
+    assert "c" not in definitions.current.workflows["one"].activities
+    tree.activity("one", "03", "c")
+    seen: Any = ()
+    for number in range(4):
+        tree.activity("one", "02", "b", more=f"notes[1]: {'x' * number}\n")
+        seen = definitions._poll(seen)
+    found = definitions.current.workflows["one"].activities
+    assert list(found) == ["a", "b", "c"]
+    assert "notes" not in found["b"].data
+    seen = definitions._poll(seen)
+    assert definitions.current.workflows["one"].activities["b"].data["notes"] == ["xxx"]
+
+
+def test_what_is_no_definition_makes_no_new_library(tree: Tree) -> None:
+    tree.workflow("one", "a")
+    definitions = Definitions([tree.root], poll_seconds=0)
+    before = definitions.current
+    tree.write("one/README.md", "for people")
+    (tree.root / "one/workflow.toon").touch()
+    assert definitions.refresh() is before
+
+
 def test_only_changed_files_are_read_again(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.workflow("one", "a", "b")
     definitions = Definitions([tree.root], poll_seconds=0)
