@@ -332,6 +332,20 @@ async def test_a_name_that_no_checkpoint_can_have_is_refused_by_field(sessions: 
     assert refused.text == "checkpoint_id: must be at most 200 characters"
 
 
+async def test_long_names_are_not_repeated_whole(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    name = "x" * 10_000
+    for tool, more in (("get_skill", {"step_id": name}), ("get_resource", {"resource_id": f"{name}/{name}"})):
+        refused = await sessions.refusal(tool, session_token=token, **more)
+        assert "x" * 200 in refused.text
+        assert len(refused.text) < 1_000
+    pending = await Pending.at(sessions)
+    await pending.waited(5)
+    refused = await sessions.refusal("respond_checkpoint", checkpoint_handle=pending.handle, option_id=name)
+    assert refused.text.startswith("Invalid option 'x")
+    assert len(refused.text) < 1_000
+
+
 async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     by_handle = await pending.respond("stop")

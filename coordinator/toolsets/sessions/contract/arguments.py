@@ -13,7 +13,6 @@ MAX_AGENT = 200
 MAX_NAME = 200
 MAX_CONDITION = 1_000
 MAX_MANIFEST = 1_000
-MAX_OUTPUT = 20_000
 
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from coordinator.definitions.model import Checkpoint, Option
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.sessions.contract.arguments import RespondCheckpoint
+from coordinator.toolsets.sessions.rules.words import SHOWN
 
 How = Literal["option_id", "auto_advance", "condition_not_met"]
 
@@ -79,7 +80,7 @@ def resolution(checkpoint: Checkpoint, how: How, option_id: str, least_seconds: 
         option = checkpoint.option(option_id)
         if option is None:
             valid = ", ".join(one.id for one in checkpoint.options)
-            wrong = invalid_option(f"Invalid option '{option_id}' for checkpoint '{checkpoint.id}'", valid)
+            wrong = invalid_option(f"Invalid option '{option_id[:SHOWN]}' for checkpoint '{checkpoint.id}'", valid)
             return Resolution(how, least_ms=least, late=wrong)
         return Resolution(how, option.id, effect(option), least)
     if how == "auto_advance":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from coordinator.errors import ToolFailure
 
+SHOWN = 200
+"""Characters of an unknown id that are repeated in a message."""
 _ANSWER_IT = "The orchestrator must resolve it by calling respond_checkpoint."
 
 
@@ -91,7 +93,7 @@ def unclaimed(holder: str) -> ToolFailure:
 
 def not_found(kind: str, name: str, place: str = "") -> ToolFailure:
     """A definition that is not there: ``Workflow not found: x``."""
-    return ToolFailure("RESOURCE_NOT_FOUND", f"{kind} not found: {name}{place}")
+    return ToolFailure("RESOURCE_NOT_FOUND", f"{kind} not found: {name[:SHOWN]}{place[: 2 * SHOWN]}")
 
 
 def no_activity() -> ToolFailure:

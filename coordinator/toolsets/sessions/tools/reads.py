@@ -69,7 +69,7 @@ def _reference(activity: Activity, step_id: str | None) -> str:
         available = ", ".join(step.id for step in steps)
         raise ToolFailure(
             "RESOURCE_NOT_FOUND",
-            f"Step '{step_id}' not found in activity '{activity.id}'. Available steps: [{available}]",
+            f"Step '{step_id[: words.SHOWN]}' not found in activity '{activity.id}'. Available steps: [{available}]",
         )
     if step.skill is UNSET or not step.skill:
         raise ToolFailure(
