@@ -126,6 +126,19 @@ async def test_a_workflow_without_a_beginning_is_not_started(nav: Client) -> Non
     assert await missing(nav, "nav_start", workflow_id="nobody") == "Workflow not found: nobody"
 
 
+async def test_a_beginning_that_cannot_be_read_is_not_called_independent(tree: Tree, client: Make) -> None:
+    tree.workflow("one", "a", "b")
+    begun = await client().start("one")
+    (tree.root / "one/activities/01-a.toon").write_text("id: a\n")
+    nav = client()
+    with pytest.raises(ToolFailure, match="begins with activity 'a'") as caught:
+        await nav.start("one")
+    assert "mended" in caught.value.message
+    situation = await nav("nav_situation", state=begun["state"])
+    assert situation["message"].startswith("Activity: a | This activity is no longer part of the workflow")
+    assert situation["availableActions"] == {"required": [], "optional": [], "blocked": []}
+
+
 async def test_workflows(nav: Client) -> None:
     listed = await nav("list_workflows")
     assert [one["id"] for one in listed] == ["change", "hotfix", "meta"]

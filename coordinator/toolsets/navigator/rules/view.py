@@ -61,6 +61,8 @@ def situation(walk: Walk) -> str:
     found = _blocking(walk)
     if found is not None:
         parts.append(f"Checkpoint: {found.message}")
+    if walk.state.current_activity not in walk.activities:
+        parts.append("This activity is no longer part of the workflow: nothing can be done until it is back")
     if walk.state.status == "completed":
         parts.append("Workflow completed")
     if walk.state.workflow_version != walk.workflow.version:

@@ -193,6 +193,12 @@ def _shown(walk: Walk, message: str, state: str, error: ActionError | Any = UNSE
 
 
 def _no_beginning(workflow: LoadedWorkflow) -> str:
+    if workflow.initial_activity:
+        return (
+            f"workflow_id: workflow '{workflow.id}' begins with activity '{workflow.initial_activity}' "
+            "(initialActivity), whose definition is missing or cannot be read. Try again once it has been mended, or "
+            "start another workflow"
+        )
     names = ", ".join(list(workflow.activities)[:10])
     return (
         f"workflow_id: workflow '{workflow.id}' has no activity to begin with (initialActivity), because its "
