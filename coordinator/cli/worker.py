@@ -24,8 +24,6 @@ _FOR_FRONTENDS = (
     "allowed_hosts",
     "allowed_origins",
     "request_deadline_ms",
-    "idempotency_seconds",
-    "events_max",
     "max_body_bytes",
     "max_header_bytes",
     "max_json_depth",
@@ -34,9 +32,13 @@ _FOR_FRONTENDS = (
 
 @with_settings(without=_FOR_FRONTENDS)
 def worker(loaded: LoadedSettings) -> int:
-    """Works until SIGTERM or SIGINT, then finishes the job in hand."""
+    """Works until SIGTERM or SIGINT, then finishes the steps in hand, for as long as drain_seconds, and gives the rest back."""
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
     directory = metrics_dir(settings)
-    slot = free_slots(directory, "w", 1)[0]
-    run("worker", slot, settings, directory, Announcer(f"fleet worker {slot} ready", loaded))
-    return Exit.OK
+    while True:
+        slot = free_slots(directory, "w", 1)[0]
+        try:
+            run("worker", slot, settings, directory, Announcer(f"fleet worker {slot} ready", loaded))
+        except SlotTaken:
+            continue  # by a worker that starts at the same moment
+        return Exit.OK
