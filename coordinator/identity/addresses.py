@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 _NAT64 = IPv6Network("64:ff9b::/96")
+_GLOBAL = IPv6Network("2000::/3")
+"""All that is given out as global unicast; what else Python counts as global may lead into this network."""
+_NOBODYS = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"), IPv6Network("3fff::/20"))
+"""For protocols and documentation; not all versions of Python know."""
 _MOST = 3
 
 Address = IPv4Address | IPv6Address
@@ -63,16 +67,22 @@ class Guard:
         """Whether an address may be connected to; those that carry another are judged by both."""
         if address.is_loopback:
             return self._allow_loopback
-        if address.is_multicast or not address.is_global:
+        if isinstance(address, IPv4Address):
+            return _public(address)
+        inner = address.sixtofour
+        if address in _NAT64:
+            inner = IPv4Address(int(address) & 0xFFFF_FFFF)
+        elif not _public(address) or address not in _GLOBAL:
             return False
-        if isinstance(address, IPv6Address):
-            inner = address.ipv4_mapped or address.sixtofour
-            if address in _NAT64:
-                inner = IPv4Address(int(address) & 0xFFFF_FFFF)
-            if address.teredo is not None:
-                inner = address.teredo[1]
-            return inner is None or (inner.is_global and not inner.is_multicast)
-        return True
+        if address.teredo is not None:
+            inner = address.teredo[1]
+        return inner is None or _public(inner)
+
+
+def _public(address: Address) -> bool:
+    if address.is_multicast or not address.is_global:
+        return False
+    return not any(address.version == network.version and address in network for network in _NOBODYS)
 
 
 async def _resolve(host: str, port: int) -> list[Address]:
