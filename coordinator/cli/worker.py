@@ -32,7 +32,7 @@ _FOR_FRONTENDS = (
 
 @with_settings(without=_FOR_FRONTENDS)
 def worker(loaded: LoadedSettings) -> int:
-    """Works until SIGTERM or SIGINT, then finishes the steps in hand, for as long as drain_seconds, and gives the rest back."""
+    """Works until SIGTERM or SIGINT, then finishes the steps in hand within drain_seconds and gives the rest back."""
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
     directory = metrics_dir(settings)
     while True:
