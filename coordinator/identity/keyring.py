@@ -274,9 +274,8 @@ class Keyring:
                 self._version = turn.fetched
                 return
             self._take(loaded, (turn.now - turn.fetched) / 1000, turn.fetched)
-            self._next_ask = 0.0
-        else:
-            self._next_ask = time.monotonic() + turn.wait_ms / 1000
+        # Whatever somebody else is getting right now is worth waiting for.
+        self._next_ask = time.monotonic() + turn.wait_ms / 1000 if turn.verdict == "wait" else 0.0
         self._note(turn.trouble, turn.kind or "network")
 
     async def _load(self, rest: float) -> None:

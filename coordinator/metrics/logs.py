@@ -21,7 +21,17 @@ SECRET_KEYS = frozenset({"authorization", "password", "proof", "secret", "token"
 
 HIDDEN = "***"
 
-_CHATTY = ("asyncio", "httpx", "mcp", "rq.scheduler", "rq.worker", "sse_starlette", "uvicorn.error")
+_CHATTY = (
+    "asyncio",
+    "httpcore2",
+    "httpx",
+    "httpx2",
+    "mcp",
+    "rq.scheduler",
+    "rq.worker",
+    "sse_starlette",
+    "uvicorn.error",
+)
 """Libraries whose informative lines repeat what ours say."""
 
 _FIRST_KEYS = ("timestamp", "level", "slot", "event")

@@ -105,6 +105,20 @@ async def test_a_process_waits_for_what_another_is_getting(
     assert key_server.count() == 0
 
 
+async def test_a_process_that_starts_meanwhile_waits_for_it_too(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    second = make_verifier(key_server.url(), store)
+    copies, source = KeyCopies(store), ring(second).source
+    assert (await copies.turn(source, 0, 30_000)).verdict == "ask"
+    starting = asyncio.create_task(second.start())
+    await wait_until(lambda: ring(second)._renewing is not None)
+    await copies.keep(source, Loaded(key_set(jwks(OLD))), 1_000)
+    await starting
+    assert (await second.verify(OLD.token())).status == "verified"
+    assert key_server.count() == 0
+
+
 async def test_a_process_that_starts_while_the_server_is_down_has_keys(
     key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
 ) -> None:

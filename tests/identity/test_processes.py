@@ -240,6 +240,11 @@ def test_stdio_goes_by_the_same_policy(tmp_path: Path, store_url: str) -> None:
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
     ]
     lines = b"\n".join([*map(msgspec.json.encode, opening), call, b""])
-    done = subprocess.run(command, input=lines, capture_output=True, timeout=60, env=env, check=False)
-    answer = msgspec.json.decode(done.stdout.splitlines()[-1])
-    assert answer["result"]["structuredContent"]["error"]["code"] == "rejected_by_policy", answer
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(lines)
+        process.stdin.flush()
+        answers = [msgspec.json.decode(process.stdout.readline()) for _ in range(2)]
+        process.communicate(timeout=20)
+    assert answers[1]["result"]["structuredContent"]["error"]["code"] == "rejected_by_policy", answers
