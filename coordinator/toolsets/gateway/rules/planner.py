@@ -353,13 +353,18 @@ class _Run:
         problem = Problem(
             code="EXECUTOR_FAILED", message=f"The executor of {what} failed: {failure.message}", details=details
         )
-        outcome = ""
-        if task.kind == "start" and not task.first_done:
-            # Nobody has seen it, and it never was in its first state.
-            outcome = self._advance.ended = machine.FAILURE
-            self.tell("workflow.completed", state=task.state, outcome=outcome, version=task.version)
         retry = task.transition if chained else ""
-        return self._ended(self._ending(outcome=outcome, error=problem, retry=retry))
+        return self._ended(self._ending(outcome=self._sunk(), error=problem, retry=retry))
+
+    def _sunk(self) -> str:
+        """The outcome of an instance whose start has failed and that nobody would go on with: failure, else empty."""
+        task = self.task
+        if task.kind != "start" or (task.first_done and not task.nesting):
+            return ""
+        # It never was in its first state, or it is a sub-workflow, and somebody waits for its end.
+        self._advance.ended = machine.FAILURE
+        self.tell("workflow.completed", state=task.state, outcome=machine.FAILURE, version=task.version)
+        return machine.FAILURE
 
     def _stranded(self, state: State) -> Advance:
         """No deterministic transition is possible, or several are."""
@@ -371,7 +376,7 @@ class _Run:
             message=f"In state {task.state!r} exactly one of these transitions must be possible: {names}.",
             details={"errorClass": SELECTION, "chain": True, "attemptedTransition": next(iter(state.transitions))},
         )
-        return self._ended(self._ending(error=problem, retry=next(iter(state.transitions))))
+        return self._ended(self._ending(outcome=self._sunk(), error=problem, retry=next(iter(state.transitions))))
 
     def _ending(self, *, outcome: str = "", stopped: str = "", retry: str = "", error: Problem | None = None) -> Ending:
         task = self.task

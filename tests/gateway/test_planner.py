@@ -1,0 +1,134 @@
+"""The machine against a plain interpreter: random workflows, random outcomes of executors, random moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.settings.gateway.model import Workflow
+from coordinator.steps.model import Failure, Outcome, Success
+from coordinator.toolsets.gateway.rules import planner
+from coordinator.toolsets.gateway.rules.bundle import Bundle
+from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.gateway.rules.task import Advance, Task, ending_of, unpacked
+from tests.gateway.machines import FAILS, Meaning, machines
+
+OUTCOMES = st.lists(st.sampled_from([0, 1, 2, 3, FAILS]), min_size=60, max_size=60)
+
+
+class Instance:
+    """An instance as the scripts would write it, one advance after the other."""
+
+    def __init__(self, machine: dict[str, Any], outcomes: Iterator[Any]) -> None:
+        self.bundle = Bundle(definitions={"w": msgspec.convert(machine, Workflow)})
+        self.outcomes = outcomes
+        self.state, self.version = "a", 1
+        self.context: dict[str, Any] = dict(machine["initialContext"])
+        self.evidence: dict[str, int] = {}
+        self.entries: list[str] = []
+        self.ended = ""
+        self.asked = 0
+        self.operations = 0
+        self.ending = ending_of(b'{"state":"","version":0}')
+
+    def task(self, kind: Any, **more: Any) -> Task:
+        self.operations += 1
+        return Task(
+            op=f"cor_{self.operations}", kind=kind, workflow="wf_1", definition="w", principal=Principal(),
+            state=self.state, version=self.version, context=self.context, evidence=self.evidence,
+            open_approvals=self.asked > 0, **more,
+        )  # fmt: skip
+
+    def run(self, advance: Advance) -> str:
+        """Applies what follows, and goes on until the operation is over; the code of its failure."""
+        while True:
+            self._apply(advance)
+            if advance.next is None:
+                break
+            assert not advance.ending
+            task = unpacked(advance.next.task)
+            # What is committed is what the task goes on from.
+            assert (task.state, task.version, task.context) == (self.state, self.version, self.context)
+            advance = planner.after(self.bundle, task, self._outcome())
+        assert advance.ending
+        self.ending = ending_of(advance.ending)
+        assert (self.ending.state, self.ending.version) == (self.state, self.version)
+        assert self.ending.context == self.context
+        assert self.ending.terminal == bool(self.ended)
+        return self.ending.error.code if self.ending.error is not None else ""
+
+    def _outcome(self) -> Outcome:
+        found = next(self.outcomes)
+        return Failure("no", "permanent_error") if found == FAILS else Success({"v": found})
+
+    def _apply(self, advance: Advance) -> None:
+        assert advance.base == self.version
+        assert not self.ended
+        self.state, self.version = advance.state, advance.version
+        if advance.context:
+            self.context = msgspec.json.decode(advance.context)
+        if advance.counts:
+            self.evidence = msgspec.json.decode(advance.counts)
+        self.entries += [msgspec.json.decode(one)["kind"] for one in advance.evidence]
+        for one in advance.approvals:
+            self.asked = self.asked + 1 if one.what == "ask" else 0
+        if advance.ended:
+            self.ended, self.asked = advance.ended, 0
+        for event in advance.audit:
+            msgspec.json.decode(event.payload)
+
+
+def agree(instance: Instance, meaning: Meaning) -> None:
+    assert instance.state == meaning.state
+    assert instance.version == meaning.version
+    assert instance.context == meaning.context
+    assert instance.evidence == meaning.evidence
+    assert instance.ended == meaning.ended
+    assert {kind: instance.entries.count(kind) for kind in instance.entries} == meaning.evidence
+    chain = [(hop.from_state, hop.transition, hop.to_state, hop.version) for hop in instance.ending.chain]
+    assert chain == meaning.chain
+    assert instance.ending.stopped == meaning.stopped
+
+
+@settings(max_examples=300)
+@given(machines(), OUTCOMES, st.data())
+def test_an_instance_does_what_the_plain_interpreter_does(
+    machine: dict[str, Any], outcomes: list[Any], data: st.DataObject
+) -> None:
+    instance, meaning = Instance(machine, iter(outcomes)), Meaning(machine, iter(outcomes))
+    expected = meaning.start()
+    assert instance.run(planner.start(instance.bundle, instance.task("start"))) == expected
+    agree(instance, meaning)
+    for _ in range(4):
+        possible = meaning.possible()
+        if meaning.ended or not possible:
+            break
+        name = data.draw(st.sampled_from(possible))
+        version = instance.version
+        expected = meaning.submit(name)
+        assert instance.run(planner.submit(instance.bundle, instance.task("submit", transition=name))) == expected
+        agree(instance, meaning)
+        if expected == "EXECUTOR_FAILED" and not meaning.chain:
+            # The hop that was asked for failed, or the first one after it: nothing of the failed one is left.
+            assert instance.version in (version, version + 1)
+
+
+@given(machines(), OUTCOMES, st.sampled_from(["a", "b", "c", "d"]))
+def test_a_timeout_moves_an_instance_whatever_its_executors_do(
+    machine: dict[str, Any], outcomes: list[Any], target: str
+) -> None:
+    machine = {**machine, "timeoutMs": 1, "onTimeout": {"target": target}}
+    instance = Instance(machine, iter(outcomes))
+    instance.run(planner.start(instance.bundle, instance.task("start")))
+    if instance.ended:
+        return
+    version = instance.version
+    instance.run(planner.timeout(instance.bundle, instance.task("timeout")))
+    assert instance.version == version + 1 + len(instance.ending.chain)
+    assert instance.state == target or instance.ending.chain
+    if target == "d":
+        assert instance.ended == machine["states"]["d"]["outcome"]

@@ -1,0 +1,346 @@
+"""Workflows whose time is over, people who are asked, and what waits for something else."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.store import Store, keys
+from coordinator.toolsets.gateway.store.audit import AuditStore
+from tests.gateway.conftest import MakeLab
+from tests.gateway.lab import Json, Lab, Worker, states
+from tests.gateway.test_chains import COUNT, Working, auto, sh
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+def timed(target: str | None, ms: int = 400, **more: Json) -> Json:
+    """A workflow that waits for somebody, but not for ever."""
+    made: Json = {
+        **states(
+            open={"transitions": {"close": {"target": "closed"}}},
+            late={"transitions": {"anyway": {"target": "closed"}}, **more.pop("late", {})},
+            closed={"terminal": True},
+            expired={"terminal": True},
+            **more,
+        ),
+        "timeoutMs": ms,
+    }
+    return {**made, "onTimeout": {"target": target}} if target is not None else made
+
+
+async def reached(lab: Lab, answer: Json, state: str) -> Json:
+    """The instance when it is in a state, without anybody looking at it through the tools."""
+    key = keys.run.key(lab.project, answer["workflowId"])
+
+    async def there() -> bool:
+        return bool(await lab.store.command("HGET", key, "z") == state.encode())
+
+    await wait_until(there, 8, f"state {state}")
+    return await lab.get(answer)
+
+
+async def test_the_sweep_moves_what_nobody_looks_at(working: Working) -> None:
+    lab = await working(workflows={"w": timed("late")})
+    started = await lab.start("w")
+    found = await reached(lab, started, "late")
+    assert (found["version"], [link["args"]["transition"] for link in found["links"]]) == (2, ["anyway"])
+    refused = await lab.follow_refused(started, "close")
+    assert refused["error"]["code"] == "STALE_WORKFLOW_VERSION"
+    assert (await lab.follow(found, "anyway"))["terminal"]
+    types = [entry.type for entry in await lab.audit(started)]
+    assert types.count("workflow.timed_out") == 1
+
+
+async def test_whoever_looks_first_moves_it(make_lab: MakeLab) -> None:
+    lab = make_lab(workflows={"w": timed("late", 50)})  # no worker
+    started = await lab.start("w")
+    await wait_until(lambda: _version(lab, started, 2), 5, "the timeout")
+    refused = await lab.follow_refused(started, "close")
+    assert refused["error"]["code"] == "STALE_WORKFLOW_VERSION"
+    assert [entry.type for entry in await lab.audit(started)].count("workflow.timed_out") == 1
+
+
+async def _version(lab: Lab, answer: Json, version: int) -> bool:
+    return bool((await lab.get(answer))["version"] == version)
+
+
+@pytest.mark.parametrize(("target", "outcome"), [("expired", "timed_out"), (None, "timed_out")])
+async def test_a_workflow_may_end_with_its_time(working: Working, target: str | None, outcome: str) -> None:
+    lab = await working(workflows={"w": timed(target)})
+    started = await lab.start("w")
+    found = await reached(lab, started, target or "open")
+    found = await wait_until(lambda: _ended(lab, started), 5, "its end")
+    assert (found["version"], found["outcome"], found["links"]) == (2, outcome, [])
+    assert await lab.store.command("EXISTS", keys.step.key(lab.project, f"{started['workflowId']}_t")) == 0
+
+
+async def _ended(lab: Lab, answer: Json) -> Json:
+    found = await lab.get(answer)
+    return found if found.get("terminal") else {}
+
+
+async def test_a_workflow_that_ended_has_no_time_left_to_lose(make_lab: MakeLab) -> None:
+    lab = make_lab(workflows={"w": timed("late", 60_000)})
+    closed = await lab.follow(await lab.start("w"), "close")
+    assert await lab.store.command("EXISTS", keys.step.key(lab.project, f"{closed['workflowId']}_t")) == 0
+    assert await lab.store.command("ZCARD", keys.step_timers.key(lab.project)) == 0
+
+
+async def test_a_timeout_executes_the_entry_and_goes_on(working: Working) -> None:
+    late = {"onEnter": {"executor": sh("echo 7"), "output": {"n": "$.output.json"}}}
+    lab = await working(
+        workflows={
+            "w": {
+                **states(
+                    open={"transitions": {"close": {"target": "closed"}}},
+                    late={**late, "transitions": {"tidy": auto("closed", **COUNT)}},
+                    closed={"terminal": True},
+                ),
+                "timeoutMs": 300,
+                "onTimeout": {"target": "late"},
+            },
+            "broken": timed("late", 300, late={"onEnter": {"executor": sh("exit 1")}}),
+        }
+    )
+    found = await reached(lab, await lab.start("w"), "closed")
+    assert (found["version"], found["context"]) == (3, {"n": 8})
+    # Nothing keeps a workflow in a state whose time is over.
+    found = await reached(lab, await lab.start("broken"), "late")
+    assert found["version"] == 2
+
+
+async def test_a_timeout_stops_what_is_under_way(working: Working, tmp_path: Path) -> None:
+    running = sh(f"touch {tmp_path}/began; sleep 30; touch {tmp_path}/ended")
+    workflow = timed("late", 1000)
+    workflow["states"]["open"]["transitions"]["close"]["executor"] = running
+    lab = await working(workflows={"w": workflow})
+    started = await lab.start("w")
+    submitted = asyncio.create_task(lab.reply("workflow.submit", **lab.link(started, "close")))
+    await wait_until((tmp_path / "began").exists, 5, "the command")
+    answer, failed = await submitted
+    assert failed
+    assert answer["error"]["code"] == "STALE_WORKFLOW_VERSION"
+    assert answer["error"]["details"] == {"timedOut": True}
+    found = await lab.get(started)
+    assert (found["state"], found["version"]) == ("late", 2)
+    assert "inFlight" not in found
+    assert not (tmp_path / "ended").exists()
+
+
+# --- people ---------------------------------------------------------------------------------------
+
+APPROVAL = states(
+    written={
+        "transitions": {
+            "ask": {
+                "target": "asked",
+                "executor": {"kind": "human", "queue": "reviews", "distinctFrom": "requester"},
+                "output": {"request": "$.output.requestId"},
+            }
+        }
+    },
+    asked={
+        "transitions": {
+            "approve": {"target": "approved", "actor": "human", "evidence": "approval"},
+            "comment": {"target": "asked"},
+            "drop": {"target": "dropped"},
+        }
+    },
+    approved={"terminal": True},
+    dropped={"terminal": True, "outcome": "failure"},
+)
+
+
+async def test_people_are_asked_and_answer_by_a_transition(make_lab: MakeLab, store: Store, project: str) -> None:
+    lab = make_lab(workflows={"w": APPROVAL})
+    asking = lab.as_("ana", "human")
+    asked = await asking.follow(await asking.start("w"), "ask")
+    assert asked["state"] == "asked"
+    (pending,) = asked["pendingHuman"]
+    assert pending["requestId"] == asked["context"]["request"]
+    assert pending["queue"] == "reviews"
+    assert [one["kind"] for one in asked["evidence"]] == ["human_request"]
+    records = AuditStore(store, lab.settings)
+    (open_one,) = await records.open_approvals(project)
+    assert (open_one.workflow, open_one.queue, open_one.requester) == (asked["workflowId"], "reviews", "ana")
+    # Four eyes: not whoever asked.
+    refused = await asking.follow_refused(asked, "approve")
+    assert refused["error"]["code"] == "ACTOR_MISMATCH"
+    assert refused["error"]["details"] == {"distinctFrom": "requester"}
+    # What leaves the state as it is leaves the question open.
+    commented = await asking.follow(asked, "comment")
+    assert commented["pendingHuman"] == asked["pendingHuman"]
+    approved = await lab.as_("bo", "human").follow(commented, "approve")
+    assert approved["terminal"]
+    assert "pendingHuman" not in approved
+    assert await records.open_approvals(project) == []
+    closed = await records.approval(project, pending["requestId"])
+    assert closed is not None
+    assert (closed.status, closed.by, closed.answer) == ("resolved", "bo", "approve")
+    types = [entry.type for entry in await lab.audit(asked)]
+    assert types.count("human.approval.requested") == types.count("human.approval.resolved") == 1
+
+
+async def test_a_question_that_nobody_answers_any_more_is_withdrawn(
+    make_lab: MakeLab, store: Store, project: str
+) -> None:
+    lab = make_lab(workflows={"w": APPROVAL})
+    asked = await lab.follow(await lab.start("w"), "ask")
+    await lab.follow(asked, "drop")
+    records = AuditStore(store, lab.settings)
+    assert await records.open_approvals(project) == []
+    closed = await records.approval(project, asked["pendingHuman"][0]["requestId"])
+    assert closed is not None
+    assert closed.status == "withdrawn"
+    assert await records.approval(project, "hr_0") is None
+
+
+# --- sub-workflows and flows --------------------------------------------------------------------------
+
+CHILD = states(
+    begin={
+        "transitions": {"compute": auto("asks", executor=sh('echo "$1"', "$.input.n"), output={"n": "$.output.json"})}
+    },
+    asks={"transitions": {"answer": {"target": "done", "output": {"answer": "$.arguments.value"}}}},
+    done={"terminal": True},
+)
+QUICK = states(
+    begin={"transitions": {"compute": auto("done", output={"double": {"multiply": ["$.input.n", 2]}})}},
+    done={"terminal": True},
+    never={"terminal": True, "outcome": "failure"},
+)
+FAILING = states(begin={"transitions": {"fail": auto("bad")}}, bad={"terminal": True, "outcome": "failure"})
+
+
+def calling(child: str, **more: Any) -> Json:
+    """A workflow that calls another one."""
+    executor = {"kind": "workflow", "definitionId": child, "input": {"n": "$.arguments.n"}, **more}
+    return states(
+        a={"transitions": {"call": {"target": "b", "executor": executor, "output": {"child": "$.output"}}}},
+        b={"terminal": True},
+    )
+
+
+async def test_a_sub_workflow_returns_its_context(working: Working) -> None:
+    lab = await working(workflows={"quick": QUICK, "w": calling("quick")})
+    done = await lab.follow(await lab.start("w"), "call", n=21)
+    assert done["context"] == {"child": {"double": 42}}
+    types = [entry.type for entry in await lab.audit(done)]
+    assert types.count("sub_workflow.started") == types.count("sub_workflow.completed") == 1
+
+
+async def test_a_sub_workflow_may_wait_for_somebody(working: Working) -> None:
+    lab = await working(workflows={"child": CHILD, "w": calling("child")}, limits={"submitWaitMs": 500})
+    under_way = await lab.follow(await lab.start("w"), "call", n=3)
+    assert under_way["inFlight"]["transition"] == "call"
+    assert [link["rel"] for link in under_way["links"]] == ["self"]
+    started = next(entry for entry in await lab.audit(under_way) if entry.type == "sub_workflow.started")
+    child = await lab("workflow.get", workflowId=started.payload["workflowId"])
+    assert child["context"] == {"n": 3}
+    await lab.follow(child, "answer", value="yes")
+    done = await lab.settled(under_way)
+    assert done["terminal"]
+    assert done["context"] == {"child": {"n": 3, "answer": "yes"}}
+
+
+@pytest.mark.parametrize(
+    ("workflows", "says"),
+    [
+        ({"child": FAILING}, "ended: failure, in state 'bad'"),
+        ({"child": {**QUICK, "inputSchema": {"type": "object", "required": ["m"]}}}, "was not started"),
+    ],
+)
+async def test_a_failing_sub_workflow_fails_the_transition(working: Working, workflows: Json, says: str) -> None:
+    lab = await working(workflows={**workflows, "w": calling("child")})
+    refused = await lab.follow_refused(await lab.start("w"), "call", n=1)
+    assert refused["error"]["code"] == "EXECUTOR_FAILED"
+    assert says in refused["error"]["message"]
+
+
+async def test_a_sub_workflow_is_waited_for_only_so_long(working: Working) -> None:
+    lab = await working(workflows={"child": CHILD, "w": calling("child", timeoutMs=300)})
+    refused = await lab.follow_refused(await lab.start("w"), "call", n=1)
+    assert refused["error"]["details"]["errorClass"] == "timeout"
+    assert "sub_workflow.timed_out" in [entry.type for entry in await lab.audit(refused)]
+
+
+async def test_nesting_is_limited(working: Working) -> None:
+    deeper = states(
+        a={"transitions": {"down": auto("b", executor={"kind": "workflow", "definitionId": "w"})}}, b={"terminal": True}
+    )
+    lab = await working(workflows={"w": deeper})
+    refused = await lab.refused("workflow.start", definitionId="w", input={})
+    assert refused["error"]["code"] == "EXECUTOR_FAILED"
+    started = [entry for entry in await lab.audit() if entry.type == "workflow.started"]
+    assert len(started) == 11
+    # None of them is left standing as if it went on.
+    for entry in started:
+        found = await lab("workflow.get", workflowId=entry.workflow_id)
+        assert "inFlight" not in found
+
+
+async def test_a_flow_is_waited_for(working: Working) -> None:
+    flow = {
+        "start": {"name": "file", "tool": "manage_items", "next": "look",
+                  "args": {"operation": "create", "items": [{"title": "{{input.title}}"}]}},
+        "look": {"name": "look", "tool": "query_items", "args": {"operation": "overview"}, "done": True},
+    }  # fmt: skip
+    bad = {"start": {"name": "bad", "tool": "query_items", "args": {"operation": "nonsense"}, "done": True}}
+
+    def running(graph: Json) -> Json:
+        executor = {"kind": "flow", "name": "filing", "flow": graph, "input": {"title": "$.arguments.title"}}
+        return states(
+            a={"transitions": {"run": {"target": "b", "executor": executor, "output": {
+                "created": "$.output.steps.file.created", "status": "$.output.status"}}}},
+            b={"terminal": True},
+        )  # fmt: skip
+
+    lab = await working(workflows={"w": running(flow), "bad": running(bad)})
+    done = await lab.follow(await lab.start("w"), "run", title="From a flow")
+    assert done["context"] == {"created": 1, "status": "completed"}
+    refused = await lab.follow_refused(await lab.start("bad"), "run", title="x")
+    assert "failed" in refused["error"]["message"]
+
+
+# --- what waits -----------------------------------------------------------------------------------
+
+
+async def test_what_takes_long_is_shown_as_under_way(working: Working, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    waiting = sh(f"while ! [ -e {gate} ]; do sleep 0.02; done; echo 1")
+    lab = await working(
+        workflows={"w": states(a={"transitions": {"go": {"target": "b", "executor": waiting}}}, b={"terminal": True})},
+        limits={"submitWaitMs": 300},
+    )
+    started = await lab.start("w")
+    under_way = await lab.follow(started, "go")
+    assert (under_way["state"], under_way["version"]) == ("a", 1)
+    assert under_way["inFlight"]["transition"] == "go"
+    assert under_way["inFlight"]["retryAfterMs"] > 0
+    # Whoever comes now is told to come back: nothing runs twice.
+    busy = await lab.follow_refused(started, "go")
+    assert busy["error"]["code"] == "STALE_WORKFLOW_VERSION"
+    assert busy["error"]["details"]["retryAfterMs"] > 0
+    assert [link["rel"] for link in busy["links"]] == ["self"]
+    gate.touch()
+    assert (await lab.settled(started))["terminal"]
+
+
+async def test_without_a_worker_nothing_is_lost(make_lab: MakeLab, store: Store) -> None:
+    lab = make_lab(
+        workflows={"w": states(a={"transitions": {"go": {"target": "b", "executor": {"kind": "noop"}}}},
+                               b={"terminal": True})},
+        limits={"submitWaitMs": 200},
+    )  # fmt: skip
+    under_way = await lab.follow(await lab.start("w"), "go")
+    assert "inFlight" in under_way
+    worker = await Worker(store, lab.settings).start()
+    try:
+        assert (await lab.settled(under_way))["terminal"]
+    finally:
+        await worker.stop()
