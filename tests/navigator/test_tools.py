@@ -242,8 +242,12 @@ async def test_activities(nav: Client) -> None:
         "workflowId": "change",
         "problem": "The change is understood and has to be made",
         "primary_skill": "building",
-        "next_action": {"tool": "get_skill", "parameters": {"skill_id": "building"}},
+        "next_action": {"tool": "get_skill", "parameters": {"skill_id": "building", "workflow_id": "change"}},
     }
+    for one in index["activities"]:
+        assert (await nav("get_skill", **one["next_action"]["parameters"]))["id"] == one["primary_skill"].split("/")[-1]
+    start = next(one for one in index["activities"] if one["id"] == "start-workflow")
+    assert list(start["next_action"]["parameters"]) == ["skill_id"]
     assert index["quick_match"]["start a workflow"] == "start-workflow"
     assert set(index["quick_match"].values()) <= {one["id"] for one in index["activities"]}
     assert index["rules"]["sections"][0]["priority"] == "critical"
