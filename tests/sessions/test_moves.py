@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.definitions import Definitions
+from coordinator.definitions import TERMINALS, Definitions
 from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions
 from tests.sessions.conftest import Make
@@ -33,7 +33,8 @@ async def test_an_unknown_activity_is_refused_and_the_session_stays(sessions: Se
     token = await sessions.at("lab", "prepare")
     for activity in ("nowhere", "wait", "__terminal__", "workflow-end", "../prepare"):
         refused = await sessions.refusal("next_activity", session_token=token, activity_id=activity)
-        assert refused.text == f"Activity not found: {activity}"
+        ways = ", from 'prepare' the ways are [measure, report]" if activity in TERMINALS else ""
+        assert refused.text == f"Activity not found: {activity}{ways}"
         assert refused.error == "RESOURCE_NOT_FOUND"
     assert (await status(sessions, token))["current_activity"] == "prepare"
 
@@ -79,7 +80,7 @@ async def test_a_session_is_completed_by_going_to_an_end(sessions: Sessions, las
 async def test_an_end_that_an_activity_does_not_have_is_none(sessions: Sessions) -> None:
     token = await sessions.at("lab", "measure")
     refused = await sessions.refusal("next_activity", session_token=token, activity_id="end-workflow")
-    assert refused.text == "Activity not found: end-workflow"
+    assert refused.text.startswith("Activity not found: end-workflow, from 'measure' the ways are [")
     refused = await sessions.refusal(
         "next_activity", session_token=await sessions.start("lab"), activity_id="__terminal__"
     )

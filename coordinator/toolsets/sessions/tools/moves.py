@@ -7,7 +7,7 @@ from time import perf_counter
 
 from msgspec import UNSET, UnsetType
 
-from coordinator.definitions import LoadedWorkflow
+from coordinator.definitions import TERMINALS, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.sessions.contract import arguments as limits
 from coordinator.toolsets.sessions.contract.arguments import GetTrace, NextActivity, SessionOnly
@@ -158,7 +158,9 @@ def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str,
         return activity.name, False
     if validation.ends(shown.act, target, workflow):
         return f"{workflow.workflow.title}: completed", True
-    raise words.not_found("Activity", target)
+    leaving = validation.exits(workflow, shown.act) if target in TERMINALS else None
+    ways = "" if leaving is None else f", from '{shown.act}' the ways are [{', '.join(leaving.targets)}]"
+    raise words.not_found("Activity", target, ways)
 
 
 def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> list[str]:
