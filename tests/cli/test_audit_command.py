@@ -26,7 +26,7 @@ async def test_an_untouched_project_agrees(store: Store, project: str, redis_url
 async def test_a_difference_is_named_and_fails_the_command(store: Store, project: str, redis_url: str) -> None:
     item = (await Client(store, project).add()).replace("-", "")
     with redis.Redis(**parse(redis_url).client_options()) as client:
-        client.zrem(keys.ranked.key(project, "*", "q"), item)
+        client.zrem(keys.ranked.key(project, "*"), item)
     done = fleet_command("audit", "--project", project, "--redis-url", redis_url, "--format", "json")
     report = json.loads(done.stdout)
     assert done.returncode == 1
