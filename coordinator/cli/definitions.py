@@ -18,11 +18,16 @@ def check(
     """Prints what was found, and what there is.
 
     Raises:
-        CommandFailed: there is no such folder.
+        CommandFailed: there is no such folder, or it is not one of workflows.
     """
     if not directory.is_dir():
         raise CommandFailed(f"{directory} is not a directory", Exit.USAGE)
     definitions = Definitions([directory.absolute()], poll_seconds=0, quiet=True)
+    if not definitions.current.files or (directory / "workflow.toon").is_file():
+        raise CommandFailed(
+            f"{directory} has no folders of workflows: DIR is the folder above them, as in DIR/release/workflow.toon",
+            Exit.USAGE,
+        )
     problems = lint(definitions.current)
     print("\n".join(report(definitions.current, problems)))
     return Exit.FAILED if any(problem.level != "odd" for problem in problems) else Exit.OK

@@ -126,6 +126,13 @@ def test_the_command_fails_on_what_is_wrong_and_not_on_what_is_odd(sound: Tree, 
     assert done.stderr == f"fleet: {tmp_path}/nowhere is not a directory\n"
 
 
+@pytest.mark.parametrize("place", ["", "root/one"], ids=["above", "below"])
+def test_the_command_wants_the_folder_of_the_workflows(sound: Tree, tmp_path: Path, place: str) -> None:
+    done = fleet_command("definitions", "check", str(tmp_path / place))
+    assert (done.returncode, done.stdout) == (Exit.USAGE, "")
+    assert "DIR is the folder above them" in done.stderr
+
+
 def test_the_examples_are_sound() -> None:
     done = fleet_command("definitions", "check", str(shipped()))
     assert done.returncode == 0, done.stdout
