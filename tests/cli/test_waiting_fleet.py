@@ -229,7 +229,9 @@ async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how
     assert sorted(got) == sorted(first + items)
     assert project.claims_made() == len(agents)
     repeated = {(holders[agent.name], agent.mode, tuple(agent.failures)) for agent in agents if agent.attempts > 1}
-    assert len({holder for holder, *_ in repeated}) == 1, f"only calls on the front-end that ended are made again: {repeated}"
+    assert len({holder for holder, *_ in repeated}) == 1, (
+        f"only calls on the front-end that ended are made again: {repeated}"
+    )
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
