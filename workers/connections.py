@@ -56,6 +56,11 @@ class Connections:
             server = self._servers[name] = DownstreamServer(name, connection, on_change=told)
         return server
 
+    def lost(self, name: str) -> None:
+        """Somebody could not reach a server; if tools are imported from it, they are listed anew."""
+        if name in self._watched:
+            self.on_change(name)
+
     async def close(self) -> None:
         """Ends all sessions."""
         servers, self._servers = list(self._servers.values()), {}

@@ -150,7 +150,11 @@ class GatewayExecutor:
         arguments = job.call.arguments
         if job.call.key_argument:
             arguments = {**arguments, _ARGUMENT_KEY: key}
-        return await call_tool(server, job.call.tool, arguments, {_META_KEY: key})
+        outcome = await call_tool(server, job.call.tool, arguments, {_META_KEY: key})
+        if isinstance(outcome, Failure) and outcome.type == "connection_error":
+            # Its tools may have to be listed as unavailable.
+            self._connections.lost(job.call.connection)
+        return outcome
 
     async def _builtin(self, step: StepRun, job: Job) -> Outcome:
         return await self._call_own(job.call.tool, step, job.call.arguments, job.task.principal.caller)

@@ -1,0 +1,142 @@
+"""A fleet that serves a gateway, and agents that speak plain HTTP to it."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from tests.door.support import Tokens
+from tests.support.fleets import RunningFleet, once, samples
+
+Json = dict[str, Any]
+R = TypeVar("R")
+
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
+_ids = itertools.count(1)
+
+
+class Agent:
+    """One client with a connection of its own.
+
+    Args:
+        token: who it is; empty: nobody in particular.
+    """
+
+    def __init__(self, port: int, token: str = "", project: str = "default") -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=40)
+        self._headers = {**_HEADERS, **({"authorization": f"Bearer {token}"} if token else {})}
+        self._path = f"/p/{project}/mcp/gateway"
+
+    def reply(self, tool: str, **arguments: Any) -> tuple[Json, bool]:
+        """The structured content of an answer, and whether it is a refusal."""
+        message = {
+            "jsonrpc": "2.0",
+            "id": next(_ids),
+            "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments},
+        }
+        self._connection.request("POST", self._path, msgspec.json.encode(message), self._headers)
+        response = self._connection.getresponse()
+        text = response.read().decode()
+        assert response.status == 200, (response.status, text)
+        if text.startswith(("event:", "data:", ":")):
+            text = next(line[5:] for line in text.splitlines() if line.startswith("data:") and line[5:].strip())
+        result = json.loads(text)["result"]
+        assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+        return result["structuredContent"], bool(result.get("isError"))
+
+    def __call__(self, tool: str, **arguments: Any) -> Json:
+        """The answer to a call that must succeed."""
+        body, failed = self.reply(tool, **arguments)
+        assert not failed, body
+        return body
+
+    def refused(self, tool: str, **arguments: Any) -> Json:
+        """The body of a call that must be refused."""
+        body, failed = self.reply(tool, **arguments)
+        assert failed, body
+        return body
+
+    def start(self, definition: str, **given: Any) -> Json:
+        """Starts a workflow."""
+        return self("workflow.start", definitionId=definition, input=given)
+
+    def get(self, answer: Json) -> Json:
+        """The instance of an answer as it stands now."""
+        return self("workflow.get", workflowId=answer["workflowId"])
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class GatewayFleet:
+    """A running fleet with a gateway.
+
+    Args:
+        config: the config file as data; JSON is YAML.
+    """
+
+    def __init__(self, directory: Path, config: Json, *arguments: str, **env: str) -> None:
+        self.file = directory / "fleet.yaml"
+        self.tokens = Tokens(directory / "tokens.yaml")
+        self.human = self.tokens.add("ana", kind="user", roles=("human",), permissions=("gateway",))
+        """The token of a person."""
+        self._agents: list[Agent] = []
+        self.write(config)
+        self.fleet = RunningFleet(
+            directory / "data", "--port", "0", "--config", str(self.file), "--frontends", "2", "--workers", "2",
+            *arguments, **env,
+        )  # fmt: skip
+
+    def write(self, config: Json) -> None:
+        """Writes the config file anew."""
+        stated = {"auth": {"tokens": str(self.tokens.path)}, **config}
+        self.file.write_text(json.dumps(stated))
+
+    def agent(self, token: str = "") -> Agent:
+        """A client on a new connection."""
+        self._agents.append(Agent(self.fleet.port, token))
+        return self._agents[-1]
+
+    def together(self, count: int, act: Callable[[Agent], R]) -> list[R]:
+        """What many agents at once come to, each on a connection of its own."""
+        agents = [self.agent() for _ in range(count)]
+        with ThreadPoolExecutor(count) as pool:
+            return list(pool.map(act, agents))
+
+    def answered(self) -> dict[str, float]:
+        """Calls answered by each front-end."""
+        status, text = once(self.fleet.port, "/metrics")
+        assert status == 200
+        name = "coordinator_slot_requests_total"
+        return {key: value for key, value in samples(text).items() if key.startswith(name)}
+
+    def clean_up(self) -> None:
+        """Leaves nothing behind."""
+        for agent in self._agents:
+            agent.close()
+        self.fleet.clean_up()
+
+
+def link(answer: Json, transition: str) -> Json:
+    """The arguments of the link that takes a transition."""
+    found: Sequence[Json] = [one["args"] for one in answer["links"] if one["args"].get("transition") == transition]
+    assert found, answer
+    return found[0]
+
+
+SERVER = str(Path(__file__).parent.parent / "flows" / "downstream_server.py")
+STDIO: Json = {"kind": "mcp", "command": sys.executable, "args": [SERVER]}
+"""A downstream MCP server on stdin and stdout."""
