@@ -185,6 +185,25 @@ async def test_a_state_cannot_outgrow_its_bound(nav: Client) -> None:
         )
 
 
+async def test_a_large_value_that_is_reported_again_and_again_does_not_fill_the_state(nav: Client) -> None:
+    situation = await nav.start("change")
+    situation = await nav.must(situation, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="small")
+    versions = []
+    for step, letter in (("read-request", "a"), ("find-places", "b"), ("name-risks", "c")):
+        report = letter * (token.MAX_STATE_BYTES * 3 // 4)
+        situation = await nav.must(situation, "complete_step", step_id=step, variables={"report": report})
+        state = nav.state(situation)
+        assert state.variables["report"] == report
+        assert state.history[-1].type == "step_completed"
+        versions.append(state.state_version)
+    assert versions == sorted(set(versions))
+    situation = await nav.must(situation, "transition", activity_id="build")
+    with pytest.raises(ToolFailure, match="the state would have"):
+        await nav.do(
+            situation, "complete_step", step_id="update-branch", variables={"more": "x" * (token.MAX_STATE_BYTES // 2)}
+        )
+
+
 async def test_a_long_history_forgets_its_beginning_and_stays_small(nav: Client) -> None:
     situation = await nav.start("change")
     situation = await nav.must(

@@ -14,13 +14,14 @@ import zlib
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.toolsets.navigator.rules.state import State
+from coordinator.toolsets.navigator.rules.state import Entry, State
 
 PREFIX = "v1.gzB64."
 MAX_STATE_BYTES = 262_144
-"""Of JSON; an action that would make a larger state is refused."""
+"""Of JSON; a larger state loses the oldest of its history, and an action is refused where that is not enough."""
 MAX_UNPACKED_BYTES = 2 * MAX_STATE_BYTES
 MAX_TOKEN = 1_048_576
 """Characters."""
@@ -45,12 +46,14 @@ def purpose(project: str) -> str:
 
 
 def packed(state: State) -> bytes:
-    """The gzip member of a state, which is what gets signed.
+    """The gzip member of a state, which is what gets signed; of one that is too large the history is cut.
 
     Raises:
         ToolFailure: VALIDATION_ERROR, the state has grown too large.
     """
     data = _encode(state)
+    while len(data) > MAX_STATE_BYTES and _forget(state.history):
+        data = _encode(state)
     if len(data) > MAX_STATE_BYTES:
         raise ToolFailure(
             "VALIDATION_ERROR",
@@ -112,6 +115,17 @@ def unpacked(member: bytes) -> State:
         raise _invalid(f"State validation failed: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _invalid("Failed to parse JSON payload") from None
+
+
+def _forget(history: list[Entry]) -> bool:
+    """Drops the older half, at last what the newest entry says; false: there is nothing more to drop."""
+    if len(history) > 1:
+        del history[: len(history) // 2]
+        return True
+    if not history or history[0].data is UNSET:
+        return False
+    history[0].data = UNSET
+    return True
 
 
 def _invalid(message: str) -> ToolFailure:
