@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coordinator.definitions import Definitions
 from coordinator.store import keys
 from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions
@@ -344,6 +346,23 @@ async def test_long_names_are_not_repeated_whole(sessions: Sessions) -> None:
     refused = await sessions.refusal("respond_checkpoint", checkpoint_handle=pending.handle, option_id=name)
     assert refused.text.startswith("Invalid option 'x")
     assert len(refused.text) < 1_000
+
+
+async def test_a_checkpoint_whose_definition_was_taken_away_waits_until_it_is_back(make: Make, tmp_path: Path) -> None:
+    own = Definitions([lab.write(tmp_path)], 0)
+    pending = await Pending.at(make(definitions=own))
+    path = tmp_path / "lab/activities/01-prepare.toon"
+    text = path.read_bytes()
+    path.write_bytes(text.replace(b"id: go\n", b"id: gone\n"))
+    own.refresh()
+    for tool, more in (("present_checkpoint", {}), ("respond_checkpoint", {"option_id": "proceed"})):
+        refused = await pending.sessions.refusal(tool, checkpoint_handle=pending.handle, **more)
+        assert refused.text.startswith("Checkpoint not found: go in activity prepare. It was there when")
+        assert refused.error == "RESOURCE_NOT_FOUND"
+    path.write_bytes(text)
+    own.refresh()
+    answer = await pending.respond()
+    assert answer["resolved_option"] == "proceed"
 
 
 async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions) -> None:

@@ -169,7 +169,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             definition: Checkpoint | None = None
             try:
                 if meant.checkpoint:
-                    definition = _definition(library, shown.wf, meant.activity, meant.checkpoint)
+                    definition = _asked(library, meant)
             except ToolFailure as failure:
                 problem = failure
             noted = trace.entry("present_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
@@ -247,6 +247,19 @@ def _definition(library: Library, workflow: str, activity: str, checkpoint: str)
     return definition
 
 
+def _asked(library: Library, meant: _Shown) -> Checkpoint:
+    """The definition of a checkpoint that was yielded.
+
+    Raises:
+        ToolFailure: RESOURCE_NOT_FOUND, it has been taken away since; told only if the checkpoint still waits.
+    """
+    try:
+        return _definition(library, meant.token.wf, meant.activity, meant.checkpoint)
+    except ToolFailure as failure:
+        hint = "It was there when it was yielded: have its definition put back, or begin again with start_session."
+        raise ToolFailure(failure.code, f"{failure.message}. {hint}") from None
+
+
 def _waiting(shown: Payload, state: State) -> _Shown:
     """The checkpoint that waits in the session of a token that tells of none."""
     return _Shown(shown, state.pending, state.act, str(state.details(int)))
@@ -275,7 +288,7 @@ def _resolution(library: Library, meant: _Shown, args: RespondCheckpoint, least_
     if not meant.checkpoint:
         return Resolution(how)
     try:
-        definition = _definition(library, meant.token.wf, meant.activity, meant.checkpoint)
+        definition = _asked(library, meant)
     except ToolFailure as failure:
         return Resolution(how, problem=failure)
     return answers.resolution(definition, how, args.option_id or "", least_seconds)
