@@ -102,6 +102,9 @@ def _object(segment: str, part: str) -> dict[str, Any]:
         raise BadToken("crypto", f"the {part} of the token has too many parts")
     try:
         value = _JSON.decode(data.decode())
+        if b"\\u" in data:
+            # Half a character is none: what holds one can be neither stored nor answered.
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise BadToken("crypto", f"the {part} of the token is not JSON with every member once") from None
     if not isinstance(value, dict):

@@ -102,6 +102,18 @@ def test_nothing_may_be_said_twice(head: str, claims: str) -> None:
     assert refusal(unsigned(head, claims))[0] == "crypto"
 
 
+@pytest.mark.parametrize("half", [r"\ud800", r"\uDFFF", r"\udc00\ud800", r"a\ud83d"])
+def test_half_a_character_is_none(half: str) -> None:
+    for head, claims in (
+        ('{"alg": "EdDSA"}', '{"sub": "%s"}'),
+        ('{"alg": "EdDSA"}', '{"roles": [{"%s": 1}]}'),
+        ('{"alg": "EdDSA", "kid": "%s"}', "{}"),
+    ):
+        whole = unsigned(head.replace("%s", r"\ud83d\ude00"), claims.replace("%s", r"\ud83d\ude00"))
+        assert jws.read(whole).algorithm == "EdDSA"
+        assert refusal(unsigned(head.replace("%s", half), claims.replace("%s", half)))[0] == "crypto"
+
+
 def test_base64_has_one_spelling() -> None:
     head, claims, signature = GOOD.sign(HEAD, CLAIMS).split(".")
     # The last character of 64 bytes carries four bits that mean nothing.
