@@ -219,9 +219,8 @@ class JwksPath:
     def _load(self) -> Loaded | None:
         try:
             # Opened before it is looked at, so that it is the same file; a pipe would never end.
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
-            with open(descriptor, "rb") as file:
-                facts = os.fstat(descriptor)
+            with open(self._path, "rb", opener=_open) as file:
+                facts = os.fstat(file.fileno())
                 if not stat.S_ISREG(facts.st_mode):
                     raise SourceFailed("the key file is not a regular file")
                 seen = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
@@ -239,6 +238,10 @@ class JwksPath:
             raise SourceFailed(f"the key file {bad}") from None
         self._seen = seen
         return found
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 async def _jwks(fetched: fetch.Fetched) -> Loaded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from jwt.algorithms import HMACAlgorithm
 
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.noop import NoopVerifier
+from coordinator.identity.sources import JwksPath, SourceFailed
 from coordinator.identity.verifier import Outcome
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
@@ -320,6 +322,14 @@ async def test_a_file_without_keys(make_verifier: MakeVerifier, tmp_path: Path, 
 async def test_what_is_no_file(make_verifier: MakeVerifier, tmp_path: Path) -> None:
     assert said(await make_verifier(jwks_path=str(tmp_path)).verify(GOOD.token())) == ("unavailable", "network")
     assert said(await make_verifier(jwks_path="/dev/zero").verify(GOOD.token())) == ("unavailable", "network")
+
+
+async def test_looking_at_what_is_no_file_holds_nothing_open(tmp_path: Path) -> None:
+    source, before = JwksPath(str(tmp_path)), len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(SourceFailed, match="Is a directory"):
+            await source.load()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def discovery(server: KeyServer, path: str = "/jwks", issuer: Any = ISSUER) -> Json:
