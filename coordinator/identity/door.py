@@ -47,6 +47,8 @@ _MOST_JWTS = 8_192
 _GRACE_SECONDS = 10.0
 """How long a verifier that was replaced still serves the requests that began with it."""
 
+TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*\Z")
+"""What a bearer token looks like (RFC 6750, 2.1)."""
 _BEARER = re.compile(rb"(?i:bearer) +(?P<token>[A-Za-z0-9._~+/-]+=*) *\Z")
 _DISCOVERY = "/.well-known/openid-configuration"
 

@@ -17,7 +17,7 @@ import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
-from coordinator.identity.token_file import TokenEntry, TokenFileError, is_json, parse_tokens, read_tokens
+from coordinator.identity.token_file import TokenEntry, TokenFileError, is_json, load, parse_tokens, read_tokens
 
 _HEAD = "# Who may come in with which token; `fleet token` writes it. Digests only: no token can be read from it.\n"
 
@@ -61,13 +61,13 @@ def _change(path: Path, change: Callable[[list[Any]], None], *, create: bool) ->
         real = Path(os.path.realpath(path))
         with _locked(real):
             try:
-                data = real.read_bytes()
+                data = load(real)[0]
             except FileNotFoundError:
                 if not create:
                     raise
                 data = b"{}" if is_json(real) else _HEAD.encode()
             else:
-                read_tokens(real)
+                parse_tokens(data, real)
             fresh = _changed(data, real, change)
             if fresh is not None:
                 parse_tokens(fresh, real)

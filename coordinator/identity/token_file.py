@@ -41,6 +41,8 @@ KEY_DIGITS = 12
 _MOST_BYTES = 32 * 1024 * 1024
 _MOST_ENTRIES = 100_000
 _SECRET_BYTES = 32
+_NOTHING = hashlib.sha256(b"").hexdigest()
+"""What a script makes of a variable that is not set."""
 _PLACE = re.compile(r" - at (?:key in )?`\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
@@ -130,13 +132,23 @@ def read_tokens(path: Path) -> tuple[TokenFile, Stamp]:
         TokenFileError: it cannot be read, others than its owner may write it, or it is wrong.
     """
     try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            _check_access(path, status)
-            data = file.read(_MOST_BYTES + 1)
+        data, stamp = load(path)
     except OSError as error:
         raise TokenFileError(f"cannot read the token file {path}: {error.strerror}") from None
-    return parse_tokens(data, path), _stamp(status)
+    return parse_tokens(data, path), stamp
+
+
+def load(path: Path) -> tuple[bytes, Stamp]:
+    """The bytes of the file.
+
+    Raises:
+        OSError: it cannot be read.
+        TokenFileError: it is no file, or others than its owner may write it.
+    """
+    with open(path, "rb", opener=_open) as file:
+        status = os.fstat(file.fileno())
+        _check_access(path, status)
+        return file.read(_MOST_BYTES + 1), _stamp(status)
 
 
 def parse_tokens(data: bytes, path: Path) -> TokenFile:
@@ -156,6 +168,10 @@ def parse_tokens(data: bytes, path: Path) -> TokenFile:
         raise TokenFileError(f"the token file {path} has more than {_MOST_ENTRIES} tokens")
     seen: dict[str, int] = {}
     for number, entry in enumerate(found.tokens):
+        if entry.sha256 == _NOTHING:
+            raise TokenFileError(
+                _located("the digest is that of an empty text, which is no token", path, lines, number)
+            )
         if entry.sha256 in seen:
             where = _located(f"the digest of entry {seen[entry.sha256]} is there again", path, lines, number)
             raise TokenFileError(where)
@@ -220,6 +236,11 @@ def _located(problem: str, path: Path, lines: Lines, entry: int | None = None) -
     at = f"{path}:{lines[steps]}" if steps in lines else str(path)
     problem = problem[:1].lower() + problem[1:]
     return f"{at}: {name}: {problem}" if name else f"{at}: {problem}"
+
+
+def _open(path: str, flags: int) -> int:
+    # Whoever opens a pipe waits for a writer, for ever.
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _check_access(path: Path, status: os.stat_result) -> None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from coordinator.identity.door import Door
+from coordinator.identity.door import LONGEST_TOKEN, TOKEN, Door
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, vocabulary
 from coordinator.transport.fastpath import Order, Plan
@@ -47,7 +47,7 @@ class Entrance:
         self._door = door
         self._surfaces = surfaces
         self._refused = refused
-        self._longest = longest
+        self._longest = min(longest, LONGEST_TOKEN)
 
     @property
     def guarded(self) -> bool:
@@ -72,7 +72,10 @@ class Entrance:
         if door is None or door.mode == "none" or len(token) > self._longest:
             return False
         grant = door.known(token)
-        if grant is None or (grant.projects is not None and plan.project not in grant.projects):
+        # Digests in a file are somebody's word: what they are of need not be a token.
+        if grant is None or not TOKEN.match(token):
+            return False
+        if grant.projects is not None and plan.project not in grant.projects:
             return False
         if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(plan.path)):
             return False

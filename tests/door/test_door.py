@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -21,6 +22,9 @@ from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.identity import ActorAuthentication, VerifierSettings
 from coordinator.toolsets.caller import Caller
+from coordinator.transport.entrance import Entrance
+from coordinator.transport.fastpath import Plan
+from coordinator.transport.surfaces import Surfaces
 from tests.door.support import KEYS, Doors, Tokens, with_auth
 from tests.support.wait import wait_until
 
@@ -159,6 +163,32 @@ async def test_a_wrong_file_keeps_the_old_and_is_told(doors: Doors, tokens: Toke
         await wait_until(lambda: "refused" in door.report()["file"], what="the look at its mode")
     assert doors.reads == ["refused", "refused", "ok", "refused"]
     assert [line["log_level"] for line in logged if "refused" in line["event"]] == ["error"] * 3
+
+
+async def test_a_pipe_in_its_place_does_not_end_the_watch(doors: Doors, tokens: Tokens) -> None:
+    token = tokens.add("a")
+    door = doors.open(tokens=str(tokens.path))
+    await door.start()
+    pipe = tokens.path.with_name("pipe")
+    os.mkfifo(pipe)
+    pipe.replace(tokens.path)
+    await wait_until(lambda: doors.reads == ["refused"], what="the reading")
+    tokens.write("tokens: []\n")
+    await wait_until(lambda: door.known(token.encode()) is None, what="the revocation")
+
+
+@pytest.mark.parametrize("secret", [b"two words", b"", b"=", b"tok\xc3\xa9n", b"a" * (LONGEST_TOKEN + 1)])
+async def test_what_is_no_token_opens_neither_way(doors: Doors, tokens: Tokens, secret: bytes) -> None:
+    token = tokens.add("a")
+    door = doors.open(tokens=str(tokens.path))
+    grant = door.known(token.encode())
+    assert grant is not None
+    door._grants[digest_of(secret)] = msgspec.structs.replace(grant, digest=digest_of(secret))
+    entrance = Entrance(door, cast(Surfaces, None), lambda reason: None, 1_000_000)
+    plan = Plan("/mcp", "default", {}, None, None, False)
+    assert entrance.holder(token.encode(), plan) is grant
+    assert entrance.holder(secret, plan) is False
+    assert (await denied(door, b"Bearer " + secret))[0] == "malformed"
 
 
 async def test_a_file_that_is_wrong_from_the_start_stops_it(doors: Doors, tokens: Tokens) -> None:

@@ -6,6 +6,7 @@ import concurrent.futures
 import datetime as dt
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from coordinator.identity.token_file import (
 from tests.door.support import Tokens
 
 A, B = "a" * 64, "b" * 64
+NOTHING = digest_of(b"").hex()
 SECRET = new_token()
 
 times = st.integers(946_684_800, 7_258_118_400).map(lambda second: dt.datetime.fromtimestamp(second, dt.UTC))
@@ -73,6 +75,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str, wanted: list[TokenEn
         (f"tokens:\n- {{id: a, sha256: {A}, expires: soon}}\n", ":2: tokens[0].expires: must be a time such as "),
         (f"tokens:\n- {{id: a, sha256: {A}, token: x}}\n", ":2: tokens[0]: object contains unknown field `token`"),
         (f"tokens:\n- {{id: a, sha256: {A}}}\n- {{id: b, sha256: {A}}}\n", ":3: tokens[1]: the digest of entry 0 is "),
+        (f"tokens:\n- {{id: a, sha256: {NOTHING}}}\n", ":2: tokens[0]: the digest is that of an empty text"),
         ("tokens: 3\n", ":1: tokens: must be a list of entries"),
         ("tokens:\n- 3\n", ":2: tokens[0]: must be a mapping with at least id and sha256"),
         ("token: []\n", ": object contains unknown field `token`"),
@@ -101,6 +104,18 @@ def test_wrong_json_is_refused(tmp_path: Path) -> None:
         tokens.write(text)
         with pytest.raises(TokenFileError, match=r"tokens\.json: "):
             read_tokens(tokens.path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused_at_once(tokens: Tokens, make: Callable[[Path], None]) -> None:
+    make(tokens.path)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(TokenFileError, match=r"no regular file|Is a directory"):
+            read_tokens(tokens.path)
+        with pytest.raises(TokenFileError, match=r"no regular file|Is a directory"):
+            tokens.add()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "tokens:\n", "tokens: []\n"])
