@@ -14,6 +14,7 @@ import msgspec
 import redis.asyncio
 
 from coordinator.store import Script, Store
+from coordinator.toolsets.actor import given
 from coordinator.toolsets.items.contract.claim import ClaimItem, ClaimItemResult, ClaimResult, ClaimSummary
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed
@@ -48,7 +49,7 @@ def arguments(args: ClaimItem) -> tuple[str | bytes | int, ...]:
     entry = args.claims[0]
     item = (entry.item_id or "").replace("-", "")
     claims = _pack([(item, entry.ttl_seconds * 1000, 0)])
-    return args.request_id.replace("-", ""), _FINGERPRINT, _KEEP_MS, _EVENTS, args.actor.id, claims, _pack([])
+    return args.request_id.replace("-", ""), _FINGERPRINT, _KEEP_MS, _EVENTS, given(args.actor).id, claims, _pack([])
 
 
 def result(args: ClaimItem, reply: ClaimReply) -> ClaimItemResult:
@@ -57,7 +58,7 @@ def result(args: ClaimItem, reply: ClaimReply) -> ClaimItemResult:
     claimed = ClaimResult(
         item_id=dashed(item),
         outcome=outcome,
-        claimed_by=args.actor.id,
+        claimed_by=given(args.actor).id,
         claimed_at=iso(reply.now),
         claim_expires_at=iso(expires),
         original_claimed_at=iso(first),
