@@ -7,7 +7,9 @@ import os
 import stat
 from collections.abc import Iterator
 
+import anyio
 import pytest
+from mcp.client import Client
 
 from tests.gateway.fleet import Agent, GatewayFleet, Json, link
 
@@ -291,9 +293,6 @@ def test_a_capability_is_called_through_the_link_of_its_description(agent: Agent
 
 
 def test_seven_tools_and_no_more(served: GatewayFleet) -> None:
-    import anyio
-    from mcp.client import Client
-
     async def listed() -> list[str]:
         async with Client(f"http://127.0.0.1:{served.fleet.port}/mcp/gateway") as client:
             tools = (await client.list_tools()).tools

@@ -25,7 +25,7 @@ from workers.connections import Connections
 _log = structlog.get_logger(__name__)
 
 REFRESH_SECONDS = 300.0
-RETRY_SECONDS = 15.0
+RETRY_SECONDS = 5.0
 """When a server is asked again that did not answer."""
 TURN_MS = 20_000
 LOOK_SECONDS = 5.0
@@ -48,19 +48,20 @@ class ServerLists:
         self._audit = AuditStore(store, settings)
         self._connections = connections
         self._process = uuid4().hex
-        self._due: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
+        self._hints: set[str] = set()
         self._look = asyncio.Event()
         self._known: dict[str, ServerTools] = {}
 
     def changed(self, name: str) -> None:
-        """A server said that its tools are others now."""
-        self._due[name] = 0.0
+        """A server said that its tools are others now, or could not be reached: whoever knows asks."""
+        self._hints.add(name)
         self._look.set()
 
     def configure(self, settings: Settings) -> None:
         """Goes by other settings."""
         self._settings = settings
-        self._due.clear()
+        self._asked.clear()
         self._look.set()
 
     async def run(self) -> None:
@@ -83,22 +84,25 @@ class ServerLists:
                 await self._leave()
 
     async def _turn(self, leads: bool) -> bool:
-        """Does what is due, if it is this worker's turn; returns whether it is."""
+        """Does what is due, if it is this worker's turn, and what it knows to be due; returns whether it leads."""
         wanted = self._wanted()
-        if not wanted and not leads:
-            return False
-        if not await self._servers.turn(_WHAT, self._process, TURN_MS):
-            self._due.clear()
-            return False
-        if not leads:
-            # Others may have found out things since.
-            self._known = dict(await self._servers.read())
-        for gone in self._known.keys() - wanted:
-            await self._servers.forget(gone)
-            del self._known[gone]
-        due = [name for name in wanted if self._due.get(name, 0.0) <= monotonic()]
+        hinted, self._hints = self._hints & wanted, set()
+        if wanted or leads:
+            leads = await self._servers.turn(_WHAT, self._process, TURN_MS)
+        if not leads and not hinted:
+            return leads
+        # Others may have found out things since.
+        self._known = dict(await self._servers.read())
+        due = hinted | ({name for name in wanted if self._is_due(name)} if leads else set())
         await asyncio.gather(*(self._ask(name) for name in due))
-        return True
+        for gone in self._known.keys() - wanted if leads else ():
+            await self._servers.forget(gone)
+        return leads
+
+    def _is_due(self, name: str) -> bool:
+        known = self._known.get(name)
+        pause = REFRESH_SECONDS if known is None or known.available else RETRY_SECONDS
+        return self._asked.get(name, float("-inf")) + pause <= monotonic()
 
     def _wanted(self) -> set[str]:
         gateway = self._settings.gateway
@@ -106,11 +110,10 @@ class ServerLists:
 
     async def _ask(self, name: str) -> None:
         """Asks one server for its tools, and keeps what it says."""
-        self._due[name] = monotonic() + REFRESH_SECONDS
+        self._asked[name] = monotonic()
         before = self._known.get(name)
         found, reason = await self._listed(name)
         if found is None:
-            self._due[name] = monotonic() + RETRY_SECONDS
             known = ServerTools(before.tools if before is not None else (), False, reason)
         else:
             known = ServerTools(found)

@@ -1,0 +1,370 @@
+"""Several front-ends and workers: submits that race, processes that are killed, configuration that changes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.gateway.fleet import SERVER, STDIO, Agent, GatewayFleet, Json, link
+from tests.support.fleets import fleet_command
+from tests.support.wait import wait_until_sync
+
+GATED = """
+echo "$IDEMPOTENCY_KEY $PPID" >> {directory}/{name}.runs
+while ! [ -e {directory}/{name}.gate ]; do sleep 0.02; done
+echo 1
+"""
+
+
+def sh(script: str) -> Json:
+    return {"kind": "cli", "command": "sh", "args": ["-c", script]}
+
+
+def one_move(executor: Json, **more: Any) -> Json:
+    """A workflow of one transition."""
+    move: Json = {"target": "done", "executor": executor, "output": {"n": "$.output.json"}, **more}
+    return {"initialState": "ready", "states": {"ready": {"transitions": {"go": move}}, "done": {"terminal": True}}}
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class World:
+    """A fleet, its configuration, and the directory that its commands write into."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self.config: Json = {
+            "steps": {"slots": 8},
+            "gateway": {
+                "version": "1.0.0",
+                "audit": {"sink": "file", "path": str(directory / "audit.jsonl")},
+                "connections": {
+                    "local": STDIO,
+                    "remote": {"kind": "mcp", "url": f"http://127.0.0.1:{self.port}/mcp"},
+                },
+                "proxy": {
+                    "import": [
+                        {"connection": "local", "prefix": "calc", "include": ["add", "greet", "grow", "new"],
+                         "exclude": ["greet"], "tags": ["numbers"]},
+                        {"connection": "remote", "prefix": "far"},
+                    ]
+                },
+                "workflows": {
+                    name: one_move(sh(GATED.format(directory=directory, name=name)))
+                    for name in ("race", "worker", "frontend", "changing")
+                } | {
+                    "asking": {
+                        "initialState": "new",
+                        "states": {
+                            "new": {"transitions": {"ask": {"target": "asked", "executor": {"kind": "human"}}}},
+                            "asked": {"transitions": {"approve": {"target": "done", "actor": "human"}}},
+                            "done": {"terminal": True},
+                        },
+                    }
+                },
+            },
+        }  # fmt: skip
+        self.served = GatewayFleet(directory, self.config)
+
+    def agent(self, token: str = "") -> Agent:
+        return self.served.agent(token)
+
+    def runs(self, name: str) -> list[tuple[str, int]]:
+        """Runs of a gated command so far: idempotency key, and the worker."""
+        file = self.directory / f"{name}.runs"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [(line.split()[0], int(line.split()[1])) for line in lines]
+
+    def open(self, name: str) -> None:
+        """Lets the gated commands go on."""
+        (self.directory / f"{name}.gate").touch()
+
+    def running(self, name: str, count: int = 1) -> list[tuple[str, int]]:
+        """Waits until a gated command has begun so often."""
+        return wait_until_sync(
+            lambda: found if len(found := self.runs(name)) >= count else [], 20, f"run {count} of {name}"
+        )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = World(tmp_path_factory.mktemp("gateway"))
+    try:
+        world.served.fleet.wait_ready()
+        yield world
+    finally:
+        for name in ("race", "worker", "frontend", "changing"):
+            world.open(name)
+        world.served.clean_up()
+
+
+def submitting(world: World, asked: Json) -> tuple[Thread, list[Any]]:
+    """A submit that is under way, and what comes of it."""
+    found: list[Any] = []
+    agent = world.agent()
+
+    def run() -> None:
+        try:
+            found.append(agent.reply("workflow.submit", **asked))
+        except (http.client.HTTPException, OSError) as error:
+            found.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    return thread, found
+
+
+def test_one_of_twenty_wins_and_the_executor_runs_once(world: World) -> None:
+    before = world.served.answered()
+    started = world.agent().start("race")
+    asked = link(started, "go")
+
+    def submit(agent: Agent) -> Json:
+        body, _ = agent.reply("workflow.submit", **asked)
+        return body
+
+    def open_later() -> None:
+        world.running("race")
+        time.sleep(0.3)
+        world.open("race")
+
+    opener = Thread(target=open_later)
+    opener.start()
+    answers = world.served.together(20, submit)
+    opener.join()
+    won = [answer for answer in answers if "error" not in answer]
+    assert len(won) == 1
+    assert (won[0]["state"], won[0]["version"], won[0]["context"]) == ("done", 2, {"n": 1})
+    lost = [answer for answer in answers if "error" in answer]
+    assert {answer["error"]["code"] for answer in lost} == {"STALE_WORKFLOW_VERSION"}
+    assert {answer["error"]["message"] for answer in lost} == {"Expected workflow version 1, but current version is 2."}
+    assert len(world.runs("race")) == 1
+    after = world.served.answered()
+    assert sum(after[slot] > before.get(slot, 0) for slot in after) == 2, "both front-ends answered"
+
+
+def test_a_killed_worker_costs_a_second_run_under_the_same_key(world: World) -> None:
+    started = world.agent().start("worker")
+    thread, found = submitting(world, link(started, "go"))
+    ((key, worker),) = world.running("worker")
+    assert worker in world.served.fleet.pids
+    os.kill(worker, signal.SIGKILL)
+    (_, (second_key, second_worker)) = world.running("worker", 2)
+    assert second_key == key
+    assert second_worker != worker
+    world.open("worker")
+    thread.join()
+    answer, failed = found[0]
+    assert not failed
+    assert (answer["state"], answer["version"], answer["context"]) == ("done", 2, {"n": 1})
+    assert len(world.runs("worker")) == 2
+    assert world.agent().get(started)["version"] == 2
+
+
+def test_a_killed_front_end_costs_the_answer_only(world: World) -> None:
+    started = world.agent().start("frontend")
+    asked = link(started, "go")
+    thread, found = submitting(world, asked)
+    ((key, _),) = world.running("frontend")
+    slots = [one.slot for one in world.served.fleet.state.processes if one.role == "frontend"]
+    old = [world.served.fleet.pid(slot) for slot in slots]
+    for pid in old:
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+    thread.join()
+    assert not isinstance(found[0], tuple)
+    wait_until_sync(
+        lambda: (
+            all(world.served.fleet.pid(slot) not in (None, *old) for slot in slots)
+            and all(one.ready for one in world.served.fleet.state.processes)
+        ),
+        30,
+        "new front-ends",
+    )
+    agent = world.agent()
+    seen = agent.get(started)
+    assert seen["inFlight"]["transition"] == "go"
+    busy = agent.refused("workflow.submit", **asked)
+    assert busy["error"]["code"] == "STALE_WORKFLOW_VERSION"
+    world.open("frontend")
+    wait_until_sync(lambda: agent.get(started).get("terminal"), 10, "the end of the workflow")
+    assert world.runs("frontend") == [(key, world.runs("frontend")[0][1])]
+    assert agent.refused("workflow.submit", **asked)["error"]["code"] == "STALE_WORKFLOW_VERSION"
+
+
+def reload(world: World, config: Json) -> Json:
+    """Changes the configuration of the running fleet; what /readyz says of it then."""
+    world.served.write(config)
+    before = ready(world)
+    world.served.fleet.process.send_signal(signal.SIGHUP)
+
+    def changed() -> Json:
+        found = [ready(world) for _ in range(8)]
+        return found[0] if all(one != before and one == found[0] for one in found) else {}
+
+    return wait_until_sync(changed, 20, "the reload")
+
+
+def ready(world: World) -> Json:
+    connection = http.client.HTTPConnection("127.0.0.1", world.served.fleet.port, timeout=10)
+    connection.request("GET", "/readyz")
+    found: Json = json.loads(connection.getresponse().read())["config"]
+    connection.close()
+    return {key: value for key, value in found.items() if key != "since"} | {
+        "refused": found.get("refused", {}).get("reason")
+    }
+
+
+def test_instances_keep_the_definition_that_they_started_with(world: World) -> None:
+    agent = world.agent()
+    started = agent.start("changing")
+    changed = json.loads(json.dumps(world.config))
+    changed["gateway"]["workflows"]["changing"] = one_move(sh("echo 2"))
+    changed["gateway"]["workflows"]["fresh"] = one_move(sh("echo 3"))
+    changed["gateway"]["capabilities"] = {"late": {"executor": {"kind": "cli", "connection": "new", "args": ["hi"]}}}
+    changed["gateway"]["connections"]["new"] = {"kind": "cli", "command": "echo"}
+    reload(world, changed)
+    agent = world.agent()
+    assert {"fresh", "late"} <= {item["id"] for item in agent("gateway.home")["items"]}
+    new = agent.start("changing")
+    assert agent("workflow.submit", **link(new, "go"))["context"] == {"n": 2}
+    # Workers go by the new connections, too.
+    called = agent.start("proxy_default", capability="late", arguments={})
+    assert called["context"]["lastResult"]["text"] == "hi"
+    world.open("changing")
+    assert agent("workflow.submit", **link(started, "go"))["context"] == {"n": 1}
+    assert len(world.runs("changing")) == 1
+    # A wrong file changes nothing.
+    wrong = json.loads(json.dumps(changed))
+    wrong["gateway"]["workflows"]["fresh"]["states"]["ready"]["transitions"]["go"]["target"] = "nowhere"
+    refused = reload(world, wrong)
+    assert "unknown state 'nowhere'" in refused["refused"]
+    assert "fleet.yaml:1" in refused["refused"]
+    assert agent.start("fresh")["state"] == "ready"
+    reload(world, world.config)
+    told = fleet_command("gateway", "audit", "--data-dir", str(world.directory / "data"), "--type", "config.reloaded")
+    # One entry for each change that came into force, however many processes there are.
+    assert len(told.stdout.splitlines()) == 2, told
+
+
+def items(agent: Agent) -> dict[str, Json]:
+    return {item["id"]: item for item in agent("gateway.home")["items"]}
+
+
+@contextlib.contextmanager
+def remote(world: World) -> Iterator[subprocess.Popen[bytes]]:
+    """The downstream server that is reached over HTTP."""
+    process = subprocess.Popen(
+        [sys.executable, SERVER, str(world.port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_tools_of_downstream_servers_are_in_the_catalogue(world: World) -> None:
+    agent = world.agent()
+    found = wait_until_sync(lambda: one if "calc.add" in (one := items(agent)) else {}, 30, "the imported tools")
+    assert found["calc.add"]["tags"] == ["numbers"]
+    assert "calc.greet" not in found
+    assert "calc.facts" not in found
+    # A dead server is listed as such, and hides no other.
+    down = wait_until_sync(lambda: items(agent).get("connection:remote") or {}, 30, "the dead server")
+    assert down["available"] is False
+    described = agent("gateway.describe", id="calc.add")
+    start = described["links"][0]
+    assert start["input_schema"]["required"] == ["left", "right"]
+    answer = agent("workflow.start", **{**start["args"], "input": {"capability": "calc.add", "left": 2, "right": 3}})
+    assert answer["context"]["lastResult"] == {"result": 5}
+    assert [one["item"]["id"] for one in agent("gateway.search", query="numbers calc")["results"]][:1] == ["calc.add"]
+    # A server that says that its tools have changed is asked at once.
+    agent.start("proxy_default", capability="calc.grow", name="new")
+    wait_until_sync(lambda: "calc.new" in items(agent), 30, "the new tool")
+    # One that comes back is found, and its tools stay listed when it goes.
+    with remote(world):
+        found = wait_until_sync(lambda: one if "far.add" in (one := items(agent)) else {}, 40, "the far tools")
+        assert "available" not in found["far.add"]
+        assert "connection:remote" not in found
+        session = agent.start("proxy_default", capability="far.add", left=1, right=1)
+        assert session["context"]["lastResult"] == {"result": 2}
+    refused = agent.refused("workflow.submit", **{**link(session, "far.add"), "arguments": {"left": 1, "right": 1}})
+    assert refused["error"]["details"]["errorClass"] == "connection_error"
+    wait_until_sync(lambda: items(agent)["far.add"].get("available") is False, 30, "the dead server's tools")
+    assert "available" not in items(agent)["calc.add"]
+
+
+def test_people_answer_over_http_and_at_the_terminal(world: World) -> None:
+    agent, data = world.agent(), str(world.directory / "data")
+    first, second = (agent("workflow.submit", **link(agent.start("asking"), "ask")) for _ in range(2))
+    assert agent.refused("workflow.submit", **link(first, "approve"))["error"]["code"] == "ACTOR_MISMATCH"
+    person = world.agent(world.served.human)
+    assert person("workflow.submit", **link(first, "approve"))["terminal"]
+    listed = fleet_command("gateway", "approvals", "list", "--data-dir", data, "--format", "json")
+    pending = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert first["workflowId"] not in {one["workflow"] for one in pending}
+    (question,) = [one["id"] for one in pending if one["workflow"] == second["workflowId"]]
+    wrong = fleet_command("gateway", "approvals", "resolve", question, "reject", "--data-dir", data)
+    assert wrong.returncode == 2
+    assert "people may take: approve" in wrong.stderr
+    done = fleet_command("gateway", "approvals", "resolve", question, "approve", "--by", "bo", "--data-dir", data)
+    assert done.returncode == 0, done
+    assert agent.get(second)["terminal"]
+    again = fleet_command("gateway", "approvals", "resolve", question, "approve", "--data-dir", data)
+    assert again.returncode == 1
+    assert "was resolved before: approve" in again.stderr
+    shown = fleet_command("gateway", "approvals", "show", question, "--data-dir", data)
+    assert json.loads(shown.stdout)["by"] == "bo"
+
+
+def test_the_audit_is_in_redis_and_in_the_file(world: World) -> None:
+    agent = world.agent()
+    started = agent.start("asking")
+    asked = agent("workflow.submit", **link(started, "ask"))
+    told = fleet_command(
+        "gateway", "audit", "--workflow", asked["workflowId"], "--format", "json",
+        "--data-dir", str(world.directory / "data"),
+    )  # fmt: skip
+    entries = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [entry["type"] for entry in entries] == [
+        "workflow.started",
+        "transition.requested",
+        "executor.started",
+        "human.approval.requested",
+        "executor.succeeded",
+        "workflow.transitioned",
+    ]
+    assert len({entry["correlationId"] for entry in entries}) == 2
+    assert all(entry["id"].startswith("evt_") for entry in entries)
+    assert all(entry["correlationId"].startswith("cor_") for entry in entries)
+    file = world.directory / "audit.jsonl"
+
+    def copied() -> list[Json]:
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        found = [line for line in lines if line["workflowId"] == asked["workflowId"]]
+        return found if len(found) == len(entries) else []
+
+    lines = wait_until_sync(copied, 15, "the copy of the audit")
+    assert lines == [{"project": "default", **entry} for entry in entries]
+    assert (file.stat().st_mode & 0o777) == 0o600
