@@ -9,13 +9,13 @@ name is used for nothing else. The names of keys are put in place in the same wa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _TOKEN = re.compile(r"""--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*""")
 _DECLARATION = re.compile(r"local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ([^-].*?|-\d.*?)\s*(?:--.*)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?: ?[-+*^] ?\d+)*")
 _STRING = re.compile(r"'[^'\\,]*'|\"[^\"\\,]*\"")
-_BINDING = re.compile(r"\bfunction\b[^(]*\([^)]*\)|\blocal (?!function)[^=]*|\bfor .*? (?:in|=) ")
+_BINDING = re.compile(r"\bfunction\b[^(]*\(([^)]*)\)|\blocal (?!function)([^=]*)|\bfor (.*?) (?:in|=) ")
 _OTHER_USE = re.compile(r"=(?!=)|[:[]|\.(?!\.)")
 _PLAIN = re.compile(r"\d+|'.*'|\".*\"")
 
@@ -42,19 +42,29 @@ def constants(lines: Sequence[str]) -> tuple[list[str], list[int]]:
 
 def put(line: str, values: Mapping[str, str]) -> str:
     """A line of Lua with names replaced by what they stand for, but in comments, strings and field names."""
-    return _each_name(line, lambda name, _: values.get(name, name))
+    made: list[str] = []
+    done = 0
+    for start, end, name in names(line):
+        if name in values:
+            made += (line[done:start], values[name])
+            done = end
+    return "".join((*made, line[done:]))
 
 
-def _each_name(line: str, replace: Callable[[str, str], str]) -> str:
-    def token(match: re.Match[str]) -> str:
+def names(line: str) -> Iterator[tuple[int, int, str]]:
+    """The names in a line of Lua with their places; field names are left out."""
+    for match in _TOKEN.finditer(line):
         word, before = match[0], line[: match.start()].rstrip()
-        if not (word[0].isalpha() or word[0] == "_") or before.endswith(":"):
-            return word
-        if before.endswith(".") and not before.endswith(".."):
-            return word
-        return replace(word, line[match.end() :].lstrip())
+        field = before.endswith(":") or (before.endswith(".") and not before.endswith(".."))
+        if (word[0].isalpha() or word[0] == "_") and not field:
+            yield match.start(), match.end(), word
 
-    return _TOKEN.sub(token, line)
+
+def bound_names(lines: Iterable[str]) -> Iterator[str]:
+    """Names of variables and parameters, each time that one is bound; those of functions are left out."""
+    for line in lines:
+        for binding in _BINDING.finditer(line):
+            yield from re.findall(r"\w+", binding[1] or binding[2] or binding[3] or "")
 
 
 def _declared(line: str) -> dict[str, str]:
@@ -70,18 +80,8 @@ def _declared(line: str) -> dict[str, str]:
 
 def _used_otherwise(lines: Sequence[str], declared: Mapping[int, Mapping[str, str]]) -> set[str]:
     """Names of constants that are assigned to, or mean something else somewhere."""
-    candidates = {name for found in declared.values() for name in found}
-    other: set[str] = set()
-
-    def note(name: str, after: str) -> str:
-        if name in candidates and _OTHER_USE.match(after):
-            other.add(name)
-        return name
-
-    for at, line in enumerate(lines):
-        if at in declared:
-            continue
-        _each_name(line, note)
-        for binding in _BINDING.finditer(line):
-            other |= candidates & set(re.findall(r"\w+", binding[0]))
+    others = [line for at, line in enumerate(lines) if at not in declared]
+    other = set(bound_names(others))
+    for line in others:
+        other.update(name for _, end, name in names(line) if _OTHER_USE.match(line[end:].lstrip()))
     return other

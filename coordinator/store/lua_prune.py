@@ -14,9 +14,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from coordinator.store import lua_fold
+
 _FUNCTION = re.compile(r"local function ([A-Za-z_]\w*)")
 _VALUES = re.compile(r"local ([A-Za-z_]\w*(?:, *[A-Za-z_]\w*)*) *=")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Piece(NamedTuple):
@@ -59,8 +60,8 @@ def reached(
 
 
 def words_of(lines: Sequence[str], span: range) -> set[str]:
-    """The words in some lines, but for comments."""
-    return {word for at in span for word in _WORD.findall(lines[at].split("--", 1)[0])}
+    """The names in some lines."""
+    return {name for at in span for _, _, name in lua_fold.names(lines[at])}
 
 
 def pieces(lines: Sequence[str], prunable: Sequence[bool]) -> list[Piece]:

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.store import keys, lua_fold, lua_nest, lua_prune
+from coordinator.store import keys, lua_fold, lua_inline, lua_nest, lua_prune
 from coordinator.store.errors import ScriptError
 
 _INCLUDE = re.compile(r"\s*--\s*@include\b\s*(.*?)\s*")
@@ -100,7 +100,8 @@ class _Flattener:
         self._keep(lua_prune.kept(self._lines, self._included()))
         folded, kept = lua_fold.constants(self._lines)
         self._keep(kept)
-        self._lines = folded
+        self._lines = lua_inline.inlined(folded, self._included())
+        self._keep(lua_prune.kept(self._lines, self._included()))
         self._keep(lua_nest.nested(self._lines, self._included()))
         self._lines = [lua_fold.put(line, key_names) for line in self._lines]
         return Source(header, "\n".join(self._lines) + "\n", tuple(self._origins), tuple(self._includes))

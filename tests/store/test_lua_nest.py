@@ -16,7 +16,8 @@ local seen = 0
 local NAMES = {'a', 'b'}
 
 local function both(x)
-  return x
+  local same = x
+  return same
 end
 
 local function inner(x)
@@ -29,7 +30,8 @@ local function deep(x) -- @rare: hardly ever
 end
 
 local function often(x)
-  return both(x) .. 'o'
+  local text = both(x)
+  return text .. 'o'
 end
 
 local function outer(x) -- @rare

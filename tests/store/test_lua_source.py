@@ -47,7 +47,7 @@ def test_every_line_knows_where_it_came_from() -> None:
     lines = source.text.splitlines()
     assert len(lines) == len(source.origins)
     where = {origin for line, origin in zip(lines, source.origins, strict=True) if "string.upper" in line}
-    assert where == {"include/upper.lua:3"}
+    assert where == {"include/upper.lua:4"}
     assert source.origins[-1] == "plain.lua:10"
 
 
