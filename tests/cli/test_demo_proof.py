@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from coordinator.cli.demo.history import Event, event
-from coordinator.cli.demo.proof import QUEUE, TERMINAL, WORK, Crash, Rule, prove
+from coordinator.cli.demo.history import Event, events_of
+from coordinator.cli.demo.proof import QUEUE, TERMINAL, WORK, Crash, Planned, Rule, prove
 from tests.cli.demo_histories import Run, play
 
 seeds = st.integers(0, 2**32)
@@ -329,11 +329,31 @@ def test_a_late_completion_by_the_last_holder_is_counted_and_no_violation() -> N
 
 
 def test_fields_mean_what_the_kind_says() -> None:
-    moved = event("5-1", {"k": "transition", "i": "a", "g": "start", "f": "0", "t": "1", "a": "x"})
+    (moved,) = events_of("5-1", {"k": "transition", "i": "a", "g": "start", "f": "0", "t": "1", "a": "x"})
     assert (moved.before, moved.after, moved.trigger, moved.fence, moved.at) == (0, 1, "start", -1, 5)
-    claim = event("5-2", {"k": "claim", "i": "a", "a": "x", "f": "3", "x": "99"})
+    (claim,) = events_of("5-2", {"k": "claim", "i": "a", "a": "x", "f": "3", "x": "99"})
     assert (claim.fence, claim.expires, claim.before) == (3, 99, -1)
-    made = event("5-3", {"k": "create", "i": "a", "r": "0", "p": "b"})
+    (made,) = events_of("5-3", {"k": "create", "i": "a", "r": "0", "p": "b"})
     assert (made.after, made.other) == (0, "b")
-    link = event("5-4", {"k": "link", "i": "a", "o": "b", "c": "I"})
+    (link,) = events_of("5-4", {"k": "link", "i": "a", "o": "b", "c": "I"})
     assert (link.other, link.code) == ("b", "I")
+    fields = {"k": "claim", "i": "a", "a": "x", "f": "3", "x": "99", "o": "b", "p": "2"}
+    released, claimed = events_of("5-5", fields)
+    assert released == Event("5-5", "release", "b", "x", 2)
+    assert claimed == Event("5-5", "claim", "a", "x", 3, 99, part=1)
+
+
+def test_a_claim_that_lets_go_of_another_one_comes_after_its_release() -> None:
+    plan = {name: Planned(name, True, None, frozenset()) for name in "ab"}
+    created = [Event(f"1-{number}", "create", name, after=QUEUE) for number, name in enumerate("ab")]
+    first = events_of("2-0", {"k": "claim", "i": "a", "a": "x", "f": "1", "x": "99"})
+    second = events_of("3-0", {"k": "claim", "i": "b", "a": "x", "f": "1", "x": "99", "o": "a", "p": "1"})
+
+    def broken(*events: Event) -> set[Rule]:
+        violations = prove(plan, [*created, *first, *events]).violations
+        return {found.rule for found in violations if found.rule != "done once"}
+
+    assert broken(*second) == set()
+    assert broken(*reversed(second)) >= {"order", "one claim"}
+    assert broken(second[1]) == {"one claim"}
+    assert broken(second[0]._replace(fence=2), second[1]) == {"fences"}

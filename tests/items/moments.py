@@ -26,13 +26,13 @@ async def lapse(tools: Client, item: str) -> str:
     inner = item.replace("-", "")
     end = await server_time(tools.store) - 1
     key = keys.item.key(tools.project, inner)
-    claim = claim_of({"h": (await tools.store.command("HGET", key, "h") or b"1").decode()})
+    claim = claim_of({"h": (await tools.store.command("HGET", key, "h")).hex()})
     assert claim is not None, "the item has no claim"
     assert claim.expires > end, "the item has no live claim"
-    claimed, first = min(claim.claimed, end), min(claim.first, end)
-    await tools.store.command("HSET", key, "h", f"{claim.fence} {end} {claimed} {first} {claim.agent}")
+    over = claim._replace(expires=end, claimed=min(claim.claimed, end), first=min(claim.first, end))
+    await tools.store.command("HSET", key, "h", over.packed())
     await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, claim.agent)
-    return iso(first)
+    return iso(over.first)
 
 
 async def claim_for(tools: Client, agent: str, item: str, ms: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import SLICE, Report, audit
-from coordinator.toolsets.items.rules.recount import CLASS_SPAN
+from coordinator.toolsets.items.rules.recount import CLASS_SPAN, Claim
 from tests.items.client import Client
 from tests.items.moments import lapse
 
@@ -16,9 +16,15 @@ pytestmark = pytest.mark.anyio
 
 GHOST = "0" * 32
 _PLACE = (15 << 41) + (1 << 40)
+END = 9_999_999_999_999
 DONE, NEVER = 9 * CLASS_SPAN + _PLACE, 11 * CLASS_SPAN + _PLACE
 """Scores: of a terminal item, and of a class that there is not."""
 LONG = "long " * 30
+
+
+def claim(fence: int, expires: int, claimed: int, first: int, agent: int) -> str:
+    """A claim as it is stored, each byte a character."""
+    return Claim(fence, expires, claimed, first, f"agent-{agent}").packed().decode("latin-1")
 
 
 async def a_bit_of_everything(tools: Client) -> dict[str, str]:
@@ -98,11 +104,13 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("ZADD ls 5 agent-1", "i:{lapsed}", "has a lease without being held"),
         ("ZADD ls 5 agent-2", "i:{held}", "has a lease until 5, but its claim ends at "),
         ("ZADD ls 5 agent-9", "ls", "lists agent-9, which has no claim"),
-        ("HSET i:{held} h 1_2_3", "i:{held}", "cannot be read: ValueError(\"'1 2 3' is no claim\")"),
-        ("HSET i:{held} h 0_2_3_4_agent-2", "i:{held}", "' is no claim"),
-        ("HSET i:{held} h 1", "i:{held}", "is held by nobody"),
-        ("HSET i:{held} h 1_9999999999999_1_2_agent-2", "i:{held}", "has claim times in the wrong order"),
-        ("HSET i:{lapsed} h 1_9999999999999_1_1_agent-1", "i:{lapsed}", "has a live claim that does not hold it"),
+        ("HSET i:{held} h 123", "i:{held}", "cannot be read: ValueError(\"'313233' is no claim\")"),
+        ("HSET i:{held} h 1234567", "i:{held}", "is no claim"),
+        (f"HSET i:{{held}} h {claim(0, END, 1, 1, 2)}", "i:{held}", "is no claim"),
+        ("HSET i:{held} h 1234", "i:{held}", "is held by nobody"),
+        (f"HSET i:{{held}} h {claim(1, END, 1, 2, 2)}", "i:{held}", "has claim times in the wrong order"),
+        (f"HSET i:{{held}} h {claim(1, 1, 2, 1, 2)}", "i:{held}", "has claim times in the wrong order"),
+        (f"HSET i:{{lapsed}} h {claim(1, END, 1, 1, 1)}", "i:{lapsed}", "has a live claim that does not hold it"),
         ("HDEL ag agent-1", "i:{lapsed}", "is claimed by an agent that holds another item or none"),
         ("HSET ag agent-2 {waits}", "ag", "lists {waits} (agent-2), which is not there or does not belong there"),
         ("HSET ag agent-9 " + GHOST, "ag", f"lists {GHOST} (agent-9), which is not there"),
@@ -121,8 +129,8 @@ async def test_each_difference_is_named(tools: Client, damage: str, key: str, pr
     ids = await a_bit_of_everything(tools)
     await tools.next()  # puts the lapsed claim back
     command, name, *words = damage.format(**ids).split(" ")
-    words = [word.replace("_", " ") for word in words]
-    await tools.store.command(command, keys.project_prefix(tools.project) + name.encode(), *words)
+    values = [word.encode("latin-1") for word in words]
+    await tools.store.command(command, keys.project_prefix(tools.project) + name.encode(), *values)
     found = (await audited(tools)).differences
     expected = problem.format(**ids)
     assert any(one.key == key.format(**ids) and expected in one.problem for one in found), found

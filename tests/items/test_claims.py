@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.store import keys
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import claim_for, lapse
 from tests.support.wait import wait_until
@@ -323,3 +324,20 @@ async def test_kinds_are_read_in_any_case(tools: Client) -> None:
     item = await tools.add()
     call = {"actor": {"id": "a", "kind": "SubAgent"}, "claims": [{"itemId": item}], "requestId": fresh_id()}
     assert (await tools("claim_item", **call))["claimResults"][0]["outcome"] == "success"
+
+
+async def test_a_claim_and_what_it_lets_go_of_are_one_event(tools: Client) -> None:
+    first, second = await tools.add_many(2)
+    await tools.claim("agent", first)
+    await tools.claim("agent", second)
+    entries: Any = await tools.store.client.xrevrange(keys.events.key(tools.project), count=2)
+    latest, before = ({name.decode(): value.decode() for name, value in fields.items()} for _, fields in entries)
+    inner = [item.replace("-", "") for item in (first, second)]
+    assert {name: before[name] for name in ("k", "i", "a", "f")} == {
+        "k": "claim",
+        "i": inner[0],
+        "a": "agent",
+        "f": "1",
+    }
+    assert int(latest.pop("x")) > 0
+    assert latest == {"k": "claim", "i": inner[1], "a": "agent", "f": "1", "o": inner[0], "p": "1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.store import keys
@@ -293,10 +294,8 @@ async def test_each_transition_is_recorded(tools: Client) -> None:
     await tools.advance(item, "start", "agent", summary="why")
     inner = {name: value.replace("-", "") for name, value in (("parent", parent), ("item", item))}
     rows: Any = await tools.store.client.xrange(keys.transitions.key(tools.project))
-    first, second = ({name.decode(): value.decode() for name, value in row.items()} for _, row in rows)
-    assert (first["i"], first["f"], first["t"], first["g"], first["s"]) == (inner["item"], "0", "1", "start", "why")
-    assert (first["fl"], first["tl"]) == ("new", "in-progress")
-    assert first["a"] == '{"id":"agent","kind":"subagent"}'
-    assert first["v"] == '{"status":"unchecked","verifier":"noop"}'
-    assert (second["i"], second["g"], second["a"], second["v"]) == (inner["parent"], "cascade", "", "")
-    assert second["s"]
+    first, second = (msgspec.msgpack.decode(row[b"r"]) for _, row in rows)
+    assert first[:7] == [inner["item"], 0, 1, "start", "new", "in-progress", "why"]
+    assert first[7:] == ['{"id":"agent","kind":"subagent"}', '{"status":"unchecked","verifier":"noop"}']
+    assert (second[0], second[3], second[7:]) == (inner["parent"], "cascade", ["", ""])
+    assert second[6]

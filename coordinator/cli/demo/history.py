@@ -37,6 +37,8 @@ class Event(NamedTuple):
     """link: the item at the other end."""
     code: str = ""
     """link: B where this item blocks the other, I where the other blocks this one."""
+    part: int = 0
+    """Which event of the entry: a claim that lets go of an earlier one is a release and a claim."""
 
     @property
     def at(self) -> int:
@@ -44,8 +46,16 @@ class Event(NamedTuple):
         return int(self.id.partition("-")[0])
 
 
-def event(entry_id: str, fields: Mapping[str, str]) -> Event:
-    """An entry of the stream; the same short names mean different things in different kinds."""
+def events_of(entry_id: str, fields: Mapping[str, str]) -> list[Event]:
+    """What an entry of the stream tells, in order."""
+    found = _event(entry_id, fields)
+    if found.kind != "claim" or "o" not in fields:
+        return [found]
+    return [Event(entry_id, "release", fields["o"], found.agent, int(fields["p"])), found._replace(part=1)]
+
+
+def _event(entry_id: str, fields: Mapping[str, str]) -> Event:
+    """The same short names mean different things in different kinds."""
     kind, item = fields.get("k", ""), fields.get("i", "")
     if kind == "transition":
         return Event(
@@ -84,7 +94,7 @@ async def read(client: redis.asyncio.Redis, project: str) -> list[Event]:
     start = "-"
     while True:
         entries: Any = await client.xrange(keys.events.key(project), min=start, max="+", count=_SLICE)
-        found += map(_decoded, entries)
+        found += (event for entry in entries for event in _decoded(entry))
         if len(entries) < _SLICE:
             return found
         start = f"({found[-1].id}"
@@ -95,12 +105,12 @@ async def follow(client: redis.asyncio.Redis, project: str, pause_ms: int) -> As
     key, last = keys.events.key(project), "0-0"
     while True:
         reply: Any = await client.xread({key: last}, count=_SLICE, block=pause_ms)
-        events = [_decoded(entry) for _, entries in reply for entry in entries]
+        events = [event for _, entries in reply for entry in entries for event in _decoded(entry)]
         if events:
             last = events[-1].id
         yield events
 
 
-def _decoded(entry: tuple[bytes, dict[bytes, bytes]]) -> Event:
+def _decoded(entry: tuple[bytes, dict[bytes, bytes]]) -> list[Event]:
     entry_id, fields = entry
-    return event(entry_id.decode(), {name.decode(): value.decode() for name, value in fields.items()})
+    return events_of(entry_id.decode(), {name.decode(): value.decode() for name, value in fields.items()})

@@ -161,7 +161,7 @@ class _Replay:
         self._endings: dict[tuple[str, int], str] = {}
         """Item and fence -> what ended that claim."""
         self._dead = {crash.agent: crash for crash in crashes}
-        self._last = (-1, -1)
+        self._last = (-1, -1, 0)
         self._children: dict[str, int] = defaultdict(int)
         for planned in plan.values():
             if planned.parent is not None:
@@ -170,7 +170,7 @@ class _Replay:
     def apply(self, event: Event) -> None:
         """One event."""
         self.facts.events += 1
-        position = _position(event.id)
+        position = _position(event)
         if position is None or position <= self._last:
             self._broken("order", event, "its stream id does not follow the one before it")
         self._last = position or self._last
@@ -385,6 +385,6 @@ class _Replay:
         self.violations.append(Violation(rule, self._title(item), problem))
 
 
-def _position(entry_id: str) -> tuple[int, int] | None:
-    milliseconds, _, counter = entry_id.partition("-")
-    return (int(milliseconds), int(counter)) if milliseconds.isdigit() and counter.isdigit() else None
+def _position(event: Event) -> tuple[int, int, int] | None:
+    milliseconds, _, counter = event.id.partition("-")
+    return (int(milliseconds), int(counter), event.part) if milliseconds.isdigit() and counter.isdigit() else None

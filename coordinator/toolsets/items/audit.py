@@ -22,6 +22,8 @@ _pack = msgspec.msgpack.Encoder().encode
 _MOMENT = Script("coordinator.toolsets.items", "read_moment", list[Any])
 _TRIES = 8
 _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edges, keys.notes, keys.note))
+_AGENT_AT = 44
+"""Where the agent's name begins in a claim, in hex digits."""
 SLICE = 100
 """Things judged in one script run: keeps each run around a millisecond."""
 
@@ -173,7 +175,7 @@ class _Audit:
     async def _item(self, name: str, item: str) -> AsyncIterator[_Subject]:
         def beside(first: list[Any]) -> list[Read]:
             fields, edges = _pairs(first[0]), _edges_of(first[1])
-            agent = fields.get("h", "").partition(" ")[2].partition(" ")[2].partition(" ")[2].partition(" ")[2]
+            agent = bytes.fromhex(fields.get("h", "")[_AGENT_AT:]).decode()
             return [
                 ("ZSCORE", f"{keys.prefixes.suffix}:{item[:4]}", item[4:]),
                 ("ZSCORE", keys.leases.suffix, agent),
@@ -301,13 +303,13 @@ class _Audit:
 
     async def _agents(self, name: str, _: str) -> AsyncIterator[_Subject]:
         async for agent, item in self._members("HSCAN", name):
-            yield self._member(name, ("HGET", name, agent), item, "h", f" {agent}")
+            yield self._member(name, ("HGET", name, agent), item, "h", agent.encode().hex())
 
-    def _member(self, name: str, kept: Read, item: str, field: str = "w", ending: str = "") -> _Subject:
+    def _member(self, name: str, kept: Read, item: str, field: str = "w", agent: str = "") -> _Subject:
         """An entry of an index that an existing item must stand behind; the item's side has the rest."""
 
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
-            if first[0] is not False and (first[1] is False or not first[1].endswith(ending)):
+            if first[0] is not False and (first[1] is False or (agent and first[1][_AGENT_AT:] != agent)):
                 yield f"lists {item} ({kept[2]}), which is not there or does not belong there"
 
         return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", field)], _nothing, judge)

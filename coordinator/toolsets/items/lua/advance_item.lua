@@ -17,6 +17,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include transition
 -- @include notes
 -- @include serve
+-- @include refusal
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -27,23 +28,19 @@ local now = server_time()
 local run = {now = now, cap = events_max, config = config, labels = cmsgpack.unpack(labels)}
 sweep(now, events_max, SWEEP_BATCH)
 
-local function refuse(reason, it, detail)
-  return {it.id, reason, it.role, it.role, false, detail or {}, {}, title(it), schema_inputs(it, config)}
-end
-
 local function advance(id, trigger, actor, actor_json, verification, summary, fence)
   local it = load(id)
   if not it then return {id, absent(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
-  if live(it, now) and it.cb ~= actor then return refuse('claim', it, {tonumber(it.cx), actor == ''}) end
-  if fence > 0 and fence ~= tonumber(it.f or 0) then return refuse('stale_fence', it) end
+  if live(it, now) and it.cb ~= actor then return refusal('claim', it, config, {it.cx, actor == ''}) end
+  if fence > 0 and fence ~= (it.f or 0) then return refusal('stale_fence', it, config) end
   local schema = schema_of(it, config)
   local to, problem = target_role(it, trigger, schema)
-  if not to then return refuse(problem, it) end
+  if not to then return refusal(problem, it, config) end
   local forward = it.role ~= BLOCKED and to ~= BLOCKED and to > it.role
-  if forward and it.nb then return refuse('dependencies', it, unsatisfied(it)) end
-  if trigger == 'start' or trigger == 'complete' then
-    local missing = missing_notes(it, schema, trigger == 'start' and role_name(it.role) or nil)
-    if #missing > 0 then return refuse('gate', it, missing) end
+  if forward and it.nb then return refusal('dependencies', it, config) end
+  if schema and (trigger == 'start' or trigger == 'complete') then
+    local missing = missing_notes(it, schema, trigger == 'start' and it.role or nil)
+    if #missing > 0 then return refusal('gate', it, config, missing) end
   end
   local from = it.role
   local by = {id = actor, actor = actor_json, verification = verification, summary = summary}

@@ -19,8 +19,8 @@ while finished < #list and left > 0 do
   if it and it.role == tonumber(role) and (it.role == BLOCKED or it.nb) then
     cursor, seen = blocker_page(it.id, cursor, PAGE, blockers)
     reply[#reply + 1] = {
-      it.id, title(it), it.role, priority_of(it.score), complexity_of(it.score),
-      details == '1' and (text(it, 's') or '') or false, details == '1' and it.g or false,
+      it.id, title(it), it.role, priority_of(it.w), complexity_of(it.w),
+      details == '1' and (text_of(it, 's') or '') or false, details == '1' and it.g or false,
       ancestors == '1' and ancestors_of(it) or {}, blockers,
     }
   else

@@ -20,32 +20,29 @@ if stored then return {stored} end
 local now = server_time()
 sweep(now, events_max, SWEEP_BATCH)
 
-local function judge(id, fence)
-  local it = load(id)
-  if not it then return absent(id) end
-  if it.role == TERMINAL then return 'terminal_item' end
-  if live(it, now) and it.cb ~= agent then return 'already_claimed', it.cx - now end
-  if fence > 0 and (fence ~= tonumber(it.f or 0) or it.cb ~= agent) then return 'stale_fence' end
-  return 'success', it
-end
-
 local results, winner, place, ttl = {}, nil, nil, nil
 for n, claim in ipairs(claims ~= '' and cmsgpack.unpack(claims) or {}) do
-  local id = claim[1]
-  local outcome, detail = judge(id, claim[3])
-  results[n] = {outcome, id, 0, 0, 0}
-  if outcome == 'success' then
+  local id, fence = claim[1], claim[3]
+  local it, outcome, wait = glance(id), 'success', 0
+  if not it then
+    outcome = absent(id)
+  elseif it.role == TERMINAL then
+    outcome = 'terminal_item'
+  elseif live(it, now) and it.cb ~= agent then
+    outcome, wait = 'already_claimed', it.cx - now
+  elseif fence > 0 and (fence ~= it.f or it.cb ~= agent) then
+    outcome = 'stale_fence'
+  else
     if winner then results[place][1] = 'superseded' end
-    winner, place, ttl = detail, n, claim[2]
-  elseif detail then
-    results[n][3] = detail
+    winner, place, ttl = it, n, claim[2]
   end
+  results[n] = {outcome, id, wait, 0, 0}
 end
 if winner then
   acquire(winner, agent, ttl, now, events_max)
-  results[place] = {'success', winner.id, now + ttl, tonumber(winner.co), tonumber(winner.f)}
+  results[place] = {'success', winner.id, now + ttl, winner.co, winner.f}
 end
 
-local released = release_all(releases, agent, events_max)
+local released = releases ~= '' and release_all(releases, agent, events_max) or {}
 serve(now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack({now, results, released}), keep_ms)

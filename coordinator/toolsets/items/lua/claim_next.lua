@@ -30,62 +30,44 @@ if redis.call('EXISTS', K_WAITER .. request) == 1 then
 end
 local parked, found = waiter[1], nil
 
-local function look()
-  local class = (sel.role or QUEUE) * 3 + READY
-  return select_items(sel, class, agent, now, resume(after), SCAN, 1, function(it)
-    found = it
-    return true
-  end)
-end
-
--- Puts expired claims back; some of the items may go to callers that waited before, this one included.
-local function freed(budget)
-  local all = sweep(now, events_max, budget)
+local class, swept, handed, stopped = (sel.role or QUEUE) * 3 + READY, nil, nil, nil
+for _, batch in ipairs({SWEEP_BATCH, SCAN}) do
+  -- Puts expired claims back; some of the items may go to callers that waited before, this one included.
+  swept = sweep(now, events_max, batch)
   serve(now, events_max)
-  return all, parked and recall(request, fingerprint)
-end
-
-local swept, handed = freed(SWEEP_BATCH)
-if handed then return handed end
-local stopped = look()
-if not found and not stopped and not swept then
-  swept, handed = freed(SCAN)
+  handed = parked and recall(request, fingerprint)
   if handed then return handed end
-  stopped = look()
+  stopped, found = select_items(sel, class, agent, now, resume(after), SCAN, 1, nil)
+  if found or stopped or swept then break end
 end
-
-local function more(from)
-  return cmsgpack.pack({now, {{'more', from, 0, 0, 0}}, {}})
+if not found and (stopped or not swept) then
+  return cmsgpack.pack({now, {{'more', cursor(stopped), 0, 0, 0}}, {}})
 end
-
-if not found and (stopped or not swept) then return more(cursor(stopped)) end
 
 if found then acquire(found, agent, tonumber(ttl_ms), now, events_max) end
-local released = parked and cmsgpack.unpack(waiter[3]) or release_all(releases, agent, events_max)
+local released = {}
+if parked then
+  released = cmsgpack.unpack(waiter[3])
+elseif releases ~= '' then
+  released = release_all(releases, agent, events_max)
+end
 if found or wait == 0 then
   local result = {'no_match', '', 0, 0, 0}
-  if found then result = {'success', found.id, tonumber(found.cx), tonumber(found.co), tonumber(found.f)} end
+  if found then result = {'success', found.id, found.cx, found.co, found.f} end
   local reply = remember(request, fingerprint, 'D', cmsgpack.pack({now, {result}, released}), keep_ms)
   if parked then
-    remove_waiter(request, waiter[2], waiter[5])
-    tell(parked, request, reply)
-    if found then poke(waiter[2], now) end -- nobody had offered it: there may be another one
+    local parking = waiting()
+    parking.answer(request, waiter, reply, found, now)
   end
   serve(now, events_max)
   return reply
 end
 
-local new = waiter[2] ~= queue
-if parked and new then remove_waiter(request, waiter[2], waiter[5]) end
-local places = park(request, queue, selector, now, wait, new)
-redis.call(
-  'HSET', K_WAITER .. request, 'p', process, 'a', agent, 't', ttl_ms, 'u', whole(now + wait), 'f', fingerprint,
-  'k', keep_ms, 'r', cmsgpack.pack(released), 'q', queue, 'w', places
-)
-redis.call('PEXPIRE', K_WAITER .. request, wait + GRACE)
+local fields = {'p', process, 'a', agent, 't', ttl_ms, 'f', fingerprint, 'k', keep_ms, 'r', cmsgpack.pack(released)}
+local new = waiting().park(request, queue, selector, now, wait, waiter, fields)
 serve(now, events_max) -- what was released above may suit somebody, this caller included
 handed = recall(request, fingerprint)
 if handed then return handed end
 -- What became ready behind the cursor, while nobody knew of this caller, is found by one more search.
-if new and after ~= '' then return more('') end
+if new and after ~= '' then return cmsgpack.pack({now, {{'more', '', 0, 0, 0}}, {}}) end
 return cmsgpack.pack({now, {{'parked', '', 0, 0, 0}}, released})

@@ -45,12 +45,13 @@ end
 local function complete(it)
   if skip[it.id] then return 'skipped', 'dependency gate failed', true end
   if it.role == TERMINAL then return 'skipped', 'already terminal', false end
-  if live(it, run.now) and it.cb ~= actor then return 'claimed', tonumber(it.cx), true end
+  if live(it, run.now) and it.cb ~= actor then return 'claimed', it.cx, true end
   local to = target_role(it, trigger, nil)
   if not to then return 'skipped', "Cannot transition: use 'resume' first", false end
   if trigger == 'complete' then
     if it.nb then return 'waiting', tonumber(it.nb), true end
-    local missing = missing_notes(it, schema_of(it, config), nil)
+    local schema = schema_of(it, config)
+    local missing = schema and missing_notes(it, schema, nil) or {}
     if #missing > 0 then return 'gate', missing, true end
   end
   local label = label_for(it, to, trigger, run.labels)

@@ -14,7 +14,7 @@ local it = load(id)
 if not it then return redis.error_reply('FLEET NOT_FOUND') end
 local claim = false
 if it.cb then
-  claim = {it.cb, tonumber(it.cc), tonumber(it.cx), tonumber(it.co), not live(it, server_time())}
+  claim = {it.cb, it.cc, it.cx, it.co, not live(it, server_time())}
 end
 return cmsgpack.pack({
   title(it), it.role, it.g or false, tonumber(it.d), schema_inputs(it, config),

@@ -27,11 +27,11 @@ end
 local rows
 
 local function row(it)
-  local position, created = it.score % CLASS, created_of(it.score)
+  local position, created = it.w % CLASS, created_of(it.w)
   if sel.order == 'oldest' then position = created end
   if sel.order == 'newest' then position = -created end
   return {
-    position, it.id, title(it), it.role, priority_of(it.score), complexity_of(it.score), text(it, 's') or '',
+    position, it.id, title(it), it.role, priority_of(it.w), complexity_of(it.w), text_of(it, 's') or '',
     it.g or false, it.pa or false, live(it, now) and true or false, ancestors == '1' and ancestors_of(it) or {},
   }
 end

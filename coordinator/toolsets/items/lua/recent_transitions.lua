@@ -10,12 +10,11 @@ errors:    none
 local entries = redis.call('XREVRANGE', K_TRANSITIONS, before, since, 'COUNT', count)
 local reply, exists = {}, {}
 for _, entry in ipairs(entries) do
-  local f = {}
-  for n = 1, #entry[2], 2 do f[entry[2][n]] = entry[2][n + 1] end
-  if exists[f.i] == nil then exists[f.i] = redis.call('EXISTS', K_ITEM .. f.i) == 1 end
-  if exists[f.i] then
+  local item, from, to, trigger, _, _, _, actor, verification = unpack(cmsgpack.unpack(entry[2][2]))
+  if exists[item] == nil then exists[item] = redis.call('EXISTS', K_ITEM .. item) == 1 end
+  if exists[item] then
     local at = tonumber(string.match(entry[1], '%d+'))
-    reply[#reply + 1] = {f.i, tonumber(f.f), tonumber(f.t), f.g, at, f.a, f.v}
+    reply[#reply + 1] = {item, from, to, trigger, at, actor, verification}
   end
 end
 local last = #entries == tonumber(count) and entries[#entries][1] or ''

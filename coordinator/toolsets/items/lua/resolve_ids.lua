@@ -6,7 +6,7 @@ args:      prefixes
 reply:     list of lists of {id, title}
 errors:    none
 --]]
--- @include index
+-- @include texts
 local reply = {}
 for n, prefix in ipairs(cmsgpack.unpack(prefixes)) do
   local bucket, rest = string.sub(prefix, 1, 4), string.sub(prefix, 5)

@@ -69,7 +69,7 @@ local function apply_move(it, parent_id, shift, below)
 end
 
 local function new_complexity(it, given)
-  if given == nil then given = complexity_of(it.score) end
+  if given == nil then given = complexity_of(it.w) end
   return given or NO_COMPLEXITY
 end
 
@@ -83,9 +83,9 @@ local function update(id, fields)
     if not shift then return {below, id, 0, false} end
   end
   unrank(it)
-  set_score(it, score_of(
-    it.class, fields.p or priority_of(it.score), new_complexity(it, fields.c), created_of(it.score)
-  ))
+  enter(it, it.class)
+  local priority = fields.p or priority_of(it.w)
+  put(it, 'w', score_of(it.class, priority, new_complexity(it, fields.c), created_of(it.w)))
   for field, value in pairs(fields) do
     if IS_TEXT[field] then
       put_text(it, field, value)

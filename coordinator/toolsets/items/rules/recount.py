@@ -55,7 +55,7 @@ def parsed(text: str) -> Score:
     Raises:
         ValueError: it is none that an item can have.
     """
-    score = int(text)
+    score = int(float(text))
     found = Score(
         score // CLASS_SPAN // 3, score // CLASS_SPAN % 3, score >> 45 & 3, score >> 41 & 15, score % 2**41 + RANK_EPOCH
     )
@@ -75,20 +75,25 @@ class Claim(NamedTuple):
     first: int
     agent: str
 
+    def packed(self) -> bytes:
+        """As it is stored (``lua/include/item.lua``)."""
+        times = (self.expires, self.claimed, self.first)
+        return self.fence.to_bytes(4) + b"".join(time.to_bytes(6) for time in times) + self.agent.encode()
+
 
 def claim_of(fields: Fields) -> Claim | None:
     """The claim of an item, live or lapsed; None where only a fence is left, or nothing.
 
+    ``h`` is there in hex digits.
+
     Raises:
         ValueError: it cannot be read.
     """
-    text = fields.get("h", "1")
-    words = text.split(" ", 4)
-    if len(words) == 1 and int(text) > 0:
-        return None
-    if len(words) != 5 or int(words[0]) < 1:
-        raise ValueError(f"'{text}' is no claim")
-    return Claim(int(words[0]), int(words[1]), int(words[2]), int(words[3]), words[4])
+    text = bytes.fromhex(fields.get("h", "00000001"))
+    fence, expires, claimed, first = (int.from_bytes(text[at:to]) for at, to in ((0, 4), (4, 10), (10, 16), (16, 22)))
+    if not fence or (len(text) != 4 and len(text) < 23):
+        raise ValueError(f"'{text.hex()}' is no claim")
+    return Claim(fence, expires, claimed, first, text[22:].decode()) if text[4:] else None
 
 
 class Edge(NamedTuple):
@@ -225,14 +230,14 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
     """The item's entry in the index of one of its scopes; False where it is missing."""
     if score is False:
         yield f"is missing in {scope}"
-    elif float(score) != int(fields["w"]):
+    elif float(score) != float(fields["w"]):
         yield f"has score {float(score):.0f} in {scope}, should have {fields['w']}"
 
 
 def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]]) -> Iterator[str]:
     """Whether ``nb`` counts the blockers that are not satisfied: (edge, the blocker's score or False)."""
     unsatisfied = sum(
-        isinstance(score, str) and not satisfied(int(score) // CLASS_SPAN // 3, found.threshold)
+        isinstance(score, str) and not satisfied(int(float(score)) // CLASS_SPAN // 3, found.threshold)
         for found, score in waits_for
     )
     if int(fields.get("nb", "0")) != unsatisfied:

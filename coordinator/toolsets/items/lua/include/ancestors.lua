@@ -1,4 +1,4 @@
--- @include index
+-- @include texts
 -- {id, title, depth} of each ancestor, root first, direct parent last (at most three).
 local function ancestors_of(it)
   local list, above = {}, it.pa and load(it.pa)

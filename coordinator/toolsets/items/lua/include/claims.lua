@@ -5,6 +5,8 @@
 -- moves expired ones back, lazily and in bounded batches, which keeps expiry passive (seed 004): no
 -- reaper runs. The record of an expired claim stays on the item ("lapsed") until somebody claims,
 -- releases or deletes it; lapsed ones are counted per scope so that claim summaries stay O(1).
+-- Events: release and expire show a agent, f fence; claim and renew also x expires; a claim that lets go of an
+-- earlier one o that item, p that fence, in place of a release.
 --   K_AGENTS  agent -> the item whose claim it has, live or lapsed
 --   K_LEASES  agents by the expiry of their claims, those of held items only
 
@@ -12,7 +14,7 @@ local SWEEP_BATCH = 16
 local unshielded = {} -- items that this run has freed: what is below them is within reach again
 
 local function live(it, now)
-  return it.cb and tonumber(it.cx) > now
+  return it.cb and it.cx > now
 end
 
 local function count_lapsed(it, by) -- @rare
@@ -25,30 +27,29 @@ local function put_back(now, cap, budget) -- @rare
   local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, budget)
   redis.call('ZREM', K_LEASES, unpack(agents))
   for _, id in ipairs(redis.call('HMGET', K_AGENTS, unpack(agents))) do
-    local it = load(id)
+    local it = glance(id)
     move(it, resting(it, it.role))
     save(it)
     count_lapsed(it, 1)
     unshielded[#unshielded + 1] = id
     emit(cap, 'expire', id, 'a', it.cb, 'f', it.f)
   end
+  return redis.call('ZCOUNT', K_LEASES, '-inf', now) == 0
 end
 
 -- Moves up to `budget` expired claims back to where nobody holds them; true when none are left.
 local function sweep(now, cap, budget)
-  local expired = redis.call('ZCOUNT', K_LEASES, '-inf', now)
-  if expired > 0 then put_back(now, cap, budget) end
-  return expired <= budget
+  return redis.call('ZCOUNT', K_LEASES, '-inf', now) == 0 or put_back(now, cap, budget)
 end
 
 -- Takes the claim's record off the item; whether it has to be ranked anew.
 local function let_go(it)
+  local held = is_held(it)
   unshielded[#unshielded + 1] = it.id
   it.cb, it.cx, it.cc, it.co = nil, nil, nil, nil
-  put(it, 'h', it.f)
-  if is_held(it) then return reclass(it, resting(it, it.role)) end
-  count_lapsed(it, -1)
-  return false
+  if held then reclass(it, resting(it, it.role)) else count_lapsed(it, -1) end
+  redis.call('HSET', K_ITEM .. it.id, 'w', it.w, 'h', struct.pack('>I4', it.f))
+  return held
 end
 
 -- Ends the claim of an item, live or lapsed.
@@ -61,20 +62,19 @@ end
 local function release(it, cap)
   emit(cap, 'release', it.id, 'a', it.cb, 'f', it.f)
   unclaim(it)
-  save(it)
 end
 
--- Releases {id, fence or 0} ... for an agent; `packed` = '' for none. Returns {outcome, id} of each.
-local function release_all(packed, agent, cap)
+-- Releases {id, fence or 0} ... for an agent. Returns {outcome, id} of each.
+local function release_all(packed, agent, cap) -- @rare
   local results = {}
-  for n, entry in ipairs(packed ~= '' and cmsgpack.unpack(packed) or {}) do
-    local it = load(entry[1])
+  for n, entry in ipairs(cmsgpack.unpack(packed)) do
+    local it = glance(entry[1])
     local outcome = 'success'
     if not it then
       outcome = absent(entry[1])
     elseif it.cb ~= agent then
       outcome = 'not_claimed_by_you'
-    elseif entry[2] > 0 and entry[2] ~= tonumber(it.f) then
+    elseif entry[2] > 0 and entry[2] ~= it.f then
       outcome = 'stale_fence'
     else
       release(it, cap)
@@ -87,8 +87,8 @@ end
 -- Places or refreshes `agent`'s claim on an item that nobody else holds, and lets go of the one the agent
 -- had. The fence rises unless the agent's own claim was still live.
 local function acquire(it, agent, ttl_ms, now, cap)
-  local own, at, ends = it.cb == agent, whole(now), whole(now + ttl_ms)
-  local renewed, old = own and tonumber(it.cx) > now, nil
+  local own, ends = it.cb == agent, now + ttl_ms
+  local renewed, old = own and it.cx > now, nil
   if it.cb and not is_held(it) then count_lapsed(it, -1) end
   if not own then
     if it.cb then
@@ -97,22 +97,22 @@ local function acquire(it, agent, ttl_ms, now, cap)
     end
     local before = redis.call('HGET', K_AGENTS, agent)
     redis.call('HSET', K_AGENTS, agent, it.id)
-    old, it.co = before and load(before), at
+    old, it.co = before and glance(before), now
   end
-  if not renewed then it.f = whole((it.f or 0) + 1) end
-  it.cb, it.cc, it.cx = agent, at, ends
-  put(it, 'h', it.f .. ' ' .. ends .. ' ' .. at .. ' ' .. it.co .. ' ' .. agent)
+  if not renewed then it.f = (it.f or 0) + 1 end
+  it.cb, it.cc, it.cx = agent, now, ends
   redis.call('ZADD', K_LEASES, ends, agent)
   local moved = reclass(it, it.role * 3 + HELD)
-  if old then
-    emit(cap, 'release', old.id, 'a', agent, 'f', old.f)
-    if let_go(old) then
-      if moved then rank_both(it, old) else rank(old) end
-      moved = false
-    end
-    save(old)
+  redis.call('HSET', K_ITEM .. it.id, 'w', it.w, 'h', struct.pack(CLAIM, it.f, ends, now, it.co) .. agent)
+  if not old then
+    if moved then rank(it) end
+    return emit(cap, renewed and 'renew' or 'claim', it.id, 'a', agent, 'f', it.f, 'x', whole(ends))
   end
-  if moved then rank(it) end
-  save(it)
-  emit(cap, renewed and 'renew' or 'claim', it.id, 'a', agent, 'f', it.f, 'x', ends)
+  local freed = let_go(old)
+  if moved and freed then
+    rank_both(it, old)
+  elseif moved or freed then
+    rank(moved and it or old)
+  end
+  emit(cap, 'claim', it.id, 'a', agent, 'f', it.f, 'x', whole(ends), 'o', old.id, 'p', old.f)
 end

@@ -36,8 +36,7 @@ end
 
 -- The complexity, or false when there is none.
 local function complexity_of(score)
-  local complexity = math.floor(score / GROUP) % 16
-  return complexity ~= NO_COMPLEXITY and complexity
+  return math.floor(score / GROUP) % 16 ~= NO_COMPLEXITY and math.floor(score / GROUP) % 16
 end
 
 local function score_of(class, priority, complexity, created)

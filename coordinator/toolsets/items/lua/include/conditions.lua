@@ -20,9 +20,8 @@ end
 
 -- Of a claim as it is stored.
 local function claim_status(claim, now)
-  local expires = claim and string.match(claim, '^%d+ (%d+)')
-  if not expires then return 'unclaimed' end
-  return tonumber(expires) > now and 'claimed' or 'expired'
+  if not claim or #claim == 4 then return 'unclaimed' end
+  return struct.unpack('>I6', claim, 5) > now and 'claimed' or 'expired'
 end
 
 -- Whether the title or the summary holds the text, and the bytes looked at. Either may be a long text.

@@ -24,12 +24,13 @@ local function create(spec, run)
   local depth = parent and parent.d + 1 or 0
   if depth > MAX_DEPTH then return nil, 'too_deep' end
   if redis.call('EXISTS', K_ITEM .. id) == 1 then return nil, 'id_taken' end
-  local it = {id = id, changed = {}, fresh = true}
+  local it = {id = id, fresh = true}
   loaded[id] = it
   put(it, 'lv', spec[16] and spec[16] > 0 and spec[16])
   put(it, 'nb', spec[17] and spec[17] > 0 and spec[17])
   local complexity = spec[7] > 0 and spec[7] or NO_COMPLEXITY
-  set_score(it, score_of(resting(it, spec[5]), spec[6], complexity, run.now))
+  enter(it, resting(it, spec[5]))
+  put(it, 'w', score_of(it.class, spec[6], complexity, run.now))
   put(it, 'd', depth)
   put(it, 'pa', parent_id ~= '' and parent_id)
   put(it, 'g', given(spec[8]))

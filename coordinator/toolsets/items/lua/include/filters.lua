@@ -25,31 +25,44 @@ local function below(it, ancestor)
   return false
 end
 
-local function matches(it, sel)
-  return it.role == (sel.role or QUEUE)
-    and (not sel.parent or it.pa == sel.parent)
+local function matches_all(it, sel)
+  return (not sel.parent or it.pa == sel.parent)
     and (not sel.type or it.y == sel.type)
-    and (not sel.priority or priority_of(it.score) == sel.priority)
-    and (not sel.complexity or (complexity_of(it.score) or NO_COMPLEXITY) <= sel.complexity)
+    and (not sel.priority or priority_of(it.w) == sel.priority)
+    and (not sel.complexity or (complexity_of(it.w) or NO_COMPLEXITY) <= sel.complexity)
     and (not sel.tags or has_any_tag(it, sel.tags))
-    and within(created_of(it.score), sel.created_from, sel.created_to)
-    and within(tonumber(it.ra) or created_of(it.score), sel.changed_from, sel.changed_to)
+    and within(created_of(it.w), sel.created_from, sel.created_to)
+    and within(tonumber(it.ra) or created_of(it.w), sel.changed_from, sel.changed_to)
     and (not sel.ancestor or below(it, sel.ancestor))
 end
 
+-- Many selectors ask for nothing: the rest is made when it is needed.
+local filter_made = nil
+local function make_filter() -- @rare
+  filter_made = matches_all
+  return filter_made
+end
+
+local function matches(it, sel)
+  return it.role == (sel.role or QUEUE) and (next(sel) == nil or (filter_made or make_filter())(it, sel))
+end
+
 -- Ancestor protection: nobody is given an item below one that somebody else holds. One answer per parent,
--- to be forgotten (`keepers = {}`) when claims have changed.
-local keepers = {}
+-- to be forgotten (`keepers = nil`) when claims have changed.
+local keepers
 
 -- The agent that holds something above, nil when nobody does, false when several do.
 local function keeper_above(it, now)
   local parent = it.pa
   if not parent then return nil end
+  keepers = keepers or {}
   if not keepers[parent] then
     local f = redis.call('HMGET', K_ITEM .. parent, 'h', 'pa')
     local keeper = keeper_above({pa = f[2]}, now)
-    local expires, holder = string.match(f[1] or '', '^%d+ (%d+) %d+ %d+ (.*)$')
-    if holder and tonumber(expires) > now then keeper = (keeper == nil or keeper == holder) and holder end
+    if f[1] and #f[1] > 4 and struct.unpack('>I6', f[1], 5) > now then
+      local holder = string.sub(f[1], AGENT_AT)
+      keeper = (keeper == nil or keeper == holder) and holder
+    end
     keepers[parent] = {keeper}
   end
   return keepers[parent][1]

@@ -20,8 +20,7 @@ local function blocked_by_other(code)
 end
 
 local function threshold(value)
-  local mark = string.sub(value, 33, 33)
-  return mark == '-' and TERMINAL or tonumber(mark)
+  return tonumber(string.sub(value, 33, 33)) or TERMINAL
 end
 
 -- A blocker satisfies once it has reached the threshold; one in BLOCKED never does (seed 004).
@@ -43,26 +42,33 @@ local function add_blockers(it, by)
   save(it)
 end
 
--- After the item's role went from `before` to it.role: moves the counts of everything it blocks.
--- Returns the blocked items that have no unsatisfied blocker now (seed 004, unblockedItems).
-local function role_moved(it, before)
+local function move_counts(it, before, edges) -- @rare
   local free, seen = {}, {}
-  each_edge(it.id, function(code, other, value)
-    if not blocks_other(code) then return end
-    local needed = threshold(value)
-    local was, is = satisfies(before, needed), satisfies(it.role, needed)
-    local target = load(other)
-    if was ~= is then add_blockers(target, is and -1 or 1) end
-    if not seen[other] then
-      seen[other] = true
-      free[#free + 1] = target
+  for n = 1, #edges, 2 do
+    local code, other, value = string.sub(edges[n], 1, 1), string.sub(edges[n], 2), edges[n + 1]
+    if blocks_other(code) then
+      local needed = threshold(value)
+      local was, is = satisfies(before, needed), satisfies(it.role, needed)
+      local target = load(other)
+      if was ~= is then add_blockers(target, is and -1 or 1) end
+      if not seen[other] then
+        seen[other] = true
+        free[#free + 1] = target
+      end
     end
-  end)
+  end
   local open = {}
   for _, target in ipairs(free) do
     if not target.nb then open[#open + 1] = target end
   end
   return open
+end
+
+-- After the item's role went from `before` to it.role: moves the counts of everything it blocks.
+-- Returns the blocked items that have no unsatisfied blocker now (seed 004, unblockedItems).
+local function role_moved(it, before)
+  local edges = redis.call('HGETALL', K_EDGES .. it.id)
+  return edges[1] and move_counts(it, before, edges) or {}
 end
 
 -- The unsatisfied blockers of an item as {id, role, needed role}.

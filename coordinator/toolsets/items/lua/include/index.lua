@@ -18,26 +18,26 @@ end
 
 local function rank_marked(it)
   if it.g then
-    for tag in each_tag(it.g) do redis.call('ZADD', K_RANKED .. 'g' .. tag, it.score, it.id) end
+    for tag in each_tag(it.g) do redis.call('ZADD', K_RANKED .. 'g' .. tag, it.w, it.id) end
   end
-  if it.y then redis.call('ZADD', K_RANKED .. 'y' .. it.y, it.score, it.id) end
+  if it.y then redis.call('ZADD', K_RANKED .. 'y' .. it.y, it.w, it.id) end
 end
 
 -- Puts an item into its scopes by its score, new or moved.
 local function rank(it)
-  redis.call('ZADD', K_RANKED .. '*', it.score, it.id)
-  redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.score, it.id)
+  redis.call('ZADD', K_RANKED .. '*', it.w, it.id)
+  redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.w, it.id)
   if it.g or it.y then rank_marked(it) end
 end
 
 -- The same for two items, with fewer commands.
 local function rank_both(it, other)
-  redis.call('ZADD', K_RANKED .. '*', it.score, it.id, other.score, other.id)
+  redis.call('ZADD', K_RANKED .. '*', it.w, it.id, other.w, other.id)
   if it.pa == other.pa then
-    redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.score, it.id, other.score, other.id)
+    redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.w, it.id, other.w, other.id)
   else
-    redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.score, it.id)
-    redis.call('ZADD', K_RANKED .. 'p' .. (other.pa or ''), other.score, other.id)
+    redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.w, it.id)
+    redis.call('ZADD', K_RANKED .. 'p' .. (other.pa or ''), other.w, other.id)
   end
   if it.g or it.y then rank_marked(it) end
   if other.g or other.y then rank_marked(other) end
@@ -47,22 +47,24 @@ local function unrank(it)
   for _, scope in ipairs(scopes(it)) do redis.call('ZREM', K_RANKED .. scope, it.id) end
 end
 
-local function set_score(it, score)
-  it.score, it.class = score, math.floor(score / CLASS)
-  it.role = math.floor(it.class / 3)
-  put(it, 'w', whole(score))
-  if it.class % 3 == READY and it.role ~= TERMINAL then readied[#readied + 1] = it.id end
+local function enter(it, class)
+  it.class, it.role = class, math.floor(class / 3)
+  if class % 3 == READY and class ~= TERMINAL * 3 then readied[#readied + 1] = it.id end
 end
 
--- Gives the item the score of another class; false when it is in that class already. To be ranked then.
+-- Gives the item the score of another class, which is to be stored and ranked then; false when it is there.
 local function reclass(it, class)
   if it.class == class then return false end
-  set_score(it, it.score + (class - it.class) * CLASS)
+  it.w = it.w + (class - it.class) * CLASS
+  enter(it, class)
   return true
 end
 
 local function move(it, class)
-  if reclass(it, class) then rank(it) end
+  if reclass(it, class) then
+    rank(it)
+    mark(it, 'w')
+  end
 end
 
 local function count_children(id)
@@ -75,6 +77,6 @@ end
 
 local function all_children_terminal(id)
   local key = K_RANKED .. 'p' .. id
-  if redis.call('ZCOUNT', key, '-inf', '(' .. whole(TERMINAL * 3 * CLASS)) > 0 then return false end
-  return redis.call('ZCOUNT', key, whole(BLOCKED * 3 * CLASS), '+inf') == 0
+  if redis.call('ZCOUNT', key, '-inf', TERMINAL * 3 * CLASS - 1) > 0 then return false end
+  return redis.call('ZCOUNT', key, BLOCKED * 3 * CLASS, '+inf') == 0
 end

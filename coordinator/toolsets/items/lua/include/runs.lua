@@ -1,9 +1,25 @@
 -- @include filters
--- Candidates in rank order or by age, from the ranked index. Within a class the members of one (priority,
--- complexity) are a contiguous range of scores in order of age, so the candidates of any order are a
--- merge of runs: (key, lowest, highest score).
+-- Candidates for a selector in its order, from the ranked index, given one after the other as (position, id).
+-- Within a class the members of one (priority, complexity) are a contiguous range of scores in order of age,
+-- so the candidates of any order are a merge of ranges.
 
 local MOST = 32 -- candidates read at a time
+
+-- The members of a range of scores, one at each call: (score, id). The first page has as many as are wanted:
+-- what is wanted is likely to be at the beginning.
+local function members(command, key, from, to, wanted)
+  local page, at, seen, size, left = {}, 1, 0, math.min(wanted, MOST), true
+  return function()
+    if at > #page then
+      if not left then return nil end
+      page, at = redis.call(command, key, from, to, 'WITHSCORES', 'LIMIT', seen, size), 1
+      left = #page == 2 * size
+      seen, size = seen + size, math.min(4 * size, MOST)
+    end
+    at = at + 2
+    return tonumber(page[at - 1]), page[at - 2]
+  end
+end
 
 -- The narrowest scopes that hold every match.
 local function narrowest(sel, class)
@@ -25,40 +41,7 @@ local function narrowest(sel, class)
   return best
 end
 
-local function read_page(run)
-  local command, from, to = 'ZRANGEBYSCORE', run.low, run.high
-  if run.down then command, from, to = 'ZREVRANGEBYSCORE', to, from end
-  run.page = redis.call(command, run.key, from, to, 'WITHSCORES', 'LIMIT', run.seen, run.size)
-  run.done = #run.page < 2 * run.size
-  run.seen, run.at, run.size = run.seen + #run.page / 2, 1, math.min(4 * run.size, MOST)
-end
-
--- Where a run stands in the wanted order: (position, id), or nil at its end.
-local function head(run)
-  if run.at > #run.page then
-    if run.done then return nil end
-    read_page(run)
-    if #run.page == 0 then return nil end
-  end
-  local score = tonumber(run.page[run.at + 1])
-  if run.by_rank then return score, run.page[run.at] end
-  local age = score % GROUP
-  return run.down and -age or age, run.page[run.at]
-end
-
--- The non-empty (priority, complexity) groups of a range of scores, as runs.
-local function group_runs(key, runs, low, high, down)
-  local from = low
-  while from <= high do
-    local first = redis.call('ZRANGEBYSCORE', key, from, high, 'WITHSCORES', 'LIMIT', 0, 1)
-    if #first == 0 then return end
-    local base = math.floor(tonumber(first[2]) / GROUP) * GROUP
-    runs[#runs + 1] = {key = key, low = base, high = base + GROUP - 1, down = down}
-    from = base + GROUP
-  end
-end
-
--- The ranges of scores in a class that may suit.
+-- The ranges of scores in a class that may suit: {lowest, highest}.
 local function ranges(sel, class)
   local first, last = sel.priority or 0, sel.priority or 2
   local start = class * CLASS
@@ -71,45 +54,67 @@ local function ranges(sel, class)
   return list
 end
 
--- `after` = {position, id} of the last candidate that was looked at, or nil; `wanted` = how many are likely to do.
-local function open_runs(sel, class, after, wanted)
-  local runs, by_rank, down = {}, not sel.order or sel.order == 'priority', sel.order == 'newest'
-  for _, scope in ipairs(narrowest(sel, class)) do
-    local key = K_RANKED .. scope
-    for _, range in ipairs(ranges(sel, class)) do
-      if by_rank then
-        runs[#runs + 1] = {key = key, low = range[1], high = range[2], by_rank = true}
-      else
-        group_runs(key, runs, range[1], range[2], down)
-      end
-    end
+-- The non-empty (priority, complexity) groups of a range of scores, by the score at which each begins.
+local function groups(key, low, high)
+  local list, from = {}, low
+  while from <= high do
+    local first = redis.call('ZRANGEBYSCORE', key, from, high, 'WITHSCORES', 'LIMIT', 0, 1)
+    if not first[1] then break end
+    list[#list + 1] = math.floor(first[2] / GROUP) * GROUP
+    from = list[#list] + GROUP
   end
-  for _, run in ipairs(runs) do
-    run.seen, run.at, run.page, run.size = 0, 1, {}, math.min(wanted, MOST)
-    if after and by_rank then
-      run.low = math.max(run.low, after[1])
-    elseif after and down then
-      run.high = run.low - after[1]
-    elseif after then
-      run.low = run.low + after[1]
-    end
-  end
-  return runs
+  return list
 end
 
--- Ids break ties: in their order, or against it where the runs are read from their ends.
+-- Ids break ties: in their order, or against it where ranges are read from their ends.
 local function before(p, i, position, id, down)
   if p ~= position then return p < position end
   if down then return i > id end
   return i < id
 end
 
--- The run with the next candidate, its position and id; nil at the end.
-local function next_run(runs)
-  local best, position, id
-  for _, run in ipairs(runs) do
-    local p, i = head(run)
-    if p and (not position or before(p, i, position, id, run.down)) then best, position, id = run, p, i end
+local function by_rank(sel)
+  return not sel.order or sel.order == 'priority'
+end
+
+-- The candidates of any selector; `after` = {position, id} of the last one that was looked at, or nil.
+-- Positions are scores, or ages (negative for newest first).
+local function merged(sel, class, after, wanted) -- @rare
+  local runs, down, from = {}, sel.order == 'newest', after and after[1]
+  local function step(run)
+    local score, id = run.next()
+    if score and not by_rank(sel) then score = down and -(score % GROUP) or score % GROUP end
+    run.position, run.id = score, id
   end
-  return best, position, id
+  local function open(command, key, low, high)
+    local run = {next = members(command, key, low, high, wanted)}
+    runs[#runs + 1] = run
+    step(run)
+  end
+  for _, scope in ipairs(narrowest(sel, class)) do
+    local key = K_RANKED .. scope
+    for _, range in ipairs(ranges(sel, class)) do
+      if by_rank(sel) then
+        open('ZRANGEBYSCORE', key, math.max(range[1], from or 0), range[2])
+      else
+        for _, base in ipairs(groups(key, range[1], range[2])) do
+          if down then
+            open('ZREVRANGEBYSCORE', key, base - (from or 1 - GROUP), base)
+          else
+            open('ZRANGEBYSCORE', key, base + (from or 0), base + GROUP - 1)
+          end
+        end
+      end
+    end
+  end
+  return function()
+    local best
+    for _, run in ipairs(runs) do
+      if run.id and (not best or before(run.position, run.id, best.position, best.id, down)) then best = run end
+    end
+    if not best then return nil end
+    local position, id = best.position, best.id
+    step(best)
+    return position, id
+  end
 end

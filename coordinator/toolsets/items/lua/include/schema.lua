@@ -26,9 +26,7 @@ local function base_schema(it, config)
   return fallback and configured(config, 's:' .. fallback)
 end
 
--- {lifecycle, notes, review} with trait notes merged in (a key that is there already wins), or nil.
-local function schema_of(it, config)
-  if config == '' then return nil end
+local function read_schema(it, config) -- @rare
   local base = base_schema(it, config)
   if not base then return nil end
   local notes, known = {}, {}
@@ -48,11 +46,16 @@ local function schema_of(it, config)
   return {lifecycle = base[1], notes = notes, review = review}
 end
 
--- Keys of required notes of `phase` (nil: of all phases) that do not exist or are blank.
-local function missing_notes(it, schema, phase)
-  local missing = {}
-  for _, note in ipairs(schema and schema.notes or {}) do
-    if note[3] and (phase == nil or note[2] == phase) then
+-- {lifecycle, notes, review} with trait notes merged in (a key that is there already wins), or nil.
+local function schema_of(it, config)
+  return config ~= '' and read_schema(it, config) or nil
+end
+
+-- Keys of required notes for a role (nil: for all) that do not exist or are blank.
+local function missing_notes(it, schema, role) -- @rare
+  local missing, phase = {}, role and role_name(role)
+  for _, note in ipairs(schema.notes) do
+    if note[3] and (not phase or note[2] == phase) then
       local mark = redis.call('HGET', K_NOTES .. it.id, note[1])
       if not mark or string.sub(mark, 34, 34) ~= '1' then missing[#missing + 1] = note[1] end
     end

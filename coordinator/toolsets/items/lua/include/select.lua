@@ -9,22 +9,39 @@ local function resume(text)
   return position and {tonumber(position), id} or nil
 end
 
--- Calls visit(item) for matching items of the class that are not shielded from the agent (false: never
--- mind shields), in the wanted order, until it returns true, after `wanted` items or so, or `budget`
--- candidates were looked at. Returns {position, id} of the last one looked at, or nil when there are no more.
+-- The only scope to look into, where there is no choice: with at most one filter by scope.
+local function only_scope(sel)
+  if sel.tags then return not (sel.tags[2] or sel.parent or sel.type) and 'g' .. sel.tags[1] end
+  if sel.type then return not sel.parent and 'y' .. sel.type end
+  return sel.parent and 'p' .. sel.parent or '*'
+end
+
+local function candidates(sel, class, after, wanted)
+  local scope = by_rank(sel) and not sel.complexity and only_scope(sel)
+  if not scope then return merged(sel, class, after, wanted) end
+  local low, high = class * CLASS, class * CLASS + CLASS - 1
+  if sel.priority then low, high = low + sel.priority * PRIORITY, low + (sel.priority + 1) * PRIORITY - 1 end
+  if after then low = math.max(low, after[1]) end
+  return members('ZRANGEBYSCORE', K_RANKED .. scope, low, high, wanted)
+end
+
+-- Calls visit(item) for matching items of the class that are not shielded from the agent (false: never mind
+-- shields), in the wanted order, until it returns true, which is likely after `wanted` items, or `budget`
+-- candidates were looked at; without `visit` until there is one. Returns {position, id} of the last one looked
+-- at, nil when there are no more, and the item that it ended with.
 local function select_items(sel, class, agent, now, after, budget, wanted, visit)
-  local runs, looked = open_runs(sel, class, after, wanted), 0
+  local next_one, down, looked = candidates(sel, class, after, wanted), sel.order == 'newest', 0
   local last_position, last_id = after and after[1], after and after[2]
   while true do
-    local run, position, id = next_run(runs)
-    if not run then return nil end
-    run.at = run.at + 2
+    local position, id = next_one()
+    if not id then return nil end
     -- An item with two of the tags comes twice, one after the other.
-    if not last_position or before(last_position, last_id, position, id, run.down) then
+    if not last_position or before(last_position, last_id, position, id, down) then
       last_position, last_id, looked = position, id, looked + 1
       local it = load(id)
-      local found = it and matches(it, sel) and not (agent and shielded(it, agent, now)) and visit(it)
-      if found or looked >= budget then return {position, id} end
+      local suits = it and matches(it, sel) and not (agent and shielded(it, agent, now))
+      if suits and (not visit or visit(it)) then return {position, id}, it end
+      if looked >= budget then return {position, id} end
     end
   end
 end

@@ -23,7 +23,7 @@ local function look_below(id, budget)
 end
 
 -- The selectors that calls wait for at a place, by queue. One answer per place.
-local sought = {}
+local sought
 local function wanted_at(place, now)
   if not sought[place] then
     local found, flat = {}, redis.call('HGETALL', K_WANTED .. place)
@@ -58,7 +58,7 @@ local function ready_of(ids)
   for _, id in ipairs(ids) do
     local it = not seen[id] and load(id)
     seen[id] = true
-    if it and it.class % 3 == READY and it.role ~= TERMINAL then items[#items + 1] = {it.score % CLASS, id, it} end
+    if it and it.class % 3 == READY and it.role ~= TERMINAL then items[#items + 1] = {it.w % CLASS, id, it} end
   end
   table.sort(items, function(a, b)
     if a[1] ~= b[1] then return a[1] < b[1] end
@@ -67,9 +67,9 @@ local function ready_of(ids)
   return items
 end
 
-local function hand_out(now, cap) -- @rare
+local function hand_out(now, cap)
   local budget = BELOW
-  keepers, sought = {}, {}
+  keepers, sought = nil, {}
   repeat -- who is given an item may let go of another one
     local freed = unshielded
     unshielded = {}
@@ -82,7 +82,7 @@ local function hand_out(now, cap) -- @rare
       local waiter = first_for(entry[3], now)
       if waiter then
         hand_over(entry[3], waiter, now, cap)
-        keepers = {}
+        keepers = nil
       end
     end
   until #readied + #unshielded == 0
@@ -91,6 +91,17 @@ local function hand_out(now, cap) -- @rare
   end
 end
 
+-- What deals with parked calls. Few runs of scripts have to do with any, so it is made when it is needed.
+local waiting_made = nil
+local function make_waiting() -- @rare
+  waiting_made = {hand_out = hand_out, park = park_call, answer = answer_call}
+  return waiting_made
+end
+
+local function waiting()
+  return waiting_made or make_waiting()
+end
+
 local function serve(now, cap)
-  if #readied + #unshielded > 0 and redis.call('EXISTS', K_WAITING) == 1 then hand_out(now, cap) end
+  return #readied + #unshielded > 0 and redis.call('EXISTS', K_WAITING) == 1 and waiting().hand_out(now, cap)
 end

@@ -1,4 +1,5 @@
 -- @include graph
+-- @include texts
 -- @include schema
 -- @include events
 -- Role changes with everything that follows from one, in the same script: dependents, cascades up the
@@ -46,22 +47,22 @@ local function change_role(it, to, trigger, label, run, by)
   touch(it, run.now)
   move(it, is_held(it) and to * 3 + HELD or resting(it, to))
   save(it)
-  redis.call(
-    'XADD', K_TRANSITIONS, 'MAXLEN', '~', run.cap, '*', 'i', it.id, 'f', before, 't', to, 'g', trigger,
-    'fl', from_label or '', 'tl', label or '', 's', by.summary, 'a', by.actor, 'v', by.verification
-  )
+  local row = {it.id, before, to, trigger, from_label or '', label or '', by.summary, by.actor, by.verification}
+  redis.call('XADD', K_TRANSITIONS, 'MAXLEN', '~', run.cap, '*', 'r', cmsgpack.pack(row))
   emit(run.cap, 'transition', it.id, 'g', trigger, 'f', before, 't', to, 'a', by.id)
   return role_moved(it, before)
 end
 
--- What the parent should become because `child` went to child.role by `trigger`, and its label.
-local function cascade_target(child, parent, trigger, run)
+-- What the parent should become because `child` went to child.role by `trigger`, and its label. Looks at no more of
+-- the parent than it has to: nearly always nothing follows.
+local function cascade_target(child, trigger, run)
+  local id = child.pa
   if child.role == WORK and trigger ~= 'reopen_cascade' then
-    if parent.role == QUEUE then return WORK, run.labels.start end
+    if role_at(id) == QUEUE then return WORK, run.labels.start end
   elseif child.role == TERMINAL then
-    if parent.role == TERMINAL or not may_cascade(schema_of(parent, run.config)) then return nil end
-    if all_children_terminal(parent.id) then return TERMINAL, run.labels.cascade end
-  elseif trigger == 'reopen' and parent.role == TERMINAL and may_cascade(schema_of(parent, run.config)) then
+    if not all_children_terminal(id) or role_at(id) == TERMINAL then return nil end
+    if may_cascade(schema_of(load(id), run.config)) then return TERMINAL, run.labels.cascade end
+  elseif trigger == 'reopen' and role_at(id) == TERMINAL and may_cascade(schema_of(load(id), run.config)) then
     return WORK, run.labels.start, 'reopen_cascade'
   end
 end
@@ -70,12 +71,12 @@ end
 -- {id, title, from, to, applied, missing keys} and the items that each applied one unblocks.
 local function cascade(child, trigger, run, events, open)
   while child.pa do
-    local parent = load(child.pa)
-    local to, label, next_trigger = cascade_target(child, parent, trigger, run)
+    local to, label, next_trigger = cascade_target(child, trigger, run)
     if not to then return end
+    local parent = load(child.pa)
     local from = parent.role
-    local missing = {}
-    if to == TERMINAL then missing = missing_notes(parent, schema_of(parent, run.config), nil) end
+    local schema = to == TERMINAL and schema_of(parent, run.config)
+    local missing = schema and missing_notes(parent, schema, nil) or {}
     events[#events + 1] = {parent.id, title(parent), from, to, #missing == 0, missing}
     if #missing > 0 then return end
     local by = {id = '', actor = '', verification = '', summary = 'cascade from a child item'}

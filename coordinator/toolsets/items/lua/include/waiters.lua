@@ -46,23 +46,6 @@ local function keep_until(key, ends, now)
   if redis.call('PTTL', key) < ends - now then redis.call('PEXPIREAT', key, whole(ends)) end
 end
 
--- Puts a waiter into its queue, `new` ones at the end; returns the places to store with it.
-local function park(name, queue, selector, now, wait, new)
-  local ends, places = now + wait + GRACE, places_of(cmsgpack.unpack(selector))
-  if new then redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), name) end
-  redis.call('ZREMRANGEBYSCORE', K_WAITING, '-inf', whole(now))
-  if (tonumber(redis.call('ZSCORE', K_WAITING, queue)) or 0) < ends then
-    redis.call('ZADD', K_WAITING, whole(ends), queue)
-    redis.call('PEXPIREAT', K_QUEUE .. queue, whole(ends))
-    keep_until(K_WAITING, ends, now)
-    for _, place in ipairs(places) do
-      redis.call('HSET', K_WANTED .. place, queue, whole(ends) .. selector)
-      keep_until(K_WANTED .. place, ends, now)
-    end
-  end
-  return cmsgpack.pack(places)
-end
-
 local function remove_waiter(name, queue, places)
   redis.call('ZREM', K_QUEUE .. queue, name)
   redis.call('DEL', K_WAITER .. name)
@@ -98,11 +81,40 @@ local function poke(queue, now)
   if waiter then tell(waiter.fields[1], waiter.name, '') end
 end
 
+-- Parks a call, or keeps it parked, at the end of its queue where it is `new` there. `waiter` = what K_WAITER has of
+-- it: p q r f w; `fields` = what it is to have besides until, queue and places.
+local function park_call(name, queue, selector, now, wait, waiter, fields)
+  local new, ends, places = waiter[2] ~= queue, now + wait + GRACE, places_of(cmsgpack.unpack(selector))
+  if new and waiter[1] then remove_waiter(name, waiter[2], waiter[5]) end
+  if new then redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), name) end
+  redis.call('ZREMRANGEBYSCORE', K_WAITING, '-inf', now)
+  if (tonumber(redis.call('ZSCORE', K_WAITING, queue)) or 0) < ends then
+    redis.call('ZADD', K_WAITING, ends, queue)
+    redis.call('PEXPIREAT', K_QUEUE .. queue, whole(ends))
+    keep_until(K_WAITING, ends, now)
+    for _, place in ipairs(places) do
+      redis.call('HSET', K_WANTED .. place, queue, whole(ends) .. selector)
+      keep_until(K_WANTED .. place, ends, now)
+    end
+  end
+  local key = K_WAITER .. name
+  redis.call('HSET', key, 'u', whole(now + wait), 'q', queue, 'w', cmsgpack.pack(places), unpack(fields))
+  redis.call('PEXPIRE', key, wait + GRACE)
+  return new
+end
+
+-- Ends a parked call with the reply that its request has got meanwhile.
+local function answer_call(name, waiter, reply, found, now)
+  remove_waiter(name, waiter[2], waiter[5])
+  tell(waiter[1], name, reply)
+  if found then poke(waiter[2], now) end -- nobody had offered it: there may be another one
+end
+
 local function hand_over(it, waiter, now, cap)
   local process, agent, ttl, _, fingerprint, keep_ms, releases, places = unpack(waiter.fields)
   remove_waiter(waiter.name, waiter.queue, places)
   acquire(it, agent, tonumber(ttl), now, cap)
-  local result = {'success', it.id, tonumber(it.cx), tonumber(it.co), tonumber(it.f)}
+  local result = {'success', it.id, it.cx, it.co, it.f}
   local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(releases)})
   tell(process, waiter.name, remember(waiter.name, fingerprint, 'D', reply, keep_ms))
 end
