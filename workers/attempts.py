@@ -98,7 +98,9 @@ class Attempt:
             if spec is None:
                 spec = await load(self.step)
             if spec is None:
-                return None
+                self.outcome = "failed"
+                why = "what the flow was created with is gone"
+                return self.step.step, self.step.attempt, "F", failure_json(why, "gone"), Plan(error=why)
             if outcome is None:
                 prepared = await room.planner.prepare(self.step, spec)
                 if isinstance(prepared, Work):

@@ -23,6 +23,7 @@ from coordinator.metrics import recorder
 from coordinator.steps.model import StepRun
 from coordinator.steps.room import StepRoom
 from coordinator.steps.store import RECORDED, REFUSED, RETURN, Report, StepStore, Taken
+from coordinator.store.errors import StoreError
 from workers.attempts import GRACE_SECONDS, Attempt, Interruption
 
 _log = structlog.get_logger(__name__)
@@ -172,7 +173,11 @@ class Engine:
         """Gives steps to slots."""
         for step in taken.steps:
             if step.spec:
-                self._keep_spec(step, taken.specs[step.spec - 1])
+                try:
+                    self._keep_spec(step, taken.specs[step.spec - 1])
+                except Exception:
+                    # The attempt meets it again, and fails with it.
+                    _log.exception("the spec of a run cannot be read", run=step.run)
             self._busy += 1
             recorder().step_waited((taken.now - step.ready_at) / 1000)
             while self._waiting:
@@ -327,9 +332,9 @@ class Engine:
                 taken = await self._steps.report(
                     script, project, want, [report for report, _ in reports], queue_first=turn
                 )
-            except ToolFailure as failure:
+            except (ToolFailure, StoreError) as error:
                 self._reply_lost, again = True, True
-                _log.warning("outcomes cannot be reported, trying again", reason=failure.message, steps=len(reports))
+                _log.warning("outcomes cannot be reported, trying again", reason=str(error), steps=len(reports))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _PAUSE_MOST)
         self._sending.remove(sending)

@@ -71,11 +71,16 @@ class _Child:
             raise CallFailed(reply["error"], reply["type"])
         return reply["value"]
 
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.returncode is None
+
     def kill(self) -> None:
         """Ends it at once."""
         if self._writer is not None:
             self._writer.transport.abort()
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self.alive:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
@@ -100,7 +105,7 @@ class IsolatedCalls:
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
         """Calls ``module:function`` in a child; see ``coordinator.steps.room.Isolated``."""
         async with self._places:
-            child = self._idle.pop() if self._idle else await self._start()
+            child = await self._child()
             healthy = False
             try:
                 value = await child.call(target, arguments, idempotency_key)
@@ -126,7 +131,12 @@ class IsolatedCalls:
         for child in children:
             await child.ended()
 
-    async def _start(self) -> _Child:
+    async def _child(self) -> _Child:
+        while self._idle:
+            child = self._idle.pop()
+            if child.alive:
+                return child
+            self._end(child)
         child = _Child()
         await child.start()
         self._all.add(child)

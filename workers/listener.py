@@ -19,7 +19,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.steps.store import Popped, StepStore, Taken
 from coordinator.steps.times import IDLE_SECONDS
-from coordinator.store import Store
+from coordinator.store import Store, StoreError
 from workers.engine import Engine
 
 _log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ class Listener:
             try:
                 if not await self._engine.take(self._source):
                     await self._wait()
-            except (ToolFailure, redis.exceptions.RedisError, OSError) as error:
+            except (ToolFailure, StoreError, redis.exceptions.RedisError, OSError) as error:
                 _log.warning("no work can be taken, trying again", reason=str(error))
                 await asyncio.sleep(_PAUSE)
 
@@ -73,6 +73,5 @@ class Listener:
                 spec = step.spec and step.spec + len(brought.specs)
                 brought.steps.append(msgspec.structs.replace(step, spec=spec))
             brought.specs += begun.specs
-            for pointer in pointers:
-                await self._steps.through(pointer)
+            await asyncio.gather(*(self._steps.through(pointer) for pointer in pointers))
         return brought

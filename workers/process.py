@@ -155,14 +155,14 @@ class WorkerProcess:
         handoff = Handoff.of(settings)
         steps = StepStore(store, queue, handoff)
         relay = Relay(steps, store)
-
-        def told(project: str) -> None:
-            relay.tell(project)
+        plain: set[asyncio.Task[None]] = set()
 
         def stranger(job: str, name: str) -> None:
-            tasks.append(loop.create_task(self._plain(worker, job, name, engine)))
+            task = loop.create_task(self._plain(worker, job, name, engine))
+            plain.add(task)
+            task.add_done_callback(plain.discard)
 
-        engine = Engine(steps, rooms, settings.steps.slots, told, stranger)
+        engine = Engine(steps, rooms, settings.steps.slots, relay.tell, stranger)
 
         def stop_job(job: str) -> None:
             loop.call_soon_threadsafe(engine.interrupt, job, "stopped")
@@ -179,18 +179,16 @@ class WorkerProcess:
         worker = registered
         handoff.worker(worker.name, names)
         keeper = Keeper(own, own_queue, worker, lambda: list(engine.held.values()), lost)
-        sweeper = Sweeper(worker.name, steps, rooms.values(), engine.held_in, engine.lost_reply, told)
+        sweeper = Sweeper(worker.name, steps, rooms.values(), engine.held_in, engine.lost_reply, relay.tell)
         keeper.start()
         engine.start()
-        listener = Listener(engine, steps, queue, names)
-        runs = [listener.run(), sweeper.run(), self._tidy(worker)]
-        if not handoff.direct:
-            runs.append(relay.run())
-        tasks: list[asyncio.Task[None]] = [loop.create_task(run) for run in runs]
+        listening = loop.create_task(Listener(engine, steps, queue, names).run(), name="listener")
+        others = [sweeper.run(), self._tidy(worker), *([] if handoff.direct else [relay.run()])]
+        tasks = [listening, *(loop.create_task(run) for run in others)]
         on_ready()
         _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)
-        await self._stop.wait()
-        tasks[0].cancel()
+        failed = await self._until_told(tasks)
+        listening.cancel()
         await engine.drain(2.0 if orphaned() else settings.drain_seconds)
         for task in tasks:
             task.cancel()
@@ -202,10 +200,23 @@ class WorkerProcess:
         except redis.exceptions.RedisError as error:
             _log.warning("left without signing off: Redis does not answer", error=str(error))
         _log.info("worker stopped", worker=worker.name)
-        if engine.stuck:
-            # The event loop would wait for them for ever.
-            _log.warning("left attempts behind that did not end")
-            os._exit(0)
+        if engine.stuck or engine.busy:
+            # Event loop and interpreter would wait for them for ever.
+            _log.warning("left something behind that did not end")
+            os._exit(1 if failed else 0)
+        if failed is not None:
+            raise failed
+
+    async def _until_told(self, tasks: list[asyncio.Task[None]]) -> BaseException | None:
+        """Waits for the signal to stop, or for a task that should go on for ever to end; why it did."""
+        told = asyncio.ensure_future(self._stop.wait())
+        done, _ = await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        for task in done - {told}:
+            error = task.exception()
+            _log.error("a part of the worker ended", part=task.get_name(), exc_info=error)
+            return error or RuntimeError("a part of the worker ended")
+        return None
 
     async def _register(
         self,

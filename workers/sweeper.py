@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from math import inf
 from time import monotonic
 
 import structlog
@@ -26,6 +27,8 @@ ACTIVE_SECONDS = 90
 """A project is swept each round so long after something happened in it."""
 SLOW_SECONDS = 30.0
 """How often all projects are looked at."""
+RECLAIM_SECONDS = 1.5
+"""How long after a lost reply it is seen to what came with it: no sooner than other replies on their way are here."""
 ROUNDS = 10
 """Runs of the script for one project in one round, at most."""
 
@@ -56,20 +59,26 @@ class Sweeper:
         self._lost_reply = lost_reply
         self._on_told = on_told
         self._slow_at = 0.0
+        self._reclaim_at = inf
         self._noted: dict[str, float] = {}
 
     async def run(self) -> None:
         """Goes on until it is cancelled."""
         while True:
+            if self._lost_reply():
+                self._reclaim_at = monotonic() + RECLAIM_SECONDS
             try:
-                if self._lost_reply():
+                if monotonic() >= self._reclaim_at:
                     for project in await self._steps.projects(ACTIVE_SECONDS):
                         await self._steps.reclaim(project, self._held(project))
+                    self._reclaim_at = inf
                 if await self._steps.sweeps(self._name, round(SWEEP_SECONDS * 900)):
                     await self.round()
             except (ToolFailure, StoreError) as error:
                 _log.warning("nothing can be swept, trying again", reason=str(error))
+            slept = monotonic()
             await asyncio.sleep(SWEEP_SECONDS)
+            recorder().loop_lag("worker", max(0.0, monotonic() - slept - SWEEP_SECONDS))
 
     async def round(self) -> None:
         """One round: active projects, and now and then all."""

@@ -13,8 +13,10 @@ import msgspec
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.news import News
+from coordinator.cli.stores import store_failed
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs
 from coordinator.settings import Settings, config_version, taken_over
+from coordinator.store import StoreTooOld
 
 
 class Guardian(Protocol):
@@ -110,4 +112,7 @@ def _work(settings: Settings, recorder: Recorder, guardian: Guardian) -> None:
         guardian.on_news(hear)
 
     worker = WorkerProcess(settings, recorder.slot, make_rooms)
-    worker.run(guardian.ready, lambda: guardian.orphaned, on_settings)
+    try:
+        worker.run(guardian.ready, lambda: guardian.orphaned, on_settings)
+    except StoreTooOld as error:
+        raise store_failed(error) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -175,8 +176,7 @@ class StepStore:
         entries: list[bytes] = await self._store.command("LRANGE", key, 0, RELAYED - 1)
         if entries:
             await self.push(project, [entry.decode().split(" ", 1) for entry in entries])
-            for entry in entries:
-                await self._store.command("LREM", key, 1, entry)
+            await asyncio.gather(*(self._store.command("LREM", key, 1, entry) for entry in entries))
         return len(entries)
 
     async def push(self, project: str, jobs: Iterable[Sequence[str]], *, force: bool = False) -> None:

@@ -104,6 +104,10 @@ async def test_what_a_worker_does_not_know_of_is_given_back(rig: Rig) -> None:
     known, unknown = await rig.worker.take(2)
     other = rig.player("w2")
     (others,) = await other.take()
+    assert await rig.worker.steps.reclaim("default", [known.step]) == 0, "it may be on its way"
+    for step in (known, unknown, others):
+        # As they stand when they were not renewed.
+        await rig.store.command("ZINCRBY", keys.step_leases.key("default"), -2000, step.step)
     assert await rig.worker.steps.reclaim("default", [known.step]) == 1
     assert [step.step for step in await other.take(5)] == [unknown.step]
     for player, step in ((rig.worker, known), (other, others)):

@@ -448,7 +448,9 @@ async def test_outcomes_are_reported_until_the_store_has_them(
     assert not bench.engine.lost_reply()
 
 
-async def test_steps_that_came_with_a_lost_reply_are_given_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_steps_that_came_with_a_lost_reply_are_given_back(
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flaky = Flaky(bench, monkeypatch)
     bench.start(listen=False)
     flow = await bench.create(chain({}))
@@ -456,6 +458,7 @@ async def test_steps_that_came_with_a_lost_reply_are_given_back(bench: Bench, mo
     with pytest.raises(ToolFailure):
         await bench.engine.take(bench.steps.take)
     assert bench.engine.lost_reply()
+    await store.command("ZINCRBY", keys.step_leases.key("default"), -2000, flow + 1)
     assert await bench.steps.reclaim("default", bench.engine.held_in("default")) == 1
     await bench.engine.take(bench.steps.take)
     (step,) = (await bench.ended(flow)).steps
@@ -487,16 +490,35 @@ async def test_steps_of_a_room_that_is_not_known_are_for_other_workers(bench: Be
     assert bench.tools.began["start"] == 0
 
 
-async def test_a_run_that_is_gone_is_dropped(bench: Bench) -> None:
+async def test_a_flow_whose_spec_is_gone_fails(bench: Bench) -> None:
     flow = await bench.create(chain({}))
     (step,) = (await bench.steps.take(1)).steps
     taken = await bench.steps.report(bench.rooms["flows"].report, "default", 0, [(step.step, 1, "B", "", 0)])
     assert taken.results == [1]
     await bench.store.command("DEL", keys.run_spec.key("default", str(flow)))
-    bench.start(listen=False)
-    await bench.engine.take(bench.steps.take)
-    await wait_until(lambda: bench.engine.busy == 0)
+    bench.start()
+    assert (await bench.ended(flow)).row.error == "what the flow was created with is gone"
     assert bench.tools.began["start"] == 0
+
+
+async def test_a_spec_that_cannot_be_read_fails_its_flow_only(bench: Bench) -> None:
+    bad = await bench.create(chain({}), spec=b"no spec")
+    good = [await bench.create(chain({})) for _ in range(3)]
+    bench.start()
+    assert (await bench.ended(bad)).row.status == "failed"
+    for flow in good:
+        assert (await bench.ended(flow)).row.status == "completed"
+
+
+async def test_a_step_whose_flow_is_gone_is_dropped(bench: Bench) -> None:
+    flow = await bench.create(chain({"tool": "hang"}))
+    bench.tools.tools["hang"] = _hang
+    bench.start()
+    await wait_until(lambda: bench.tools.began["start"] == 1)
+    await bench.store.command("DEL", keys.run.key("default", str(flow)), keys.run_spec.key("default", str(flow)))
+    bench.engine.interrupt(next(iter(bench.engine.held)), "stopped")
+    await wait_until(lambda: bench.engine.busy == 0)
+    assert (await bench.steps.sweep("default")).idle
 
 
 async def test_a_spec_that_was_pushed_out_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

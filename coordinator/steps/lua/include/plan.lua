@@ -7,6 +7,14 @@ local function none(text)
   return text ~= '' and text or nil
 end
 
+-- Lets a step wait for its release.
+local function open_gate(st)
+  st.s, st.b, st.t = 'g', at, 'g'
+  save_step(st)
+  if st.y then redis.call('ZADD', K_STEP_TIMERS, whole(now + st.y), st.id) end
+  emit(E.cap, 'step_gate', st.r, 's', st.id, 'n', st.k)
+end
+
 -- Creates a step of a run: hands it to the workers, opens the gate, or records that it is done.
 local function create_step(run, new, delay)
   local number = redis.call('HINCRBY', K_RUN .. run.id, 'i', 1)
@@ -18,10 +26,8 @@ local function create_step(run, new, delay)
     st.b = st.e
     redis.call('RPUSH', K_HISTORY .. run.id, pack_row(st, 'D', 'null'))
   elseif new[2] == 'gate' then
-    st.s, st.b, st.t = 'g', st.e, 'g'
-    save_step(st)
-    if new[6] > 0 then redis.call('ZADD', K_STEP_TIMERS, whole(now + new[6]), st.id) end
-    emit(E.cap, 'step_gate', run.id, 's', st.id, 'n', st.k)
+    st.y = new[6] > 0 and new[6] or nil
+    open_gate(st)
   elseif wait > 0 then
     st.s, st.e = 'd', whole(now + wait)
     save_step(st)

@@ -4,7 +4,7 @@
 -- An open step in Redis: one small hash, gone once its outcome is recorded.
 --   r run  k key  s status  f attempt (the fence)  q list of the queue  e ready at  b started at  w worker
 --   x what few steps have, packed: z context  a arguments  l failures  c crashes  v verdict  g released by
---     t 'g': a gate  p protocol that a worker needs
+--     t 'g': a gate  y ms after which it expires  p protocol that a worker needs
 -- Status: q queued  r running  d waits for its time  h held back by the project's limit  g gate
 -- A run, as far as steps go: n name  u creator  o room ('flows' where it is missing)  s status, 'r' while
 --   it goes on  p priority  q pool  i steps created so far  w the worker that has its spec
@@ -12,6 +12,7 @@
 -- Times are ms. Times and ids in a run's history count from the run's id, where that is a number: small ones
 -- take less.
 
+local RARE = {'z', 'a', 'l', 'c', 'v', 'g', 't', 'y', 'p'}
 local now = server_time()
 local at = whole(now)
 
@@ -29,17 +30,23 @@ local function load_step(id, prefix)
   local v = redis.call('HMGET', key, 'r', 'k', 's', 'f', 'q', 'e', 'b', 'w', 'x')
   if not v[1] then return nil end
   local st = {id = id, r = v[1], k = v[2], s = v[3], f = v[4], q = v[5], e = v[6], b = v[7], w = v[8]}
-  for field, value in pairs(v[9] and cmsgpack.unpack(v[9]) or {}) do st[field] = value end
+  if v[9] then
+    st.x = cmsgpack.unpack(v[9])
+    for _, field in ipairs(RARE) do st[field] = st.x[field] end
+  end
   steps[key] = st
   return st
 end
 
 -- Writes a step with all that it has; fields that a newer release may have put there stay.
 local function save_step(st)
-  local rest = (st.z or st.a or st.l or st.c or st.v or st.g or st.t or st.p) and cmsgpack.pack({z = st.z, a = st.a,
-    l = st.l, c = st.c, v = st.v, g = st.g, t = st.t, p = st.p})
+  local rare = st.x
+  if rare or st.z or st.a or st.l or st.c or st.v or st.g or st.t then
+    rare = rare or {}
+    for _, field in ipairs(RARE) do rare[field] = st[field] end
+  end
   redis.call('HSET', K_STEP .. st.id, 'r', st.r, 'k', st.k, 's', st.s, 'f', st.f, 'q', st.q, 'e', st.e, 'b', st.b or '',
-    'w', st.w or '', unpack(rest and {'x', rest} or {}))
+    'w', st.w or '', unpack(rare and {'x', cmsgpack.pack(rare)} or {}))
 end
 
 local runs = {}
@@ -81,7 +88,7 @@ local function pack_row(st, status, result, again)
   local row = {st.id - base, st.k, status, tonumber(st.f), st.e - base, tonumber(st.b) and st.b - base or false,
     now - base, result}
   if st.g or again then row[9] = st.g or false end
-  if again then row[10] = {q = st.q, z = st.z, a = st.a, t = st.t, u = again} end
+  if again then row[10] = {q = st.q, z = st.z, a = st.a, t = st.t, y = st.y, u = again} end
   return cmsgpack.pack(row)
 end
 

@@ -3,18 +3,12 @@
 -- need no pointer then. Each is leased to the worker by the time of this server, and its attempt is the fence
 -- that the worker has to show with the outcome. From queues in another Redis nothing can be taken here.
 
-local STALE = 100 -- pointers to nothing that one run throws away at most
+local STALE = 100 -- pointers to nothing, or to what is not for this worker, that one run throws away at most
 
 local taken, specs, strangers = {}, {}, {}
 
 -- Leases a step to the worker and adds what it needs to know to `taken`.
 local function begin(st, prefix)
-  if tonumber(st.p or 1) > E.protocol then
-    -- Of a newer release; a worker that knows it gets it within a second.
-    redis.call('HSET', key_in(prefix, K_STEP) .. st.id, 's', 'd')
-    redis.call('ZADD', key_in(prefix, K_STEP_TIMERS), whole(now + 1000), st.id)
-    return
-  end
   redis.call('ZADD', key_in(prefix, K_STEP_LEASES), whole(now + E.lease), st.id)
   local run, spec = load_run(st.r, prefix), 0
   if run.w ~= E.worker then
@@ -25,6 +19,11 @@ local function begin(st, prefix)
   end
   taken[#taken + 1] = {string.sub(prefix, 5, -3), run.o, st.r, st.id, tonumber(st.f), st.k, st.z or '', st.a or '', run.u,
     run.n, tonumber(st.e), tonumber(st.b), tonumber(st.l or 0), tonumber(st.c or 0), st.v or '', spec}
+end
+
+-- Whether the worker can execute it: not, where a newer release made it so.
+local function known(st)
+  return (st.p or 1) <= E.protocol
 end
 
 -- When an attempt starts; a gate started when it opened.
@@ -38,6 +37,13 @@ local function claim(id, prefix)
   local st = step and load_step(step, prefix)
   if not st or st.s ~= 'q' or st.f ~= attempt or not load_run(st.r, prefix) then return false end
   redis.call('ZREM', key_in(prefix, K_STEP_QUEUE), step)
+  if not known(st) then
+    -- A worker of that release gets it within a second.
+    st.s = 'd'
+    redis.call('HSET', key_in(prefix, K_STEP) .. step, 's', 'd')
+    redis.call('ZADD', key_in(prefix, K_STEP_TIMERS), whole(now + 1000), step)
+    return false
+  end
   st.s, st.b, st.w = 'r', starts(st), E.worker
   redis.call('HSET', key_in(prefix, K_STEP) .. step, 's', 'r', 'b', st.b, 'w', E.worker)
   begin(st, prefix)
@@ -64,7 +70,7 @@ end
 
 local function take_own(list, want)
   local own = fresh[list]
-  while own and own[1] and #taken + #strangers < want do
+  while own and own[1] and known(own[1]) and #taken + #strangers < want do
     local st = table.remove(own, 1)
     pending = pending - 1
     st.s, st.b, st.w = 'r', starts(st), E.worker

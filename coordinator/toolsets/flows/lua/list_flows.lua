@@ -7,7 +7,7 @@ reply:     {id, name, status, creator, created at if not the id, ended at, why, 
 errors:    none
 --]]
 -- @include keys
-local ids, seen = {}, {}
+local ids = {}
 for _, set in ipairs(sets) do
   local key = string.sub(set, 1, 1) == 'u' and K_OWNED .. string.sub(set, 2) or K_FLOWS .. set
   for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', key, before, '-inf', 'LIMIT', 0, limit)) do

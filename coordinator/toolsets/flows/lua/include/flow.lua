@@ -35,5 +35,6 @@ local function end_flow(run, status, why)
   redis.call('HDEL', K_RUN .. run.id, 'w', unpack(status == 'c' and {'i'} or {}))
   redis.call('ZADD', K_ENDED, at, run.id)
   if status ~= 'c' then close_steps(run, status == 'x') end
-  emit(E.cap, status == 'c' and 'flow_completed' or status == 'f' and 'flow_failed' or 'flow_cancelled', run.id)
+  local kind = status == 'c' and 'flow_completed' or status == 'f' and 'flow_failed' or 'flow_cancelled'
+  emit(E.cap, kind, run.id, unpack(status == 'x' and {'a', why} or {}))
 end
