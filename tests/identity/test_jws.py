@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -188,11 +189,12 @@ def test_nothing_makes_reading_fail_otherwise(text: str) -> None:
         assert ".".join((*text.split(".")[:2], plain(token.signature))) == text
 
 
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
+def _deeper(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+
+
+_scalar = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+_json: Any = st.recursive(_scalar, _deeper, max_leaves=8)
 
 
 @given(st.dictionaries(st.text(), _json, max_size=5), st.dictionaries(st.text(), _json, max_size=5))
