@@ -19,6 +19,7 @@ from coordinator.cli.news import News
 from coordinator.cli.roles import settings_digest
 from coordinator.metrics import Recorder
 from coordinator.settings import LoadedSettings, Settings, SettingsError, config_version, needing_restart, taken_over
+from coordinator.settings.auth import unsaid
 from coordinator.settings.model import contradictions
 
 if TYPE_CHECKING:
@@ -31,12 +32,13 @@ class Rereader:
     """Reads again what a command was started with, from the same flags, environment and file."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
-        self._loaded = loaded
+        self._loaded = self._latest = loaded
 
     def read(self) -> News:
         """What the settings are now; takes a tenth of a second."""
         try:
-            fresh = sound(self._loaded.reread()).settings
+            loaded = self._load()
+            fresh = loaded.settings
         except SettingsError as error:
             _log.error("settings not reloaded, the old ones stay in force", problem=str(error))
             return News(_now(), None, str(error))
@@ -46,11 +48,22 @@ class Rereader:
             problem = "before a restart this cannot be: " + "; ".join(problems)
             _log.error("settings not reloaded, the old ones stay in force", problem=problem)
             return News(_now(), None, problem)
+        self._latest = loaded
         restart = needing_restart(self._loaded.settings, fresh)
         _log.info("settings reloaded", version=config_version(fresh))
         if restart:
             _log.warning("changed settings take effect at the next start", settings=restart)
         return News(_now(), fresh, "", restart)
+
+    def _load(self) -> LoadedSettings:
+        path = self._loaded.config
+        if path is not None and path.exists() and not path.is_file():
+            # Whoever opens a pipe waits for a writer, for ever.
+            raise SettingsError([f"cannot read the config file {path}: it is no regular file"])
+        loaded = sound(self._loaded.reread())
+        if missing := list(unsaid(self._latest, loaded)):
+            raise SettingsError(missing)
+        return loaded
 
 
 class InForce:

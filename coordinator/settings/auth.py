@@ -17,6 +17,7 @@ from coordinator.settings.example_sections import AUTH_VERIFIER
 from coordinator.settings.identity import Path, VerifierSettings, located, verifier_problems
 
 if TYPE_CHECKING:
+    from coordinator.settings.load import Loaded
     from coordinator.settings.model import Settings
 
 Mode = Literal["none", "optional", "required"]
@@ -167,6 +168,27 @@ def auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple
         f"host {settings.host} can be reached from other machines, and auth.mode is {mode}, so anybody there could "
         "use the fleet: set auth.mode to required, or say --insecure-no-auth if something else keeps strangers out",
     )
+
+
+def unsaid(before: Loaded[Settings], now: Loaded[Settings]) -> Iterator[str]:
+    """What must not come about because something is missing: sentences about changed settings that let more in.
+
+    A file that is being written, or has lost a part, looks like one in which somebody has taken these settings
+    out. So whoever wants a running process to let more in has to say so.
+    """
+    if before.lines and not now.lines:
+        yield f"{now.config} says nothing any more; a restart would go back to the defaults"
+    held = before.settings
+    for name, strict, is_now in (
+        ("auth.mode", door_mode(held) == "required", door_mode(now.settings)),
+        (
+            "actor_authentication.degraded_mode_policy",
+            held.actor_authentication.policy == "reject",
+            now.settings.actor_authentication.policy,
+        ),
+    ):
+        if strict and before.sources[name] != "default" and now.sources[name] == "default":
+            yield f"{name} is not stated any more, which would make it {is_now}: say so if that is meant"
 
 
 def located_auth(auth: Auth, tokens_base: FilePath, keys_base: FilePath) -> Auth:

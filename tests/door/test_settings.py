@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def test_a_reload_cannot_open_what_a_restart_would_close(tmp_path: Path) -> None
     path.write_text("host: 0.0.0.0\n" + REQUIRED)
     reader = Rereader(load_settings({}, {}, path))
     # Fine for the next start, but the running processes listen on every address.
-    path.write_text("host: 127.0.0.1\n")
+    path.write_text("host: 127.0.0.1\nauth: {mode: none}\n")
     news = reader.read()
     assert news.settings is None
     assert "before a restart this cannot be: host 0.0.0.0 can be reached" in news.problem
@@ -118,3 +119,51 @@ def test_a_reload_cannot_open_what_a_restart_would_close(tmp_path: Path) -> None
     news = reader.read()
     assert news.settings is not None
     assert news.restart == ("host",)
+
+
+REJECT = "actor_authentication: {degraded_mode_policy: reject}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (REQUIRED, "port: 1\n", "auth.mode is not stated any more, which would make it none"),
+        (REQUIRED, "auth: {tokens: tokens.yaml}\n", "auth.mode is not stated any more, which would make it optional"),
+        (REJECT, "port: 1\n", "degraded_mode_policy is not stated any more, which would make it accept-cached"),
+        (REQUIRED + REJECT, REQUIRED, "degraded_mode_policy is not stated any more"),
+        (REQUIRED, "", "says nothing any more"),
+        ("auth: {tokens: tokens.yaml}\n", "# nothing\n", "says nothing any more"),
+        (REQUIRED, REQUIRED.replace("required", "optional"), ""),
+        (REJECT, REJECT.replace("reject", "accept-cached"), ""),
+        ("auth: {mode: optional, tokens: tokens.yaml}\n", "port: 1\n", ""),
+        ("", "", ""),
+    ],
+)
+def test_nothing_opens_because_something_is_missing(tmp_path: Path, before: str, after: str, problem: str) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(before)
+    reader = Rereader(load_settings({}, {}, path))
+    path.write_text(after)
+    for _ in range(2):
+        news = reader.read()
+        assert (news.settings is None) == bool(problem)
+        assert problem in news.problem
+
+
+def test_what_opens_later_is_held_against_the_last_reload(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text("port: 1\n")
+    reader = Rereader(load_settings({}, {}, path))
+    path.write_text(REQUIRED)
+    assert reader.read().settings is not None
+    path.write_text("port: 1\n")
+    assert reader.read().settings is None
+
+
+def test_a_pipe_is_no_file_to_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(REQUIRED)
+    reader = Rereader(load_settings({}, {}, path))
+    path.unlink()
+    os.mkfifo(path)
+    assert "no regular file" in reader.read().problem
