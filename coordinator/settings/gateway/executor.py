@@ -62,7 +62,9 @@ class Guard(Part, frozen=True, kw_only=True):
     guard: Guard | None = None
 
     def __post_init__(self) -> None:
-        _check(self, _GUARDS[self.kind], {_GUARD_NEEDS[self.kind]} if self.kind in _GUARD_NEEDS else set())
+        needed = {_GUARD_NEEDS[self.kind]} if self.kind in _GUARD_NEEDS else set()
+        if faults := _wrong(self, _GUARDS[self.kind], needed):
+            raise Faults(faults)
 
 
 class Retry(Part, frozen=True, kw_only=True):
@@ -125,9 +127,11 @@ class Executor(Part, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if (self.kind is None) == (self.capability is None):
             raise Faults([((), "needs either kind or capability")])
-        _check(self, _FIELDS.get(self.kind or "", ("capability",)), _NEEDS.get(self.kind or "", set()))
+        faults = _wrong(self, _FIELDS.get(self.kind or "", ("capability",)), _NEEDS.get(self.kind or "", set()))
         if self.kind == "cli" and (self.connection is None) == (not self.command):
-            raise Faults([((), "kind cli needs either connection or command")])
+            faults.append(((), "kind cli needs either connection or command"))
+        if faults:
+            raise Faults(faults)
 
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -173,8 +177,8 @@ _GUARD_NEEDS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def _check(part: Struct, taken: tuple[str, ...], needed: set[str]) -> None:
-    """Raises Faults for fields that are set and mean nothing, and for those that are missing."""
+def _wrong(part: Struct, taken: tuple[str, ...], needed: set[str]) -> list[tuple[Path, str]]:
+    """Fields that are set and mean nothing, and those that are missing."""
     faults: list[tuple[Path, str]] = []
     kind = getattr(part, "kind", None)
     what = f"kind {kind}" if kind is not None else "a reference to a capability"
@@ -185,8 +189,7 @@ def _check(part: Struct, taken: tuple[str, ...], needed: set[str]) -> None:
             faults.append(((camel(field),), f"means nothing to {what}, which takes {takes}"))
         elif not given and field in needed:
             faults.append(((), f"{what} needs {camel(field)}"))
-    if faults:
-        raise Faults(faults)
+    return faults
 
 
 def _defaults(part: Struct) -> tuple[Any, ...]:

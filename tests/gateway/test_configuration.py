@@ -1,0 +1,388 @@
+"""The section ``gateway``: files that include each other, what is inherited, and what is told of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.cli.gateway.problems import sound, told
+from coordinator.settings import Settings, SettingsError, load_settings
+from coordinator.settings.gateway.model import Gateway
+from coordinator.toolsets.gateway.rules.bundle import packed, unpacked
+from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool, ServerTools
+from coordinator.toolsets.gateway.rules.resolve import resolved
+from tests.gateway.lab import Json, section, states
+from tests.support.fleets import fleet_command
+
+
+def written(directory: Path, **files: str) -> Path:
+    """Files of a configuration; the first is the one to load."""
+    for name, text in files.items():
+        (directory / f"{name}.yaml").write_text(text)
+    return directory / f"{next(iter(files))}.yaml"
+
+
+def test_files_are_merged_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACE", "here")
+    (tmp_path / "parts").mkdir()
+    file = written(
+        tmp_path,
+        main="""
+gateway:
+  version: "1.0.0"
+  include: [parts/one.yaml, "parts/${PLACE}.yaml"]
+  workflows:
+    w: {title: "on top, ${PLACE} and ${NOT_SET_ANYWHERE}", tags: [main]}
+  proxy: {expose: [{capability: c, as: e3}]}
+""",
+    )
+    written(
+        tmp_path / "parts",
+        one="""
+workflows:
+  w: {title: first, description: from one, tags: [one], initialState: a, states: {a: {terminal: true}}}
+capabilities:
+  c: {executor: {kind: cli, command: env, env: {TOKEN: "${PLACE}"}}}
+proxy: {expose: [{capability: c, as: e1}]}
+""",
+        here="""
+gateway:
+  include: deeper.yaml
+  proxy: {expose: [{capability: c, as: e2}]}
+""",
+        deeper="""
+workflows: {w: {description: from deeper, maxChainDepth: 7}}
+""",
+    )
+    gateway = load_settings({}, {}, file).settings.gateway
+    assert gateway is not None
+    workflow = gateway.workflows["w"]
+    assert workflow.title == "on top, here and ${NOT_SET_ANYWHERE}"
+    assert (workflow.description, workflow.max_chain_depth) == ("from deeper", 7)
+    assert workflow.tags == ("one", "main")
+    assert [one.id for one in gateway.proxy.expose] == ["e1", "e2", "e3"]
+    # Secrets are left for whoever executes.
+    executor = gateway.capabilities["c"].executor
+    assert executor is not None
+    assert executor.env == {"TOKEN": "${PLACE}"}
+    assert msgspec.json.decode(msgspec.json.encode(gateway), type=Gateway) == gateway
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"main": "gateway: {version: '1.0.0', include: [nope.yaml]}"}, ["main.yaml:1: cannot read", "nope.yaml"]),
+        (
+            {"main": "gateway:\n  version: '1.0.0'\n  include: [two.yaml]", "two": "include: [main.yaml]"},
+            ["two.yaml:1: the files include each other"],
+        ),
+        ({"main": "gateway:\n  version: '2.0.0'"}, ["main.yaml:2: gateway.version must be one of 1.0.0"]),
+        ({"main": "gateway:\n  workflows: {}"}, ["gateway lacks version"]),
+        ({"main": "gateway:\n  version: '1.0.0'\n  stroe: {}"}, ["main.yaml:3: unknown key 'gateway.stroe'"]),
+        (
+            {
+                "main": "gateway:\n  version: '1.0.0'\n  include: two.yaml",
+                "two": "workflows:\n  w:\n    initialState: a\n    states:\n      a:\n        terminl: true",
+            },
+            ["two.yaml:6: unknown key 'gateway.workflows.w.states.a.terminl'; did you mean", "terminal"],
+        ),
+        (
+            {"main": "gateway:\n  version: '1.0.0'\n  capabilities:\n    c:\n      executor: {kind: cli, path: /x}"},
+            ["main.yaml:5", "means nothing to kind cli", "kind cli needs either connection or command"],
+        ),
+        (
+            {"main": "gateway:\n  version: '1.0.0'\n  workflows:\n    w: {initialState: a, states: {}}"},
+            ["gateway.workflows.w.states must be"],
+        ),
+        ({"main": "gateway: [1]"}, ["gateway must be a mapping"]),
+    ],
+)
+def test_mistakes_of_form_are_told_with_their_place(tmp_path: Path, files: dict[str, str], says: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({}, {}, written(tmp_path, **files))
+    for part in says:
+        assert part in str(caught.value)
+
+
+NOOP: Json = {"executor": {"kind": "noop"}}
+MISTAKES: list[tuple[Json, str]] = [
+    ({"workflows": {"w": {"initialState": "x", "states": {"a": {}}}}}, "initialState: unknown state 'x'"),
+    ({"workflows": {"w": states(a={"transitions": {"t": {"target": "x"}}})}}, "target: unknown state 'x'"),
+    (
+        {"workflows": {"w": states(a={"transitions": {"t": {"target": "a", "branches": [
+            {"when": {"kind": "role", "role": "r"}, "target": "x"}]}}})}},
+        "branches.0.target: unknown state 'x'",
+    ),
+    ({"workflows": {"w": {**states(a={}), "onTimeout": {"target": "x"}}}}, "onTimeout.target: unknown state 'x'"),
+    ({"workflows": {"proxy_default": states(a={})}}, "no workflow can be called 'proxy_default'"),
+    ({"workflows": {"x": states(a={})}, "capabilities": {"x": NOOP}}, "a workflow and a capability"),
+    ({"capabilities": {"a": {"wraps": "b"}, "b": {"wraps": "a"}}}, "wrap each other: a -> b -> a"),
+    ({"capabilities": {"a": {"wraps": "nope"}}}, "unknown capability 'nope'"),
+    ({"capabilities": {"a": {"executor": {"capability": "a"}}}}, "wrap each other"),
+    ({"capabilities": {"a": {"executor": {"kind": "cli", "connection": "c"}}}}, "unknown connection 'c'"),
+    (
+        {"connections": {"c": {"kind": "rest", "baseUrl": "http://x"}},
+         "capabilities": {"a": {"executor": {"kind": "cli", "connection": "c"}}}},
+        "is of kind rest, not cli",
+    ),
+    ({"capabilities": {"a": {"executor": {"kind": "builtin", "tool": "workflow.start"}}}}, "gateway's own tools"),
+    ({"capabilities": {"a": {"executor": {"kind": "builtin", "tool": "claim_itm"}}}}, "did you mean 'claim_item'"),
+    ({"capabilities": {"a": {"executor": {"kind": "workflow", "definitionId": "w"}}}}, "unknown workflow 'w'"),
+    ({"capabilities": {"a": {**NOOP, "inputSchema": {"type": "nope"}}}}, "is no JSON Schema"),
+    ({"capabilities": {"a": {**NOOP, "inputSchema": {"type": "string"}}}}, "must describe an object"),
+    ({"capabilities": {"a": {**NOOP, "inputSchema": {"$ref": "http://x/y"}}}}, "is no JSON Schema"),
+    (
+        {"capabilities": {"a": {"executor": {"kind": "noop"}, "guards": [{"kind": "not", "guard": {
+            "kind": "expr", "expr": "a and b"}}]}}},
+        "guards.0.guard.expr: the expression 'a and b' has 'a'",
+    ),
+    ({"capabilities": {"a": {"executor": {"kind": "cli", "command": "x", "args": ["$.output.x"]}}}}, "leads nowhere"),
+    ({"capabilities": {"a": {"executor": {"kind": "noop", "idempotencyKey": "{id}"}}}}, "unknown variable 'id'"),
+    (
+        {"workflows": {"w": states(a={"transitions": {"t": {"target": "a", "output": {"x": {"add": [1]}}}}})}},
+        "output.x: add needs a list of two operands",
+    ),
+    ({"proxy": {"import": [{"connection": "nope"}]}}, "unknown connection 'nope'"),
+    ({"proxy": {"expose": [{"name": "a", "executor": {"kind": "noop"}}] * 2}}, "two capabilities called 'a'"),
+    ({"capabilities": {"gateway.x": {"executor": {"kind": "noop"}}}}, "looks like one of the gateway's own tools"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "says"), MISTAKES)
+def test_mistakes_of_meaning_are_told_with_their_place(tmp_path: Path, parts: Json, says: str) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", **parts}}))
+    with pytest.raises(SettingsError) as caught:
+        sound(load_settings({}, {}, file))
+    assert says in str(caught.value)
+    assert f"{file}:1: gateway." in str(caught.value)
+
+
+WARNINGS: list[tuple[Json, str]] = [
+    ({"w": states(a={"terminal": True}, b={"terminal": True})}, "no transition leads to it"),
+    ({"w": states(a={"transitions": {"t": {"target": "b"}}}, b={})}, "nothing leads out of it"),
+    ({"w": states(a={"onEnter": {"output": {"x": 1}}, "terminal": True})}, "onEnter has no executor"),
+    ({"w": {**states(a={"terminal": True}), "timeoutMs": 5}}, "there is no onTimeout"),
+    ({"w": {**states(a={"terminal": True}), "onTimeout": {"target": "a"}}}, "there is no timeoutMs"),
+    (
+        {"w": states(a={"transitions": {"t": {"target": "a", "actor": "deterministic"}, "u": {"target": "a"}}})},
+        "only where all transitions are deterministic",
+    ),
+    (
+        {"w": states(a={"transitions": {n: {"target": "a", "actor": "deterministic"} for n in "tu"}})},
+        "exactly one deterministic transition must be possible",
+    ),
+    (
+        {"w": states(a={"transitions": {"t": {"target": "a", "executor": {"kind": "workflow", "definitionId": "w"}}}})},
+        "starts itself",
+    ),
+    (
+        {"w": states(a={"transitions": {"t": {"target": "a", "guards": [{"kind": "expr", "expr": "$.no.x == 1"}]}}})},
+        "a path leads nowhere",
+    ),
+    (
+        {"w": states(a={"transitions": {"t": {"target": "a", "executor": {
+            "kind": "cli", "command": "x", "args": ["${NOT_SET_ANYWHERE}"]}}}})},
+        "NOT_SET_ANYWHERE is not set here",
+    ),
+    ({"w": states(a={"transitions": {"t": {"target": "a", "reliability": {}}}})}, "no executor that it could be about"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("workflows", "says"), WARNINGS)
+def test_what_is_odd_is_told_and_stops_nothing(tmp_path: Path, workflows: Json, says: str) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", "workflows": workflows}}))
+    loaded = sound(load_settings({}, {}, file))
+    assert [level for level, _ in told(loaded)] == ["warning"] * len(told(loaded))
+    assert any(says in sentence for _, sentence in told(loaded)), told(loaded)
+
+
+def test_a_dead_end_with_a_timeout_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    dead_end = states(a={"transitions": {"t": {"target": "b"}}}, b={}, c={"terminal": True})
+    workflow = {**dead_end, "timeoutMs": 5, "onTimeout": {"target": "c"}}
+    file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", "workflows": {"w": workflow}}}))
+    assert told(load_settings({}, {}, file)) == []
+
+
+def test_a_connection_cannot_be_stated_twice(tmp_path: Path) -> None:
+    one = {"x": {"kind": "cli", "command": "ls"}}
+    file = tmp_path / "fleet.yaml"
+    file.write_bytes(msgspec.json.encode({"connections": one, "gateway": {"version": "1.0.0", "connections": one}}))
+    with pytest.raises(SettingsError, match="at the top of the settings too"):
+        sound(load_settings({}, {}, file))
+
+
+# --- what is inherited ----------------------------------------------------------------------------
+
+BASE: Json = {
+    "title": "Base",
+    "description": "What it does.",
+    "tags": ["base"],
+    "examples": [{"a": 1}],
+    "inputSchema": {"type": "object", "properties": {"a": {}}},
+    "guards": [{"kind": "role", "role": "base"}],
+    "reliability": {"timeoutMs": 1, "retry": {"maxAttempts": 3}},
+    "executor": {"kind": "cli", "command": "base"},
+}
+OWN: Json = {
+    "wraps": "base",
+    "description": "Another thing.",
+    "tags": ["own", "base"],
+    "examples": [2],
+    "guards": [{"kind": "role", "role": "own"}],
+    "reliability": {"timeoutMs": 2},
+}
+
+
+def test_a_capability_inherits_from_what_it_wraps() -> None:
+    found = resolved(
+        section(capabilities={"base": BASE, "own": OWN, "late": {"wraps": "own", "executor": {"kind": "noop"}}})
+    )
+    own = found.capabilities["own"]
+    assert (own.title, own.description, own.tags, own.examples) == (
+        "Base",
+        "Another thing.",
+        ("base", "own"),
+        ({"a": 1}, 2),
+    )
+    assert own.input_schema == BASE["inputSchema"]
+    assert [guard.role for guard in own.guards] == ["base", "own"]
+    assert own.reliability is not None
+    assert (own.reliability.timeout_ms, own.reliability.retry.max_attempts) == (2, 1)
+    assert own.executor.command == "base"
+    assert found.capabilities["late"].executor.kind == "noop"
+    assert [guard.role for guard in found.capabilities["late"].guards] == ["base", "own"]
+
+
+def test_an_exposure_adds_to_what_it_exposes() -> None:
+    exposed = {
+        "capability": "base", "as": "seen", "description": "Shown.", "tags": ["more"], "aliases": ["synonym"],
+        "guards": [{"kind": "role", "role": "more"}], "reliability": {"timeoutMs": 9},
+    }  # fmt: skip
+    found = resolved(section(capabilities={"base": BASE}, proxy={"expose": [exposed]})).exposed["seen"]
+    assert (found.description, found.tags, found.aliases) == ("Shown.", ("base", "more"), ("synonym",))
+    assert [guard.role for guard in found.guards] == ["base", "more"]
+    assert found.reliability is not None
+    assert found.reliability.timeout_ms == 9
+
+
+def test_a_transition_takes_over_a_capability() -> None:
+    def transition(**more: Any) -> Json:
+        return {"target": "a", "executor": {"capability": "base"}, "guards": [{"kind": "role", "role": "mine"}], **more}
+
+    workflow = states(a={"transitions": {
+        "plain": transition(), "own": transition(inputSchema={"type": "object"}, reliability={"timeoutMs": 5}),
+        "fallback": {"target": "a", "executor": {"kind": "noop"}, "reliability": {
+            "fallback": {"executors": [{"capability": "base"}]}}}}})  # fmt: skip
+    found = (
+        resolved(section(capabilities={"base": BASE}, workflows={"w": workflow})).workflows["w"].states["a"].transitions
+    )
+    plain = found["plain"]
+    assert plain.executor is not None
+    assert plain.executor.command == "base"
+    assert [guard.role for guard in plain.guards] == ["base", "mine"]
+    assert plain.input_schema == BASE["inputSchema"]
+    assert plain.reliability is not None
+    assert plain.reliability.timeout_ms == 1
+    own = found["own"]
+    assert own.input_schema == {"type": "object"}
+    assert own.reliability is not None
+    assert own.reliability.timeout_ms == 5
+    fallback = found["fallback"].reliability
+    assert fallback is not None
+    assert fallback.fallback is not None
+    assert fallback.fallback.executors[0].command == "base"
+
+
+def test_a_bundle_has_all_that_an_instance_can_come_to() -> None:
+    def calling(name: str) -> Json:
+        return states(a={"transitions": {"t": {"target": "a", "executor": {"kind": "workflow", "definitionId": name}}}})
+
+    workflows = {"one": calling("two"), "two": calling("three"), "three": calling("one"), "other": states(a={})}
+    catalogue = Catalogue(section(workflows=workflows))
+    found = catalogue.definition("one")
+    assert found is not None
+    assert set(found.bundle.definitions) == {"one", "two", "three"}
+    assert unpacked(found.text) == found.bundle
+    assert catalogue.definition("nope") is None
+    # The name of a bundle is that of its content.
+    again = packed("one", catalogue.workflows["one"], catalogue.workflows, catalogue.gateway.limits)
+    assert again.hash == found.hash
+    changed = Catalogue(section(workflows={**workflows, "three": states(a={"terminal": True})})).definition("one")
+    assert changed is not None
+    assert changed.hash != found.hash
+
+
+# --- the catalogue --------------------------------------------------------------------------------
+
+
+def test_workflows_come_first_and_imports_last() -> None:
+    gateway = section(
+        connections={"srv": {"kind": "mcp", "url": "http://x/mcp"}},
+        capabilities={"zeta": {"executor": {"kind": "noop"}}, "alpha": {"executor": {"kind": "noop"}}},
+        workflows={"w2": states(a={}), "w1": states(a={})},
+        proxy={
+            "expose": [{"capability": "zeta", "as": "shown"}, {"capability": "alpha"}],
+            "import": [
+                {"connection": "srv", "prefix": "s", "exclude": ["no"]},
+                {"connection": "srv", "include": ["zeta"]},
+            ],
+        },
+    )
+    tools = (ImportedTool("yes"), ImportedTool("no"), ImportedTool("zeta", input_schema={"type": "object"}))
+    found = Catalogue(gateway, servers={"srv": ServerTools(tools)})
+    assert list(found.items) == ["w2", "w1", "zeta", "alpha", "shown", "s.yes", "s.zeta"]
+    assert found.collisions == [
+        "the tool 'zeta' of the connection 'srv' is left out: something else is called 'zeta'; give the import a "
+        "prefix, or exclude the tool"
+    ]
+    down = Catalogue(gateway, servers={"srv": ServerTools(tools, False, "it is gone")})
+    assert [name for name, item in down.items.items() if not item.available] == ["s.yes", "s.zeta"]
+    never = Catalogue(gateway, servers={"srv": ServerTools((), False, "it is gone")})
+    assert never.items["connection:srv"].available is False
+
+
+def test_what_is_listed_can_be_chosen() -> None:
+    parts: Json = {
+        "connections": {"srv": {"kind": "cli", "command": "ls"}},
+        "capabilities": {"c": {"executor": {"kind": "noop"}}},
+        "workflows": {"w": states(a={})},
+        "proxy": {"expose": [{"capability": "c", "as": "e"}]},
+    }
+    for include, expected in (
+        (["workflows"], ["w"]),
+        (["proxy", "connections"], ["e", "connection:srv"]),
+        (["capabilities"], ["c"]),
+    ):
+        found = Catalogue(section(**parts, discovery={"include": include}))
+        assert list(found.items) == expected
+        # What is not listed can be started all the same.
+        assert found.session("c") is not None
+
+
+def test_no_section_is_an_empty_catalogue() -> None:
+    assert Catalogue(Settings().gateway).items == {}
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_check_tells_and_counts(tmp_path: Path) -> None:
+    good = written(
+        tmp_path, good="version: '1.0.0'\nworkflows: {w: {initialState: a, states: {a: {terminal: true}, b: {}}}}"
+    )
+    done = fleet_command("gateway", "check", str(good))
+    assert done.returncode == 0
+    assert f"warning: {good}:2: gateway.workflows.w.states.b: no transition leads to it" in done.stdout
+    assert "sound: 1 workflows" in done.stdout
+    bad = written(tmp_path, bad="gateway: {version: '1.0.0', capabilities: {a: {wraps: b}}}")
+    done = fleet_command("gateway", "check", str(bad))
+    assert done.returncode == 1
+    assert f"error: {bad}:1: gateway.capabilities.a.wraps: unknown capability 'b'" in done.stdout
+    none = written(tmp_path, none="port: 1")
+    assert "has no section 'gateway'" in fleet_command("gateway", "check", str(none)).stderr
