@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 import structlog
 
-from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Success, Work
+from coordinator.steps.model import Failure, NewStep, Outcome, Plan, Retry, StepRun, Success, Work
 from coordinator.steps.results import failure_json, result_json
 from coordinator.steps.room import StepRoom
 from coordinator.steps.store import Report
@@ -26,6 +26,8 @@ _decode = msgspec.json.Decoder().decode
 
 Interruption = Literal["timeout", "stopped", "lost", "drain"]
 
+PREPARE_SECONDS = 30.0
+"""How long a step's preparation may take: reading its spec, looking up rights, resolving arguments."""
 GRACE_SECONDS = 5.0
 """How long an interrupted attempt may take to end before its slot is given up."""
 RETURN_MS = 1_000
@@ -49,6 +51,7 @@ class Attempt:
         "_grace",
         "_on_stuck",
         "_room",
+        "_seconds",
         "_task",
         "abandoned",
         "began",
@@ -64,13 +67,14 @@ class Attempt:
         self.step = step
         self.began = monotonic()
         self.deadline = 0.0
-        """When it should have ended, by ``monotonic``; 0: not known yet."""
+        """When it should have ended, by ``monotonic``; 0: it has not begun."""
         self.interrupted: Interruption | None = None
         self.abandoned = False
         """Whether somebody else has reported for it, because it did not end."""
         self.outcome = "lost"
         """For metrics: ok, failed, retry, returned; lost: nothing was reported."""
         self._room = room
+        self._seconds = 0.0
         self._task = task
         self._on_stuck = on_stuck
         self._expiry: asyncio.TimerHandle | None = None
@@ -93,8 +97,10 @@ class Attempt:
         room, retry = self._room, _ONCE
         if room is None:
             return self.returned()
-        outcome = _known(self.step)
+        outcome: Outcome | None = None
+        self._expire_in(PREPARE_SECONDS)
         try:
+            outcome = _known(self.step)
             if spec is None:
                 spec = await load(self.step)
             if spec is None:
@@ -133,16 +139,22 @@ class Attempt:
         if self.interrupted == "stopped":
             outcome = Failure("the step was stopped", "stopped", retryable=False)
         else:
-            outcome = Failure(f"the step took longer than {round((self.deadline - self.began) * 1000)} ms", "timeout")
+            outcome = Failure(f"the step took longer than {round(self._seconds * 1000)} ms", "timeout")
         return self._conclude(self._room, spec, outcome, retry)
 
     async def _execute(self, room: StepRoom, work: Work) -> Outcome:
         if work.tool is None:
             return Success()
-        seconds = work.timeout_ms / 1000
-        self.deadline = self.began + seconds
-        self._expiry = self._task.get_loop().call_later(seconds, self.interrupt, "timeout")
+        self._expire_in(work.timeout_ms / 1000)
         return await room.executor.execute(self.step, work)
+
+    def _expire_in(self, seconds: float) -> None:
+        """Lets the attempt, or this part of it, take so long from now."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._seconds = seconds
+        self.deadline = monotonic() + seconds
+        self._expiry = self._task.get_loop().call_later(seconds, self.interrupt, "timeout")
 
     def _conclude(self, room: StepRoom, spec: Any, outcome: Outcome, retry: Retry) -> Report:
         step, text = self.step, ""
@@ -157,7 +169,7 @@ class Attempt:
                 self.outcome = "retry"
                 return step.step, step.attempt, "Y", text, _delay(retry, step.failures, outcome.after_ms)
         try:
-            plan = room.planner.plan(step, spec, outcome)
+            plan = _sound(room.planner.plan(step, spec, outcome))
         except Exception:
             _log.exception("what follows a step could not be planned", step=step.job_id)
             plan = Plan(error=f"what follows step {step.key!r} could not be planned")
@@ -172,6 +184,13 @@ class Attempt:
     def _stuck(self) -> None:
         self.abandoned = True
         self._on_stuck(self)
+
+
+def _sound(plan: Any) -> Plan:
+    """A plan that a script can follow: whatever a planner does, it must not bring down others' outcomes."""
+    if not isinstance(plan, Plan) or not all(type(new) is NewStep for new in plan.create):
+        raise TypeError("no plan")
+    return plan
 
 
 def _known(step: StepRun) -> Outcome | None:

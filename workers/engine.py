@@ -22,8 +22,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.steps.model import StepRun
 from coordinator.steps.room import StepRoom
-from coordinator.steps.store import RECORDED, REFUSED, RETURN, Report, StepStore, Taken
-from coordinator.store.errors import StoreError
+from coordinator.steps.store import NOT_RECORDED, RECORDED, REFUSED, RETURN, Report, StepStore, Taken
 from workers.attempts import GRACE_SECONDS, Attempt, Interruption
 
 _log = structlog.get_logger(__name__)
@@ -247,6 +246,9 @@ class Engine:
                     report: Report | None = attempt.returned(0)
                 else:
                     report = await attempt.run(self._specs.get(step), self._load)
+            except Exception:
+                _log.exception("a step could not be carried out", step=job)
+                report = attempt.returned()
             finally:
                 if not attempt.abandoned:
                     self.held.pop(job, None)
@@ -332,15 +334,21 @@ class Engine:
                 taken = await self._steps.report(
                     script, project, want, [report for report, _ in reports], queue_first=turn
                 )
-            except (ToolFailure, StoreError) as error:
+            except ToolFailure as failure:
                 self._reply_lost, again = True, True
-                _log.warning("outcomes cannot be reported, trying again", reason=str(error), steps=len(reports))
+                _log.warning("outcomes cannot be reported, trying again", reason=failure.message, steps=len(reports))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _PAUSE_MOST)
+            except Exception:
+                # A defect. Their leases run out, and other attempts are made.
+                _log.exception("outcomes cannot be recorded")
+                taken = Taken(0, [NOT_RECORDED] * len(reports), [], [], False)
         self._sending.remove(sending)
         for (report, attempt), result in zip(reports, taken.results, strict=True):
             if result == RECORDED and report[2] in "DF" and (report[4].complete or report[4].error):
                 recorder().run_ended(room, "completed" if report[4].complete else "failed")
+            elif result == NOT_RECORDED:
+                _log.error("an outcome could not be recorded", step=attempt.step.job_id)
             elif result == REFUSED and not again:
                 recorder().step_refused()
                 _log.info("a report came too late and was refused", step=attempt.step.job_id)

@@ -15,8 +15,9 @@ from coordinator.steps.model import StepRun
 from coordinator.store import Script, Store, keys
 
 PACKAGE = "coordinator.steps"
-REFUSED, RECORDED, OVER = 0, 1, 2
-"""What became of a report: the step was no longer the worker's; recorded; recorded, but its run had ended."""
+REFUSED, RECORDED, OVER, NOT_RECORDED = 0, 1, 2, -1
+"""What became of a report: the step was no longer the worker's; recorded; recorded, but its run had ended; a
+defect, so that its lease runs out."""
 
 RELAYED = 100
 """Jobs that one turn of the relay moves."""

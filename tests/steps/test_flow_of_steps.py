@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from typing import Any
 
 import pytest
 
 from coordinator.steps.model import NewStep, Plan
-from coordinator.steps.store import OVER, RECORDED, REFUSED
+from coordinator.steps.store import NOT_RECORDED, OVER, RECORDED, REFUSED
 from coordinator.store import keys
 from coordinator.toolsets.flows.store.flows import REPORT
 from tests.steps.rig import DONE, FAILED, Rig, fork, join, then
@@ -202,3 +203,14 @@ async def test_flows_of_several_projects_do_not_meet_in_the_queue(rig: Rig) -> N
     assert (await rig.flow(one, "two")).row.status == "running"
     default = await rig.create()
     assert (await rig.worker.take())[0].idempotency_key == f"{default}-{default + 1}"
+
+
+async def test_a_defect_in_one_report_keeps_no_other_back(rig: Rig) -> None:
+    flows = [await rig.create() for _ in range(3)]
+    steps = await rig.worker.take(3)
+    reports: list[Any] = [(step.step, step.attempt, "D", "null", then("b")) for step in steps]
+    reports[1] = (steps[1].step, 1, "D", "null", [[1, 2], [], None, False, ""])
+    taken = await rig.worker.reports("default", reports, 1)
+    assert taken.results == [RECORDED, NOT_RECORDED, RECORDED]
+    assert len(taken.steps) + len(await rig.queued()) == 2
+    assert [(await rig.statuses(flow)).get("b") is not None for flow in flows] == [True, False, True]

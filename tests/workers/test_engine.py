@@ -476,6 +476,33 @@ async def test_a_planner_that_fails_ends_the_flow(bench: Bench, monkeypatch: pyt
     assert [step.status for step in found.steps] == ["done"]
 
 
+@pytest.mark.parametrize("odd", [Plan(create=(1, 2)), None, "no plan"])  # type: ignore[arg-type]
+async def test_what_is_no_plan_ends_the_flow(bench: Bench, monkeypatch: pytest.MonkeyPatch, odd: Any) -> None:
+    plan = bench.rooms["flows"].planner.plan
+
+    def mostly(step: StepRun, *rest: Any) -> Any:
+        return odd if step.run == str(bad) else plan(step, *rest)
+
+    monkeypatch.setattr(bench.rooms["flows"].planner, "plan", mostly)
+    bad = await bench.create(chain({}, {}))
+    good = [await bench.create(chain({}, {})) for _ in range(6)]
+    bench.start()
+    for flow in good:
+        assert (await bench.ended(flow)).row.status == "completed"
+    assert (await bench.ended(bad)).row.error == "what follows step 'start' could not be planned"
+
+
+async def test_a_preparation_that_does_not_end_is_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hangs(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(workers.attempts, "PREPARE_SECONDS", 0.05)
+    monkeypatch.setattr(bench.rooms["flows"].planner, "prepare", hangs)
+    bench.start()
+    flow = await bench.create(chain({}))
+    assert await bench.result(flow) == ("failed", '{"error":"the step took longer than 50 ms","type":"timeout"}')
+
+
 async def test_steps_of_a_room_that_is_not_known_are_for_other_workers(bench: Bench) -> None:
     flow = await bench.create(chain({}))
     await bench.store.command("HSET", keys.run.key("default", str(flow)), "o", "gateway")

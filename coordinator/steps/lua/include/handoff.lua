@@ -7,6 +7,9 @@
 -- E, packed by the caller: rq  limit (steps of the project queued and running, 0: any)  cap (of events)
 --   iso (what time it is, for RQ's tools)  protocol; of a worker also  worker  lease  lists
 
+-- Changes nothing, and is refused if the store is out of memory: what comes after it is carried out as a whole.
+redis.call('SETRANGE', K_STEP_IDS, 0, '')
+
 local E = cmsgpack.unpack(engine)
 local BELLS = 128 -- a bell is rung for each pointer; so many at most while nobody listens
 local fresh, pending = {}, 0

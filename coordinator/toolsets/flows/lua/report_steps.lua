@@ -7,7 +7,7 @@ args:      engine want turn reports
            reports = packed {step, attempt, how, result as JSON, plan or delay ms}; how is D done, F failed
            for good (both with a plan), Y failed and to be tried again, B not executed
 reply:     what include/take.lua of steps says; results: 0 refused, the step is no longer the worker's;
-           1 recorded; 2 recorded, but the flow had ended and nothing follows
+           1 recorded; 2 recorded, but the flow had ended and nothing follows; -1 a defect, see the server's log
 errors:    none
 --]]
 -- @include flow
@@ -39,7 +39,12 @@ local function settle(id, attempt, how, result, what)
 end
 
 local results = {}
-for n, report in ipairs(cmsgpack.unpack(reports)) do results[n] = settle(unpack(report)) end
+for n, report in ipairs(cmsgpack.unpack(reports)) do
+  -- A defect in one must not keep the others, and what follows them, from being written.
+  local sound, result = pcall(settle, unpack(report))
+  if not sound then redis.log(redis.LOG_WARNING, 'step ' .. tostring(report[1]) .. ': ' .. tostring(result)) end
+  results[n] = sound and result or -1
+end
 refill()
 local told = take(tonumber(want), turn)
 return taken_reply(results, told)

@@ -1,0 +1,65 @@
+"""A store that is out of memory refuses changes as a whole, and all goes on when there is room again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.steps.model import NewStep, Plan
+from coordinator.toolsets.flows.store.flows import NONE
+from tests.steps.rig import Rig, then
+
+pytestmark = pytest.mark.anyio
+
+
+async def contents(rig: Rig) -> dict[bytes, bytes]:
+    """Everything that is in the store."""
+    found = {}
+    for key in sorted(await rig.store.command("KEYS", "*")):
+        found[key] = await rig.store.command("DUMP", key)
+    return found
+
+
+async def test_a_full_store_refuses_all_changes_whole(rig: Rig) -> None:
+    flow = await rig.create(
+        Plan((*(NewStep(f"s{number}") for number in range(6)), NewStep("g", "gate", expires_ms=9_000)))
+    )
+    late = await rig.create(Plan((NewStep("late", delay_ms=60_000),)))
+    failed = await rig.create()
+    await rig.flows.cancel("default", NONE, failed, "bob")
+    steps = await rig.worker.take(4)
+    await rig.expire(steps[:1])
+    await rig.ring(late + 1, flow + 7)
+    reports: list[Callable[[], Awaitable[object]]] = [
+        lambda: rig.worker.report(steps[1], "D", then("b"), want=2),
+        lambda: rig.worker.report(steps[1], "F", Plan(error="no"), want=2),
+        lambda: rig.worker.report(steps[1], "Y", 0, want=2),
+        lambda: rig.worker.report(steps[1], "B", 0, want=2),
+        lambda: rig.worker.take(2),
+        lambda: rig.worker.steps.sweep("default"),
+        lambda: rig.worker.steps.reclaim("default", []),
+        lambda: rig.flows.release("default", NONE, flow + 7, "bob"),
+        lambda: rig.flows.cancel("default", NONE, flow, "bob"),
+        lambda: rig.flows.retry("default", NONE, failed, "bob"),
+        lambda: rig.create(),
+    ]
+    before = await contents(rig)
+    await rig.store.command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        for change in reports:
+            with pytest.raises(ToolFailure) as refused:
+                await change()
+            assert refused.value.code == "store_full"
+        assert await contents(rig) == before
+        # Reading works all the same.
+        assert (await rig.flow(flow)).row.status == "running"
+    finally:
+        await rig.store.command("CONFIG", "SET", "maxmemory", 0)
+    for step in steps[1:]:
+        await rig.worker.done(step, Plan())
+    swept = await rig.worker.steps.sweep("default")
+    assert (swept.lost, swept.fired) == (1, 2)
+    keys_left = {step.key for step in await rig.worker.take(9)}
+    assert keys_left == {"s0", "s4", "s5", "late", "g"}
