@@ -19,7 +19,8 @@ help: ## Show this list.
 install: $(VENV)/.installed ## Install the product into the virtual environment.
 
 up: install ## Run a fleet here: embedded Redis, front-ends, workers; data in ./.fleet.
-	@FLEET_FLOWS_DEMO_TOOLS=$${FLEET_FLOWS_DEMO_TOOLS:-true} exec $(BIN)/fleet up --data-dir ./.fleet $(ARGS)
+	@PATH="$(abspath $(BIN)):$$PATH" FLEET_CONFIG=$${FLEET_CONFIG:-config/gateway.yaml} \
+	  FLEET_FLOWS_DEMO_TOOLS=$${FLEET_FLOWS_DEMO_TOOLS:-true} exec $(BIN)/fleet up --data-dir ./.fleet $(ARGS)
 
 test: $(VENV)/.installed-dev ## Run the tests.
 	@exec $(BIN)/pytest $(ARGS)

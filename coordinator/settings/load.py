@@ -15,7 +15,6 @@ from msgspec import Struct
 from coordinator.settings import auth, convert, identity, workflows
 from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
 from coordinator.settings.gateway import includes
-from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.model import Settings, contradictions
 from coordinator.settings.problems import SettingsError, unknown
 
@@ -97,7 +96,6 @@ def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: P
         auth=auth.located_auth(
             loaded.settings.auth, _beside(loaded, "auth.tokens"), _base(loaded, env, "auth.verifier")
         ),
-        gateway=_gateway(loaded),
         workflows=workflows.located_workflows(
             loaded.settings.workflows, _beside(loaded, "workflows.sessions"), _beside(loaded, "workflows.navigator")
         ),
@@ -309,15 +307,6 @@ def _actor_authentication(loaded: LoadedSettings, env: Mapping[str, str]) -> ide
     return msgspec.structs.replace(
         section, verifier=identity.located(section.verifier, _base(loaded, env, ".".join((*path, "jwks_path"))))
     )
-
-
-def _gateway(loaded: LoadedSettings) -> Gateway | None:
-    """With the place of the audit's file made absolute: a relative one starts at the config file's directory."""
-    section = loaded.settings.gateway
-    if section is None or not section.audit.path:
-        return section
-    path = str(_beside(loaded, "gateway") / Path(section.audit.path).expanduser())
-    return msgspec.structs.replace(section, audit=msgspec.structs.replace(section.audit, path=path))
 
 
 def _base(loaded: LoadedSettings, env: Mapping[str, str], name: str) -> Path:

@@ -30,6 +30,8 @@ Places = dict[Place, str]
 SECTION = "gateway"
 _LATE = ("executor", "executors", "connections")
 """Keys below which variables are left for whoever executes or connects."""
+_DIRECTORY, _AUDIT_FILE = "workingDirectory", ("audit", "path")
+"""What names places of files; relative ones start at the file that states them."""
 _MOST_FILES = 200
 
 
@@ -37,7 +39,12 @@ class _Node(Struct):
     """A value of a file; mappings and lists hold nodes."""
 
     value: Any
-    place: str
+    file: Path
+    line: int
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}"
 
 
 def expanded(section: Any, lines: Lines, file: Path, at: Place = (SECTION,)) -> tuple[Any, Places]:
@@ -79,7 +86,7 @@ def _node(value: Any, lines: Lines, file: Path, at: Place, line: int = 1) -> _No
         value = {key: _node(entry, lines, file, (*at, key), line) for key, entry in value.items()}
     elif isinstance(value, list):
         value = [_node(entry, lines, file, (*at, number), line) for number, entry in enumerate(value)]
-    return _Node(value, f"{file}:{line}")
+    return _Node(value, file, line)
 
 
 def _included(node: _Node, file: Path, above: tuple[Path, ...], budget: _Budget) -> _Node:
@@ -99,7 +106,7 @@ def _included(node: _Node, file: Path, above: tuple[Path, ...], budget: _Budget)
         budget.take(entry.place)
         body = _included(_read(other, entry.place), other, (*above, other.resolve()), budget)
         result = body if result is None else _merged(result, body)
-    own = _Node({key: value for key, value in node.value.items() if key != "include"}, node.place)
+    own = _Node({key: value for key, value in node.value.items() if key != "include"}, node.file, node.line)
     return own if result is None else _merged(result, own)
 
 
@@ -123,9 +130,9 @@ def _merged(lower: _Node, upper: _Node) -> _Node:
         merged = dict(lower.value)
         for key, node in upper.value.items():
             merged[key] = _merged(merged[key], node) if key in merged else node
-        return _Node(merged, upper.place)
+        return _Node(merged, upper.file, upper.line)
     if isinstance(lower.value, list) and isinstance(upper.value, list):
-        return _Node([*lower.value, *upper.value], upper.place)
+        return _Node([*lower.value, *upper.value], upper.file, upper.line)
     return upper
 
 
@@ -137,12 +144,18 @@ def _plain(node: _Node, at: Place, places: Places, late: bool) -> Any:
     if isinstance(node.value, list):
         return [_plain(entry, (*at, number), places, late) for number, entry in enumerate(node.value)]
     if isinstance(node.value, str):
-        return node.value if late else _filled(node.value)
+        text = node.value if late else _filled(node.value)
+        return _beside(node.file, text) if at[-1] == _DIRECTORY or at[-2:] == _AUDIT_FILE else text
     if isinstance(node.value, dt.date | dt.time):
         return node.value.isoformat()
     if isinstance(node.value, float) and not math.isfinite(node.value):
         raise SettingsError([f"{node.place}: {'.'.join(map(str, at))} must be a finite number"])
     return node.value
+
+
+def _beside(file: Path, text: str) -> str:
+    """A path where the person who wrote it would look; one that a variable begins is left alone."""
+    return text if not text or text.startswith("${") else os.path.normpath(file.parent / Path(text).expanduser())
 
 
 def _filled(text: str, environment: Mapping[str, str] = os.environ) -> str:
