@@ -13,6 +13,7 @@ from coordinator.settings import Settings, SettingsError, load_settings
 from coordinator.settings.auth import Auth, door_mode, door_resource, door_verifier, is_loopback
 from coordinator.settings.identity import ActorAuthentication
 from tests.door.support import KEYS
+from tests.support.fleets import ROOT
 
 REQUIRED = "auth: {mode: required, tokens: tokens.yaml}\n"
 
@@ -167,3 +168,14 @@ def test_a_pipe_is_no_file_to_read_again(tmp_path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
     assert "no regular file" in reader.read().problem
+
+
+@pytest.mark.parametrize("before", sorted((ROOT / "config" / "rollout").iterdir()), ids=lambda path: path.name)
+def test_every_stage_of_the_roll_out_leads_to_every_other(tmp_path: Path, before: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(before.read_text())
+    reader = Rereader(load_settings({}, {}, path))
+    for after in sorted(before.parent.iterdir()):
+        for stage in (after, before):
+            path.write_text(stage.read_text())
+            assert reader.read().problem == "", stage.name
