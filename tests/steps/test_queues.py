@@ -78,6 +78,13 @@ async def test_a_bell_rings_for_each_step_that_waits_and_is_still_when_none_does
     assert await rig.store.command("LLEN", bell) == 128
 
 
+async def test_bells_that_nobody_hears_do_not_pile_up(rig: Rig) -> None:
+    for _ in range(150):
+        await rig.create()
+        await rig.worker.take(1)
+    assert await rig.store.command("LLEN", "fc:{RQ}:bell:fleet-steps") == 128
+
+
 async def test_pointers_to_nothing_are_thrown_away(rig: Rig) -> None:
     cancelled = await rig.create()
     await rig.flows.cancel("default", NONE, cancelled, "bob")
@@ -145,6 +152,14 @@ class TestLimits:
         await rig.create(then(*"abcdefgh"))
         counts = [step.project for _ in range(3) for step in await rig.worker.take(16)]
         assert {name: counts.count(name) for name in counts} == {"free": 8, "one": 1, "default": 3}
+
+    async def test_a_sweep_finds_room_that_nobody_used(self, rig: Rig) -> None:
+        await rig.create(then(*"abcde"))
+        # As if the limit had been lower when these were held back.
+        gone = await rig.worker.take(2)
+        await rig.store.command("ZREM", keys.step_leases.key("default"), *(step.step for step in gone))
+        await rig.worker.steps.sweep("default")
+        assert [step.key for step in await rig.worker.take(9)] == ["c", "d", "e"]
 
     async def test_cancelling_makes_room(self, rig: Rig) -> None:
         first = await rig.create(then(*"abcde"))
@@ -302,6 +317,7 @@ async def test_a_relay_that_runs_twice_doubles_nothing(split: Split) -> None:
     # As if it had been killed before it could say that it was done.
     await split.rig.store.command("RPUSH", outbox, *entries)
     await split.worker.steps.relay("default")
+    assert await split.elsewhere.command("LLEN", "fc:{RQ}:queue:fleet-steps") == 2
     steps = await split.take(9)
     assert [step.key for step in steps] == ["a", "b"]
     await split.rig.store.command("RPUSH", outbox, *entries)
