@@ -132,10 +132,12 @@ class Attempt:
 
     def cut_short(self, spec: Any, retry: Retry = _ONCE) -> Report | None:
         """What to report of an interrupted attempt."""
-        if self.interrupted == "lost" or self._room is None or spec is None:
+        if self.interrupted == "lost" or self._room is None:
             return None
         if self.interrupted == "drain":
             return self.returned(0)
+        if spec is None:
+            return self.returned()
         if self.interrupted == "stopped":
             outcome = Failure("the step was stopped", "stopped", retryable=False)
         else:

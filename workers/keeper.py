@@ -100,13 +100,13 @@ class Keeper:
         if self._queue is self._store:
             heard = self._presence.beat(pipeline, attempts)
             replies = pipeline.execute(raise_on_error=False)
+            self._learn(by_project, replies[:count])
             heard(_checked(replies[count:]))
         else:
-            replies = pipeline.execute(raise_on_error=False) if count else []
+            self._learn(by_project, pipeline.execute(raise_on_error=False) if count else [])
             beat: Any = self._queue.pipeline(transaction=False)
             heard = self._presence.beat(beat, attempts)
             heard(_checked(beat.execute(raise_on_error=False)))
-        self._learn(by_project, replies[:count])
 
     def _learn(self, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
         """Tells which attempts are no longer ours."""

@@ -8,16 +8,16 @@ nothing happens are looked at more and more seldom, and in the end not at all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from time import monotonic
+from typing import Protocol
 
 import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
-from coordinator.steps.room import StepRoom
-from coordinator.steps.store import StepStore
+from coordinator.steps.store import StepStore, Swept
 from coordinator.steps.times import SWEEP_SECONDS
 from coordinator.store.errors import StoreError
 
@@ -31,6 +31,14 @@ RECLAIM_SECONDS = 1.5
 """How long after a lost reply it is seen to what came with it: no sooner than other replies on their way are here."""
 ROUNDS = 10
 """Runs of the script for one project in one round, at most."""
+
+
+class Tidies(Protocol):
+    """What a room does for the sweeper; see ``StepRoom.tidy``."""
+
+    async def tidy(self, project: str) -> bool:
+        """Forgets what is over; whether nothing is left that it will have to forget one day."""
+        ...
 
 
 class Sweeper:
@@ -47,7 +55,7 @@ class Sweeper:
         self,
         name: str,
         steps: StepStore,
-        rooms: Collection[StepRoom],
+        rooms: Collection[Tidies],
         held: Callable[[str], list[str]],
         lost_reply: Callable[[], bool],
         on_told: Callable[[str], None],
@@ -60,10 +68,18 @@ class Sweeper:
         self._on_told = on_told
         self._slow_at = 0.0
         self._reclaim_at = inf
+        self._tidying: asyncio.Task[None] | None = None
         self._noted: dict[str, float] = {}
 
     async def run(self) -> None:
         """Goes on until it is cancelled."""
+        try:
+            await self._run()
+        finally:
+            if self._tidying is not None:
+                self._tidying.cancel()
+
+    async def _run(self) -> None:
         while True:
             if self._lost_reply():
                 self._reclaim_at = monotonic() + RECLAIM_SECONDS
@@ -74,6 +90,8 @@ class Sweeper:
                     self._reclaim_at = inf
                 if await self._steps.sweeps(self._name, round(SWEEP_SECONDS * 900)):
                     await self.round()
+                else:
+                    recorder().steps_queued(0)  # whoever sweeps knows better
             except (ToolFailure, StoreError) as error:
                 _log.warning("nothing can be swept, trying again", reason=str(error))
             slept = monotonic()
@@ -85,12 +103,23 @@ class Sweeper:
         slow = monotonic() >= self._slow_at
         if slow:
             self._slow_at = monotonic() + SLOW_SECONDS
-        queued = 0
-        for project in await self._steps.projects(0 if slow else ACTIVE_SECONDS):
-            queued += await self._sweep(project, slow)
+        queued, idle = 0, []
+        projects = await self._steps.projects(0 if slow else ACTIVE_SECONDS)
+        for project in projects:
+            try:
+                swept = await self._sweep(project)
+            except StoreError:
+                _log.exception("a project cannot be swept", project=project)
+            else:
+                queued += swept.queued
+                if swept.idle:
+                    idle.append(project)
         recorder().steps_queued(queued)
+        if slow and (self._tidying is None or self._tidying.done()):
+            # On its own, since it may take long and leases must not wait for it.
+            self._tidying = asyncio.create_task(self._tidy(projects, idle), name="tidy")
 
-    async def _sweep(self, project: str, slow: bool) -> int:
+    async def _sweep(self, project: str) -> Swept:
         swept = await self._steps.sweep(project)
         for _ in range(ROUNDS):
             recorder().steps_swept(swept.lost, 0)
@@ -105,10 +134,17 @@ class Sweeper:
             self._on_told(project)
         if not swept.idle:
             await self._note(project)
-        elif slow and all([await room.tidy(project) for room in self._rooms]):
-            # A flow that begins at this very moment was noted by its front-end, which does it again soon.
-            await self._steps.forget(project, ACTIVE_SECONDS)
-        return swept.queued
+        return swept
+
+    async def _tidy(self, projects: Sequence[str], idle: Collection[str]) -> None:
+        """Has rooms forget what is over, and drops idle projects in which nothing is left to be forgotten."""
+        for project in projects:
+            try:
+                if all([await room.tidy(project) for room in self._rooms]) and project in idle:
+                    # A flow that begins at this very moment was noted by its front-end, which does it again soon.
+                    await self._steps.forget(project, ACTIVE_SECONDS)
+            except (ToolFailure, StoreError) as error:
+                _log.warning("a project could not be tidied", project=project, reason=str(error))
 
     async def _restore(self, project: str, suspects: list[tuple[str, str]]) -> None:
         missing = await self._steps.missing(project, suspects)

@@ -20,6 +20,8 @@ Permits = Callable[[str, Caller, str], Awaitable[str]]
 nothing."""
 
 TRIM_BATCH = 100
+TRIMS = 1_000
+"""Batches at a time, at most."""
 
 
 class ToolCall(Work, frozen=True):
@@ -87,7 +89,11 @@ class FlowRoom:
 
     async def tidy(self, project: str) -> bool:
         """Forgets workflows whose retention is over."""
-        _, left = await self._store.trim(project, TRIM_BATCH)
+        left = 0
+        for _ in range(TRIMS):
+            forgotten, left = await self._store.trim(project, TRIM_BATCH)
+            if forgotten < TRIM_BATCH:
+                break
         return left == 0
 
 

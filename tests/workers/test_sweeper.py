@@ -1,0 +1,127 @@
+"""The sweeper: what it does each round, seldom, and when something is wrong with a project."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import workers.sweeper
+from coordinator.store import Store, keys
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.errors import ServerError
+from tests.support.wait import wait_until
+from tests.workers.bench import Bench, chain
+from workers.sweeper import Sweeper
+
+pytestmark = pytest.mark.anyio
+
+
+class Watched:
+    """A bench with a sweeper that a test plays."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.told: list[str] = []
+        self.tidied: list[str] = []
+        self.left = 0
+        self.sweeper = Sweeper(
+            "w1", bench.steps, [self], bench.engine.held_in, bench.engine.lost_reply, self.told.append
+        )
+
+    async def tidy(self, project: str) -> bool:
+        """Stands for a room."""
+        self.tidied.append(project)
+        return self.left == 0
+
+    async def expire(self, step: int) -> None:
+        await self.bench.store.command("ZADD", keys.step_leases.key("default"), "XX", 1, step)
+
+
+@pytest.fixture
+async def watched(server: EmbeddedServer, connection: object) -> AsyncIterator[Watched]:
+    store = Store(server.url, timeout_ms=5000)
+    await store.open()
+    yield Watched(Bench(store))
+    await store.close()
+
+
+async def test_a_round_gives_lost_steps_another_attempt(watched: Watched) -> None:
+    bench = watched.bench
+    flow = await bench.create(chain({}))
+    await bench.steps.take(1)
+    await watched.expire(flow + 1)
+    await watched.sweeper.round()
+    (step,) = (await bench.flow(flow)).steps
+    assert (step.status, step.attempt) == ("ready", 2)
+
+
+async def test_a_job_that_vanished_comes_back(watched: Watched) -> None:
+    bench = watched.bench
+    flow = await bench.create(chain({}))
+    await bench.store.command("DEL", "fc:{RQ}:queue:fleet-steps")
+    await bench.store.command("ZADD", keys.step_queue.key("default"), "XX", 1, flow + 1)
+    await watched.sweeper.round()
+    assert [step.run for step in (await bench.steps.take(1)).steps] == [str(flow)]
+
+
+async def test_what_is_wrong_with_one_project_concerns_no_other(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = watched.bench
+    flow = await bench.create(chain({}))
+    await bench.steps.note("aaa")
+    await bench.steps.take(1)
+    await watched.expire(flow + 1)
+    sweep = bench.steps.sweep
+
+    async def broken(project: str) -> Any:
+        if project == "aaa":
+            raise ServerError("ERR a defect")
+        return await sweep(project)
+
+    monkeypatch.setattr(bench.steps, "sweep", broken)
+    await watched.sweeper.round()
+    assert (await bench.flow(flow)).steps[0].attempt == 2
+
+
+async def test_projects_are_tidied_seldom_and_dropped_when_nothing_is_left(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = watched.bench
+    await bench.create(chain({}))
+    await bench.steps.note("idle")
+    for project in ("default", "idle"):
+        await bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), 1, project)
+    watched.left = 1
+    await watched.sweeper.round()
+    await wait_until(lambda: sorted(watched.tidied) == ["default", "idle"])
+    await watched.sweeper.round()
+    assert len(watched.tidied) == 2
+    assert sorted(await bench.steps.projects()) == ["default", "idle"]
+    watched.left = 0
+    monkeypatch.setattr(workers.sweeper, "SLOW_SECONDS", 0.0)
+    watched.sweeper._slow_at = 0.0
+    await watched.sweeper.round()
+
+    async def dropped() -> bool:
+        # The other one has a step that waits, so it was noted again.
+        return await bench.steps.projects() == ["default"]
+
+    await wait_until(dropped)
+    assert await bench.steps.projects(60) == ["default"]
+
+
+async def test_projects_where_nothing_happens_are_not_swept_each_round(watched: Watched) -> None:
+    bench = watched.bench
+    await bench.steps.note("idle")
+    await bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), 1, "idle")
+    watched.left = 1
+    await watched.sweeper.round()
+    await wait_until(lambda: watched.tidied == ["idle"])
+    await bench.store.command("CONFIG", "RESETSTAT")
+    await watched.sweeper.round()
+    stats = (await bench.store.command("INFO", "commandstats")).decode()
+    (line,) = [line for line in stats.splitlines() if line.startswith("cmdstat_evalsha:")]
+    assert "calls=1," in line, "only the question which projects there are"
