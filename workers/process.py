@@ -19,6 +19,7 @@ import uvloop
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.room import Configurable, Isolated, StepRoom
@@ -180,6 +181,7 @@ class WorkerProcess:
         handoff.worker(worker.name, names)
         keeper = Keeper(own, own_queue, worker, lambda: list(engine.held.values()), lost)
         sweeper = Sweeper(worker.name, steps, rooms.values(), engine.held_in, engine.lost_reply, relay.tell)
+        store.observe = recorder().script
         keeper.start()
         engine.start()
         listening = loop.create_task(Listener(engine, steps, queue, names).run(), name="listener")
