@@ -43,7 +43,8 @@ class _Child:
         ours, theirs = socket.socketpair()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "workers.isolated_child", str(theirs.fileno()), str(os.getpid())),
+                # Nothing in the working directory gets in the way of installed modules.
+                *(sys.executable, "-P", "-m", "workers.isolated_child", str(theirs.fileno()), str(os.getpid())),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
                 pass_fds=[theirs.fileno()],

@@ -62,8 +62,6 @@ def main() -> None:
     if os.getppid() != int(sys.argv[2]):
         raise SystemExit("the worker has ended already")
     connection = socket.socket(fileno=int(sys.argv[1]))
-    # Callables find modules where the worker was started.
-    sys.path.insert(0, os.getcwd())
     while True:
         (size,) = _HEAD.unpack(_read(connection, _HEAD.size))
         answer = _serve(msgspec.json.decode(_read(connection, size)))

@@ -14,12 +14,18 @@ import pytest
 
 import workers.isolated
 from coordinator.steps.room import CallFailed
-from tests.support.fleets import environment
+from tests.support.fleets import ROOT, environment
 from tests.support.wait import process_alive, wait_until, wait_until_sync
 from workers.isolated import IsolatedCalls
 
 pytestmark = pytest.mark.anyio
 HERE = "tests.workers.callables"
+
+
+@pytest.fixture(autouse=True)
+def findable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children find the callables of tests."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 @pytest.fixture
