@@ -25,7 +25,7 @@ if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
 local now = server_time()
-local run = {now = now, cap = events_max, config = config, labels = cmsgpack.unpack(labels)}
+local run = {now = now, cap = events_max, config = config, labels = labels}
 sweep(now, events_max, SWEEP_BATCH)
 
 local function advance(id, trigger, actor, actor_json, verification, summary, fence)
@@ -44,7 +44,7 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
   end
   local from = it.role
   local by = {id = actor, actor = actor_json, verification = verification, summary = summary}
-  local open = change_role(it, to, trigger, label_for(it, to, trigger, run.labels), run, by)
+  local open = change_role(it, to, trigger, label_for(it, to, trigger, run), run, by)
   local cascades = {}
   cascade(it, trigger, run, cascades, open)
   return {it.id, '', from, to, it.lb or false, cascades, named(open), title(it), schema_inputs(it, config)}

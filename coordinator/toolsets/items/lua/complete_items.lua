@@ -23,7 +23,7 @@ if stored and phase == 'D' then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 if stored then state = stored end
 
-local run = {now = server_time(), cap = events_max, config = config, labels = cmsgpack.unpack(labels)}
+local run = {now = server_time(), cap = events_max, config = config, labels = labels}
 local names = cmsgpack.unpack(who)
 local by = {id = actor, actor = names[1], verification = names[2], summary = 'complete_tree'}
 local done, position, results, skipped, order = false, 1, {}, {}, nil
@@ -54,7 +54,7 @@ local function complete(it)
     local missing = schema and missing_notes(it, schema, nil) or {}
     if #missing > 0 then return 'gate', missing, true end
   end
-  local label = label_for(it, to, trigger, run.labels)
+  local label = label_for(it, to, trigger, run)
   change_role(it, to, trigger, label, run, by)
   return 'applied', label, false
 end

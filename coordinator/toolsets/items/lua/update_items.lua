@@ -19,7 +19,7 @@ if refused then return refused end
 if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
-local run = {now = server_time(), cap = events_max, config = config, labels = cmsgpack.unpack(labels)}
+local run = {now = server_time(), cap = events_max, config = config, labels = labels}
 local IS_TEXT = {t = true, s = true}
 local IS_LONG = {x = true, m = true, o = true}
 

@@ -27,12 +27,14 @@ local function put_back(now, cap, budget) -- @rare
   local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, budget)
   redis.call('ZREM', K_LEASES, unpack(agents))
   for _, id in ipairs(redis.call('HMGET', K_AGENTS, unpack(agents))) do
-    local it = glance(id)
-    move(it, resting(it, it.role))
-    save(it)
-    count_lapsed(it, 1)
-    unshielded[#unshielded + 1] = id
-    emit(cap, 'expire', id, 'a', it.cb, 'f', it.f)
+    local it = id and glance(id)
+    if it and it.cb then
+      move(it, resting(it, it.role))
+      save(it)
+      count_lapsed(it, 1)
+      unshielded[#unshielded + 1] = id
+      emit(cap, 'expire', id, 'a', it.cb, 'f', it.f)
+    end
   end
   return redis.call('ZCOUNT', K_LEASES, '-inf', now) == 0
 end
@@ -98,6 +100,7 @@ local function acquire(it, agent, ttl_ms, now, cap)
     local before = redis.call('HGET', K_AGENTS, agent)
     redis.call('HSET', K_AGENTS, agent, it.id)
     old, it.co = before and glance(before), now
+    if old and old.cb ~= agent then old = nil end
   end
   if not renewed then it.f = (it.f or 0) + 1 end
   it.cb, it.cc, it.cx = agent, now, ends

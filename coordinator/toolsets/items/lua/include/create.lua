@@ -9,19 +9,30 @@ local function child_added(parent, run)
   local schema = schema_of(parent, run.config)
   if not schema or schema.lifecycle ~= AUTO_REOPEN then return end
   local by = {id = '', actor = '', verification = '', summary = 'reopened by a new child item'}
-  change_role(parent, WORK, 'cascade', run.labels.start or false, run, by)
+  change_role(parent, WORK, 'cascade', label_of(run, 'start'), run, by)
 end
 
 local function given(value)
   return value ~= '' and value
 end
 
+local parents = {}
+
+-- {depth, role} of a parent as this run first saw it, nil when there is none: all that a new child asks of it.
+local function parent_at(id)
+  if not parents[id] then
+    local depth, score = unpack(redis.call('HMGET', K_ITEM .. id, 'd', 'w'))
+    parents[id] = score and {tonumber(depth), role_of(score)} or nil
+  end
+  return parents[id]
+end
+
 -- Stores the item; returns it, or nil and the reason.
 local function create(spec, run)
   local id, parent_id = spec[1], spec[2]
-  local parent = parent_id ~= '' and load(parent_id)
+  local parent = parent_id ~= '' and parent_at(parent_id)
   if parent_id ~= '' and not parent then return nil, 'parent_' .. absent(parent_id) end
-  local depth = parent and parent.d + 1 or 0
+  local depth = parent and parent[1] + 1 or 0
   if depth > MAX_DEPTH then return nil, 'too_deep' end
   if redis.call('EXISTS', K_ITEM .. id) == 1 then return nil, 'id_taken' end
   local it = {id = id, fresh = true}
@@ -49,6 +60,6 @@ local function create(spec, run)
   rank(it)
   redis.call('ZADD', K_PREFIXES .. string.sub(id, 1, 4), 0, string.sub(id, 5))
   emit(run.cap, 'create', id, 'r', it.role, 'p', parent_id)
-  if parent then child_added(parent, run) end
+  if parent and parent[2] == TERMINAL then child_added(load(parent_id), run) end
   return it
 end

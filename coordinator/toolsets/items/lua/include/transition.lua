@@ -4,7 +4,7 @@
 -- @include events
 -- Role changes with everything that follows from one, in the same script: dependents, cascades up the
 -- chain, the audit row, the event. `run` holds what a whole call shares: now, cap (events kept),
--- config, labels (by trigger).
+-- config, labels (by trigger; packed until one is needed).
 
 -- Where a trigger takes the item, or nil and why not (seed 004, trigger effects).
 local function target_role(it, trigger, schema)
@@ -29,13 +29,18 @@ local function target_role(it, trigger, schema)
   return schema and schema.review and REVIEW or TERMINAL
 end
 
+local function label_of(run, trigger)
+  if type(run.labels) == 'string' then run.labels = cmsgpack.unpack(run.labels) end
+  return run.labels[trigger] or false
+end
+
 -- The label that goes with the change; false clears it. Entering BLOCKED keeps the present one when
 -- the trigger has none; a start that ends the item is labelled like a completion.
-local function label_for(it, to, trigger, labels)
-  if trigger == 'start' and to == TERMINAL then return labels.complete or false end
-  local label = labels[trigger]
+local function label_for(it, to, trigger, run)
+  if trigger == 'start' and to == TERMINAL then return label_of(run, 'complete') end
+  local label = label_of(run, trigger)
   if not label and to == BLOCKED then return it.lb or false end
-  return label or false
+  return label
 end
 
 -- Changes the role and all that depends on it; returns the items that this leaves unblocked.
@@ -58,12 +63,12 @@ end
 local function cascade_target(child, trigger, run)
   local id = child.pa
   if child.role == WORK and trigger ~= 'reopen_cascade' then
-    if role_at(id) == QUEUE then return WORK, run.labels.start end
+    if role_at(id) == QUEUE then return WORK, label_of(run, 'start') end
   elseif child.role == TERMINAL then
     if not all_children_terminal(id) or role_at(id) == TERMINAL then return nil end
-    if may_cascade(schema_of(load(id), run.config)) then return TERMINAL, run.labels.cascade end
+    if may_cascade(schema_of(load(id), run.config)) then return TERMINAL, label_of(run, 'cascade') end
   elseif trigger == 'reopen' and role_at(id) == TERMINAL and may_cascade(schema_of(load(id), run.config)) then
-    return WORK, run.labels.start, 'reopen_cascade'
+    return WORK, label_of(run, 'start'), 'reopen_cascade'
   end
 end
 
@@ -80,7 +85,7 @@ local function cascade(child, trigger, run, events, open)
     events[#events + 1] = {parent.id, title(parent), from, to, #missing == 0, missing}
     if #missing > 0 then return end
     local by = {id = '', actor = '', verification = '', summary = 'cascade from a child item'}
-    for _, item in ipairs(change_role(parent, to, 'cascade', label or false, run, by)) do open[#open + 1] = item end
+    for _, item in ipairs(change_role(parent, to, 'cascade', label, run, by)) do open[#open + 1] = item end
     child, trigger = parent, next_trigger or trigger
   end
 end
