@@ -26,6 +26,7 @@ ALL = (
     "steps",
     "sessions",
     "identity",
+    "gateway",
 )
 
 

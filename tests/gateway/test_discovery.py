@@ -67,7 +67,8 @@ async def test_search_is_limited_and_filtered(make_lab: MakeLab) -> None:
         ({"query": "x", "limit": 0}, "limit: must be 1 to 100"),
         ({"query": "x", "limit": 101}, "limit: must be 1 to 100"),
         ({"query": "x", "kind": "tool"}, "kind: must be one of workflow, capability, connection"),
-        ({"query": "x" * 1001}, "query: must be at most 1000 characters"),
+        ({"query": "x" * 1001}, "query: must be at most 32 words and 1000 characters"),
+        ({"query": "x " * 33}, "query: must be at most 32 words and 1000 characters"),
     ],
 )
 async def test_wrong_searches_are_told(make_lab: MakeLab, arguments: Json, says: str) -> None:

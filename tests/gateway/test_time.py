@@ -6,9 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.store import Store, keys
+from coordinator.toolsets.gateway import operations, pace
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, states
@@ -344,3 +346,59 @@ async def test_without_a_worker_nothing_is_lost(make_lab: MakeLab, store: Store)
         assert (await lab.settled(under_way))["terminal"]
     finally:
         await worker.stop()
+
+
+async def test_what_is_quick_is_answered_the_quick_way(
+    working: Working, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (pace, operations):
+        # A busy machine takes its time to start a program.
+        monkeypatch.setattr(module, "QUICK_SECONDS", 2.0)
+    gate = tmp_path / "gate"
+    gate.touch()
+    script = sh(f"while ! [ -e {gate} ]; do sleep 0.02; done")
+    lab = await working(
+        {"request_deadline_ms": 1000},
+        workflows={
+            "w": states(
+                a={"transitions": {"plain": {"target": "a"}, "noop": {"target": "a", "executor": {"kind": "noop"}},
+                                   "gated": {"target": "a", "executor": script},
+                                   "entered": {"target": "b"}, "asks": {"target": "a", "executor": {"kind": "human"}}}},
+                b={"onEnter": {"executor": script}, "transitions": {"back": {"target": "a"}}},
+            )
+        },
+        capabilities={"call": {"executor": script, "inputSchema": {"type": "object"}}},
+    )  # fmt: skip
+    at = await lab.start("w")
+
+    def waits(tool: str, **arguments: Any) -> bool:
+        called = lab.tools[tool]
+        return called.patient(msgspec.convert(arguments, called.arguments))
+
+    def submit_waits(name: str, answer: Json) -> bool:
+        return waits("workflow.submit", **lab.link(answer, name))
+
+    # Known from the definition, of an instance that this process has seen.
+    assert {name for name in ("plain", "asks", "noop", "gated", "entered") if submit_waits(name, at)} == {
+        "noop", "gated", "entered",
+    }  # fmt: skip
+    assert submit_waits("plain", {**at, "workflowId": "wf_0", "links": []})
+    # Known from what it took.
+    at = await lab.follow(at, "noop")
+    assert not submit_waits("noop", at)
+    call: Json = {"definitionId": "proxy_default", "input": {"capability": "call", "x": 1}}
+    assert waits("workflow.start", **call)
+    await lab("workflow.start", **call)
+    assert not waits("workflow.start", **call)
+    assert not waits("workflow.start", definitionId="w", input={})
+    at = await lab.follow(at, "gated")
+    assert not submit_waits("gated", at)
+    # If it takes longer this once, the answer comes in time and says that it goes on.
+    gate.unlink()
+    began = asyncio.get_running_loop().time()
+    under_way = await lab.follow(at, "gated")
+    assert asyncio.get_running_loop().time() - began < 1.0
+    assert under_way["inFlight"]["transition"] == "gated"
+    assert submit_waits("gated", at)
+    gate.touch()
+    await lab.settled(at)

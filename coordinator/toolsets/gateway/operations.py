@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -19,7 +20,8 @@ from coordinator.settings.gateway.model import Workflow
 from coordinator.store import Store, keys
 from coordinator.store.requests import NONE, Request
 from coordinator.toolsets.gateway.hearing import Hearing
-from coordinator.toolsets.gateway.rules import checks, planner
+from coordinator.toolsets.gateway.pace import QUICK_SECONDS, Key, Pace
+from coordinator.toolsets.gateway.rules import checks, machine, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import SYSTEM, Circumstances, Principal
@@ -33,6 +35,8 @@ LOSER_SECONDS = 2.0
 """How long a submit waits for one that was first."""
 _LOOK_SECONDS = 1.0
 """How often somebody who waits looks although nobody told him to."""
+_MOST_SEEN = 20_000
+"""Instances whose definitions a process remembers."""
 _ROUNDS = 20
 """How often a submit begins again because the instance moved under it."""
 
@@ -74,6 +78,8 @@ class Submission(NamedTuple):
     request: Request
     operation: str
     """Its correlation id."""
+    hurried: bool = False
+    """Whether the call has to be answered within its deadline."""
 
 
 class Operations:
@@ -81,13 +87,36 @@ class Operations:
 
     Args:
         hearing: tells when operations are over.
+        deadline_ms: of calls that do not wait by design.
     """
 
-    def __init__(self, store: Store, instances: InstanceStore, audit: AuditStore, hearing: Hearing) -> None:
+    def __init__(
+        self, store: Store, instances: InstanceStore, audit: AuditStore, hearing: Hearing, deadline_ms: int = 10_000
+    ) -> None:
         self._store = store
+        self._patience = min(LOSER_SECONDS, deadline_ms / 2000)
+        self._hurry = deadline_ms * 0.4 / 1000
+        self.pace = Pace()
+        """How long what this process has waited for has taken."""
+        self._seen: OrderedDict[str, tuple[str, str, Workflow]] = OrderedDict()
+        self._executes: dict[tuple[str, str, str], bool] = {}
         self._instances = instances
         self._audit = audit
         self._hearing = hearing
+
+    def may_wait(self, workflow: str, transition: str) -> bool:
+        """Whether a submit may take long, as far as this process knows the instance and what it executes."""
+        seen = self._seen.get(workflow)
+        if seen is None:
+            return True
+        bundle, name, definition = seen
+        key = bundle, name, transition
+        found = self._executes.get(key)
+        if found is None:
+            if len(self._executes) >= _MOST_SEEN:
+                self._executes.clear()
+            found = self._executes[key] = machine.executes(definition, transition)
+        return found and not self.pace.quick(key)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -106,6 +135,9 @@ class Operations:
             if instance is None or bundle is None:
                 raise checks.unknown_workflow(workflow)
             standing = Standing(workflow, instance, bundle, ending_of(instance.ending) if instance.ending else None)
+            self._seen[workflow] = instance.bundle, instance.definition, standing.workflow
+            if len(self._seen) > _MOST_SEEN:
+                self._seen.popitem(last=False)
             if not instance.late:
                 return standing
             await self._expire(project, standing)
@@ -134,6 +166,7 @@ class Operations:
         parent: str = "",
         nesting: int = 0,
         wait: bool = True,
+        hurried: bool = False,
     ) -> Standing:
         """Starts an instance whose input was checked.
 
@@ -144,6 +177,7 @@ class Operations:
             new_id: of the instance; empty: a new one.
             parent: the instance and the operation that wait for its result.
             wait: for what follows at once, as long as the limits say.
+            hurried: the call has to be answered within its deadline.
         """
         workflow = packed.bundle.definitions[definition]
         task = Task(
@@ -180,8 +214,10 @@ class Operations:
             found, operation = await self._instances.start(project, request, waiter, new, advance)
             if found != new.id:
                 # The request id was used before: that instance is the answer.
-                return await self._finished(project, found, operation, asyncio.Event(), packed.bundle, wait)
-            return await self._finished(project, found, operation, told, packed.bundle, wait)
+                told = asyncio.Event()
+            seconds = self._patient_seconds(packed.bundle, hurried) if wait else 0.0
+            key = (packed.hash, definition, capability) if advance.next is not None else None
+            return await self._finished(project, found, operation, told, seconds, key)
 
     # --- advancing --------------------------------------------------------------------------------
 
@@ -212,7 +248,8 @@ class Operations:
         project, workflow = asked.project, asked.workflow
         if asked.request.key and (before := await self._recalled(project, asked.request)) is not None:
             standing = await self._current(project, workflow)
-            return await self._finished(project, workflow, before, asyncio.Event(), standing.bundle, True)
+            seconds = self._patient_seconds(standing.bundle, asked.hurried)
+            return await self._finished(project, workflow, before, asyncio.Event(), seconds)
         await self._hearing.ready()
         waited = False
         with self._hearing.expecting(project, workflow) as told:
@@ -221,7 +258,7 @@ class Operations:
                 instance = standing.instance
                 if instance.operation and instance.version == asked.expected and not waited:
                     # Somebody was first; whether he succeeds decides what becomes of this one.
-                    await _within(told, LOSER_SECONDS)
+                    await _within(told, self._patience)
                     told.clear()
                     waited = True
                     continue
@@ -232,7 +269,9 @@ class Operations:
                     rejected.standing = standing
                     raise
                 if begun.what == "begun":
-                    return await self._finished(project, workflow, begun.operation, told, standing.bundle, True)
+                    seconds = self._patient_seconds(standing.bundle, asked.hurried)
+                    key = instance.bundle, instance.definition, asked.transition
+                    return await self._finished(project, workflow, begun.operation, told, seconds, key)
         raise _moving()
 
     async def _begin(self, asked: Submission, standing: Standing) -> Begun:
@@ -273,18 +312,31 @@ class Operations:
 
     # --- waiting ----------------------------------------------------------------------------------
 
+    def _patient_seconds(self, bundle: Bundle, hurried: bool) -> float:
+        """How long somebody waits for what he has begun."""
+        stated = bundle.limits.submit_wait_ms / 1000
+        return min(stated, self._hurry) if hurried else stated
+
     async def _finished(
-        self, project: str, workflow: str, operation: str, told: asyncio.Event, bundle: Bundle, wait: bool
+        self, project: str, workflow: str, operation: str, told: asyncio.Event, seconds: float, key: Key | None = None
     ) -> Standing:
-        """The instance when an operation is over, or when it was waited for long enough."""
-        until = asyncio.get_running_loop().time() + bundle.limits.submit_wait_ms / 1000
+        """The instance when an operation is over, or when it was waited for long enough.
+
+        Args:
+            seconds: 0 looks once.
+            key: what is executed, for the record of how long that takes.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         while True:
-            standing = await self._current(project, workflow, self._hearing.process if wait else "", operation)
-            left = until - asyncio.get_running_loop().time()
+            standing = await self._current(project, workflow, self._hearing.process if seconds else "", operation)
+            took = loop.time() - began
             over = standing.ending is not None or standing.instance.operation != operation
-            if over or not wait or left <= 0 or self._hearing.closed:
+            if over or took >= seconds or self._hearing.closed:
+                if key is not None:
+                    self.pace.note(key, took if over else max(took, QUICK_SECONDS))
                 return standing
-            await _within(told, min(left, _LOOK_SECONDS))
+            await _within(told, min(seconds - took, _LOOK_SECONDS))
             told.clear()
 
 

@@ -19,6 +19,7 @@ from coordinator.toolsets.gateway.contract.base import (
 
 KINDS = ("workflow", "capability", "connection")
 MAX_QUERY = 1_000
+MAX_WORDS = 32
 MAX_LIMIT = 100
 
 

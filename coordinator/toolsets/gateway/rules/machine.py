@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from coordinator.settings.gateway.executor import Executor
 from coordinator.settings.gateway.model import State, Transition, Workflow
-from coordinator.toolsets.gateway.rules.graph import ends
+from coordinator.toolsets.gateway.rules.graph import ends, targets
 from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Told, all_hold
 from coordinator.toolsets.gateway.rules.scope import MISSING, Scope, resolve
 
@@ -62,6 +63,39 @@ def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[
             if not all_hold(transition.guards, at._replace(scope=at.scope._replace(arguments=NO_ARGUMENTS))):
                 continue
         yield name, transition
+
+
+def executes(workflow: Workflow, name: str) -> bool:
+    """Whether anything may have to be executed when a transition of this name is taken, in whichever state."""
+    seen: set[str] = set()
+    return any(
+        _leads_to_work(workflow, state.transitions[name], seen)
+        for state in workflow.states.values()
+        if name in state.transitions
+    )
+
+
+def enters_work(workflow: Workflow, name: str, seen: set[str] | None = None) -> bool:
+    """Whether anything may have to be executed when a state is entered, and left again by itself."""
+    seen = set() if seen is None else seen
+    if name in seen:
+        return False
+    seen.add(name)
+    state = workflow.states[name]
+    if state.on_enter is not None and _works(state.on_enter.executor):
+        return True
+    return chains(state) and any(_leads_to_work(workflow, one, seen) for one in state.transitions.values())
+
+
+def _leads_to_work(workflow: Workflow, transition: Transition, seen: set[str]) -> bool:
+    if _works(transition.executor):
+        return True
+    return any(enters_work(workflow, target, seen) for target in targets(transition))
+
+
+def _works(executor: Executor | None) -> bool:
+    # People are asked without anybody executing anything.
+    return executor is not None and executor.kind != "human"
 
 
 def prefilled(transition: Transition, scope: Scope) -> dict[str, Any]:

@@ -4,7 +4,9 @@ Per term and field the first tier that fits counts: the term anywhere in the fie
 field that begins with it, a word that is similar to it by trigrams. A term is one alphanumeric
 run, so it can only lie within a word: the index knows for each word of each field which items
 have it, and a query looks at the vocabulary, not at the items. Sets of items are the bits of
-one integer each, in the order of their ids.
+one integer each, in the order of their ids. The first two tiers give few different scores, so
+items with the same score so far are one set; what the third one adds differs by item, and is
+added up for those few that it concerns.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import heapq
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 FIELDS: Mapping[str, float] = {
@@ -30,10 +33,21 @@ THRESHOLD = 0.3
 _GRAM = 3
 _WORD = re.compile(r"[^\W_]+")
 _SEPARATOR = "\n"
-_MOST_KNOWN = 1_000
+_SLACK = 0.001
+"""More than rounding changes."""
+_MOST_KNOWN = 200_000
+"""Items in what is remembered of terms."""
 
-Tiers = list[tuple[float, int]]
-"""What is added to the score of which items."""
+
+class Gains(NamedTuple):
+    """What a term adds to scores."""
+
+    tiers: tuple[tuple[float, int], ...]
+    """For each field, by how much and of which items; a field may have two."""
+    fuzzy: Mapping[int, float]
+    """By item."""
+    concerned: int
+    """The items of ``fuzzy``."""
 
 
 class Entry(NamedTuple):
@@ -91,17 +105,18 @@ class Index:
         ordered = sorted(entries, key=lambda entry: entry.id)
         self._ids = [entry.id for entry in ordered]
         self._kinds: dict[str, int] = {}
-        bits: dict[str, dict[str, list[int]]] = {}
+        places: dict[str, dict[str, list[int]]] = {}
         for at, entry in enumerate(ordered):
             self._kinds[entry.kind] = self._kinds.get(entry.kind, 0) | 1 << at
             for field in FIELDS:
                 for word in set(words(entry.field(field))):
-                    bits.setdefault(word, {}).setdefault(field, []).append(at)
+                    places.setdefault(word, {}).setdefault(field, []).append(at)
+        self._places = places
         self._postings = {
-            word: {field: _bits(places) for field, places in fields.items()} for word, fields in bits.items()
+            word: {field: _bits(found, len(ordered)) for field, found in fields.items()}
+            for word, fields in places.items()
         }
         self._vocabulary = _SEPARATOR + _SEPARATOR.join(self._postings) + _SEPARATOR
-        self._known: dict[str, tuple[Tiers, ...]] = {}
         self._grams: dict[str, list[str]] = {}
         self._sizes: dict[str, int] = {}
         for word in self._postings:
@@ -109,6 +124,8 @@ class Index:
             self._sizes[word] = len(grams)
             for gram in grams:
                 self._grams.setdefault(gram, []).append(word)
+        self._known: dict[str, Gains] = {}
+        self._remembered = 0
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -124,53 +141,61 @@ class Index:
             asked &= self._kinds.get(kind, 0)
         if not query.strip():
             return [Found(1.0, self._ids[at]) for at in _first(asked, limit)]
-        # Items with the same score so far are one set; each tier of each field divides the sets.
         groups: dict[float, int] = {0.0: asked}
+        fuzzy: dict[int, float] = {}
+        concerned = 0
         for term in words(query):
-            for tiers in self._gains(term):
-                groups = _raised(groups, tiers)
-        rounded: dict[float, int] = {}
-        for score, items in groups.items():
-            if score > 0:
-                key = round(score, 4)
-                rounded[key] = rounded.get(key, 0) | items
-        found: list[Found] = []
-        for score in heapq.nlargest(limit, rounded):
-            found += [Found(score, self._ids[at]) for at in _first(rounded[score], limit - len(found))]
-            if len(found) >= limit:
-                break
+            gains = self._gains(term)
+            for gain, items in gains.tiers:
+                groups = _raised(groups, gain, items)
+            if not fuzzy:
+                fuzzy = dict(gains.fuzzy)
+            else:
+                for at, gain in gains.fuzzy.items():
+                    fuzzy[at] = fuzzy.get(at, 0.0) + gain
+            concerned |= gains.concerned
+        return [Found(-score, self._ids[at]) for score, at in _best(groups, fuzzy, concerned, limit)]
+
+    def _gains(self, term: str) -> Gains:
+        """What a term adds to the scores of which items."""
+        known = self._known.get(term)
+        if known is not None:
+            return known
+        exact = list(self._containing(term))
+        begun = list(self._beginning(term)) if self._whole_words and len(term) >= MIN_PREFIX else []
+        similar = self._similar(term) if len(term) >= MIN_FUZZY else []
+        tiers: list[tuple[float, int]] = []
+        fuzzy: dict[int, float] = {}
+        for field, weight in FIELDS.items():
+            taken = self._union(exact, field)
+            if taken:
+                tiers.append((weight, taken))
+            if items := self._union(begun, field) & ~taken:
+                tiers.append((weight * PREFIX, items))
+                taken |= items
+            gains: dict[int, float] = {}
+            for likeness, word in similar:
+                # The more similar ones come later, and count.
+                gains.update(dict.fromkeys(self._places[word].get(field, ()), weight * FUZZY * likeness))
+            for at in _all(taken) if gains else ():
+                gains.pop(at, None)
+            if not fuzzy:
+                fuzzy = gains
+            else:
+                for at, gain in gains.items():
+                    fuzzy[at] = fuzzy.get(at, 0.0) + gain
+        found = Gains(tuple(tiers), fuzzy, _bits(fuzzy, len(self._ids)))
+        self._remember(term, found)
         return found
 
-    def _gains(self, term: str) -> tuple[Tiers, ...]:
-        """What a term adds to the scores of which items, field by field."""
-        gains = self._known.get(term)
-        if gains is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            exact = list(self._containing(term))
-            begun = list(self._beginning(term)) if self._whole_words and len(term) >= MIN_PREFIX else []
-            similar = self._similar(term) if len(term) >= MIN_FUZZY else []
-            gains = self._known[term] = tuple(
-                self._tiers(field, weight, exact, begun, similar) for field, weight in FIELDS.items()
-            )
-        return gains
-
-    def _tiers(
-        self, field: str, weight: float, exact: list[str], begun: list[str], similar: list[tuple[float, str]]
-    ) -> Tiers:
-        """The tiers of one field; each item is in one of them at most."""
-        tiers: Tiers = []
-        taken = self._union(exact, field)
-        if taken:
-            tiers.append((weight, taken))
-        if items := self._union(begun, field) & ~taken:
-            tiers.append((weight * PREFIX, items))
-            taken |= items
-        for likeness, word in similar:
-            if items := self._postings[word].get(field, 0) & ~taken:
-                tiers.append((weight * FUZZY * likeness, items))
-                taken |= items
-        return tiers
+    def _remember(self, term: str, gains: Gains) -> None:
+        """Agents ask the same words again; what is kept is bounded."""
+        size = len(gains.fuzzy) + len(gains.tiers) * 100
+        if self._remembered + size > _MOST_KNOWN:
+            self._known.clear()
+            self._remembered = 0
+        self._known[term] = gains
+        self._remembered += size
 
     def _union(self, found: Iterable[str], field: str) -> int:
         items = 0
@@ -193,51 +218,75 @@ class Index:
         return (word for word in self._postings if word.startswith(term))
 
     def _similar(self, term: str) -> list[tuple[float, str]]:
-        """Words above the threshold, the most similar first."""
+        """Words above the threshold, the least similar first."""
         grams = trigrams(term)
-        common = Counter(word for gram in grams for word in self._grams.get(gram, ()))
+        common = Counter(chain.from_iterable(self._grams.get(gram, ()) for gram in grams))
+        size, sizes = len(grams), self._sizes
         found = [
             (likeness, word)
             for word, count in common.items()
-            if (likeness := count / (len(grams) + self._sizes[word] - count)) > THRESHOLD
+            if (likeness := count / (size + sizes[word] - count)) > THRESHOLD
         ]
-        return sorted(found, key=lambda one: (-one[0], one[1]))
+        return sorted(found)
 
 
-def _raised(groups: dict[float, int], tiers: Tiers) -> dict[float, int]:
-    for_all = 0
-    for _, items in tiers:
-        for_all |= items
-    if not for_all:
-        return groups
+def _best(
+    groups: Mapping[float, int], fuzzy: Mapping[int, float], concerned: int, limit: int
+) -> list[tuple[float, int]]:
+    """The best items as (negative score, number), in order.
+
+    Args:
+        groups: items by their score without what is fuzzy.
+        concerned: the items of ``fuzzy``.
+    """
+    found: list[tuple[float, int]] = []
+    ordered = sorted(groups, reverse=True)
+    for score in ordered:
+        if score <= 0 or len(found) >= limit:
+            break
+        found += [(-round(score, 4), at) for at in _first(groups[score] & ~concerned, limit - len(found))]
+    if not fuzzy:
+        return found
+    # What cannot get among the best any more is not looked at.
+    most = max(fuzzy.values())
+    least = -found[limit - 1][0] if len(found) >= limit else 0.0
+    for score in ordered:
+        if score + most + _SLACK < least:
+            break
+        for at in _all(groups[score] & concerned):
+            total = score + fuzzy[at]
+            if total + _SLACK >= least:
+                found.append((-round(total, 4), at))
+    return heapq.nsmallest(limit, found)
+
+
+def _raised(groups: dict[float, int], gain: float, items: int) -> dict[float, int]:
     raised: dict[float, int] = {}
     for score, members in groups.items():
-        rest = members & ~for_all
-        if rest:
+        if both := members & items:
+            raised[score + gain] = raised.get(score + gain, 0) | both
+        if rest := members & ~items:
             raised[score] = raised.get(score, 0) | rest
-        if members & for_all:
-            for gain, items in tiers:
-                if both := members & items:
-                    raised[score + gain] = raised.get(score + gain, 0) | both
     return raised
 
 
-def _bits(places: Iterable[int]) -> int:
-    found = bytearray()
+def _bits(places: Iterable[int], count: int) -> int:
+    """A set of numbers below ``count``."""
+    found = bytearray((count + 7) >> 3)
     for at in places:
-        byte = at >> 3
-        if byte >= len(found):
-            found.extend(bytes(byte + 1 - len(found)))
-        found[byte] |= 1 << (at & 7)
+        found[at >> 3] |= 1 << (at & 7)
     return int.from_bytes(found, "little")
 
 
-def _first(items: int, limit: int) -> Iterator[int]:
+def _all(items: int) -> Iterator[int]:
+    """The numbers of a set, in order."""
+    digits = bin(items)[:1:-1]
+    at = digits.find("1")
+    while at != -1:
+        yield at
+        at = digits.find("1", at + 1)
+
+
+def _first(items: int, limit: int) -> list[int]:
     """The lowest numbers of a set."""
-    base = 0
-    while items and limit > 0:
-        lowest = (items & -items).bit_length() - 1
-        yield base + lowest
-        limit -= 1
-        items >>= lowest + 1
-        base += lowest + 1
+    return list(islice(_all(items), max(limit, 0)))

@@ -43,7 +43,7 @@ class Desk:
         self.hearing = Hearing(store, self._look_again)
         self.instances = InstanceStore(store, settings)
         self.audit = AuditStore(store, settings)
-        self.operations = Operations(store, self.instances, self.audit, self.hearing)
+        self.operations = Operations(store, self.instances, self.audit, self.hearing, settings.request_deadline_ms)
         self._servers = ServerStore(store)
         self._settings = settings
         self._known: Servers = {}

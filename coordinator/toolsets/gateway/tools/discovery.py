@@ -16,6 +16,7 @@ from coordinator.toolsets.gateway.contract.discovery import (
     KINDS,
     MAX_LIMIT,
     MAX_QUERY,
+    MAX_WORDS,
     Describe,
     DescribeAnswer,
     Explain,
@@ -36,6 +37,7 @@ from coordinator.toolsets.gateway.rules.graph import ends
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, all_hold
 from coordinator.toolsets.gateway.rules.links import Links
 from coordinator.toolsets.gateway.rules.scope import Scope
+from coordinator.toolsets.gateway.rules.search import words
 from coordinator.toolsets.gateway.tools.answers import refusal_of, rejected
 from coordinator.toolsets.gateway.tools.desk import Desk
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
@@ -62,8 +64,8 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         return HomeAnswer(items=found, links=[links.search()])
 
     async def search(call: Call, args: Search) -> SearchAnswer:
-        if len(args.query) > MAX_QUERY:
-            raise invalid("query", f"must be at most {MAX_QUERY} characters")
+        if len(args.query) > MAX_QUERY or len(words(args.query)) > MAX_WORDS:
+            raise invalid("query", f"must be at most {MAX_WORDS} words and {MAX_QUERY} characters")
         if not 1 <= args.limit <= MAX_LIMIT:
             raise invalid("limit", f"must be 1 to {MAX_LIMIT}")
         if args.kind is not None and args.kind not in KINDS:

@@ -40,7 +40,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         request = keyed(call, args.request_id, "workflow.start", args.definition_id, args.input)
         try:
             if checks.is_session(args.definition_id):
-                standing = await _start_session(desk, call.project, principal, args.input, request)
+                standing = await _start_session(desk, call.project, principal, args, request)
             else:
                 standing = await _start_workflow(desk, call.project, principal, args, request)
         except Rejected as refused:
@@ -60,13 +60,19 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         asked = (args.workflow_id, args.expected_version, args.transition, args.arguments)
         request = keyed(call, args.request_id, "workflow.submit", *asked)
         try:
-            submission = Submission(call.project, principal, *asked, request, new_operation())
+            hurried = not submitting(args)
+            submission = Submission(call.project, principal, *asked, request, new_operation(), hurried)
             standing = await desk.operations.submit(submission)
         except Rejected as refused:
             return rejected(refused, principal, links)
         return answer(standing, principal, links)
 
-    waiting: dict[str, Any] = {"parks": lambda args: True, "refusal": refusal, "destructive": True}
+    def starting(args: Start) -> bool:
+        return _may_wait(desk, args)
+
+    def submitting(args: Submit) -> bool:
+        return desk.operations.may_wait(args.workflow_id, args.transition)
+
     return (
         Tool(
             "workflow.start",
@@ -74,8 +80,10 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             Start,
             (WorkflowAnswer,),
             start,
-            waits=lambda args: _may_wait(desk, args),
-            **waiting,
+            waits=starting,
+            parks=starting,
+            destructive=True,
+            refusal=refusal,
         ),
         Tool("workflow.get", _GET, Get, (WorkflowAnswer,), get, read_only=True, idempotent=True, refusal=refusal),
         Tool(
@@ -84,9 +92,11 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             Submit,
             (WorkflowAnswer,),
             submit,
-            waits=lambda args: True,
+            waits=submitting,
+            parks=submitting,
             criticality=Criticality.CRITICAL,
-            **waiting,
+            destructive=True,
+            refusal=refusal,
         ),
     )
 
@@ -97,13 +107,14 @@ async def _start_workflow(desk: Desk, project: str, principal: Principal, args: 
         raise checks.unknown_definition(args.definition_id)
     workflow = packed.bundle.definitions[args.definition_id]
     given = checks.checked(workflow.input_schema, args.input, "input")
-    return await desk.operations.start(project, principal, args.definition_id, packed, given, request=request)
+    return await desk.operations.start(
+        project, principal, args.definition_id, packed, given, request=request, hurried=not _may_wait(desk, args)
+    )
 
 
-async def _start_session(
-    desk: Desk, project: str, principal: Principal, given: dict[str, Any], request: Request
-) -> Standing:
+async def _start_session(desk: Desk, project: str, principal: Principal, args: Start, request: Request) -> Standing:
     """A session with a capability; with arguments it is called at once."""
+    given = args.input
     called = checks.called(desk.catalogue, given)
     capability = called.capability
     packed = desk.catalogue.session(capability.id)
@@ -122,6 +133,7 @@ async def _start_session(
         capability=capability.id,
         arguments=called.arguments,
         session_ms=hours * 3_600_000,
+        hurried=not _may_wait(desk, args),
     )
 
 
@@ -143,11 +155,15 @@ def _ways_out(desk: Desk, args: Start) -> list[Link]:
 
 
 def _may_wait(desk: Desk, args: Start) -> bool:
-    """Whether anything is executed at the start."""
+    """Whether a start may take long."""
     if checks.is_session(args.definition_id):
-        return len(args.input) > 1
-    workflow = desk.catalogue.workflows.get(args.definition_id)
-    if workflow is None:
+        capability = args.input.get("capability")
+        packed = desk.catalogue.session(capability) if isinstance(capability, str) and len(args.input) > 1 else None
+        return packed is not None and not desk.operations.pace.quick((packed.hash, PROXY, str(capability)))
+    packed = desk.catalogue.definition(args.definition_id)
+    if packed is None:
         return False
-    state = workflow.states[workflow.initial_state]
-    return state.on_enter is not None or machine.chains(state)
+    workflow = packed.bundle.definitions[args.definition_id]
+    if not machine.enters_work(workflow, workflow.initial_state):
+        return False
+    return not desk.operations.pace.quick((packed.hash, args.definition_id, ""))

@@ -1,0 +1,37 @@
+"""How long what is executed has taken lately, as far as one process has seen it.
+
+Calls that may take long are answered by the complete protocol server, which can keep a client
+waiting; that costs a few times what a quick call costs. What has been quick lately is
+answered the quick way, within the deadline of such calls: should it take longer this
+once, the answer says that it goes on (``inFlight``), and from then on it counts as slow.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+QUICK_SECONDS = 0.1
+_SHARE = 0.3
+"""How much the last time counts."""
+_MOST = 20_000
+
+Key = tuple[str, ...]
+
+
+class Pace:
+    """Average times by what was executed."""
+
+    def __init__(self) -> None:
+        self._seconds: OrderedDict[Key, float] = OrderedDict()
+
+    def quick(self, key: Key) -> bool:
+        """Whether it has been quick lately; what has not been seen yet counts as slow."""
+        return self._seconds.get(key, QUICK_SECONDS) < QUICK_SECONDS
+
+    def note(self, key: Key, seconds: float) -> None:
+        """It took so long, or takes longer than that."""
+        before = self._seconds.pop(key, seconds)
+        # One slow time is believed at once.
+        self._seconds[key] = seconds if seconds >= QUICK_SECONDS else before + (seconds - before) * _SHARE
+        if len(self._seconds) > _MOST:
+            self._seconds.popitem(last=False)
