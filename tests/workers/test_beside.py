@@ -89,8 +89,8 @@ def old(server: EmbeddedServer, flows: Flows) -> Iterator[subprocess.Popen[str]]
 async def test_a_worker_of_an_earlier_release_leaves_newer_steps_alone(
     old: subprocess.Popen[str], start: Any, flows: Flows
 ) -> None:
-    flow = chain(echo(), echo())
-    made = [await flows.create(flow) for _ in range(5)]
+    flow = chain(echo())
+    made = [await flows.create(flow) for _ in range(3)]
 
     async def offered() -> bool:
         # The old one had a look at each.
@@ -98,10 +98,10 @@ async def test_a_worker_of_an_earlier_release_leaves_newer_steps_alone(
 
     await wait_until(offered, 10)
     start(FLEET_FLOWS_DEMO_TOOLS="true")
-    more = [await flows.create(flow) for _ in range(20)]
-    for record in await flows.ended([*made, *more], 30):
-        assert_recorded_once(record, ["start", "s1"])
-        assert {step.attempt for step in record.steps} == {1}
+    more = [await flows.create(flow) for _ in range(5)]
+    for record in await flows.ended([*made, *more], 40):
+        assert_recorded_once(record, ["start"])
+        assert record.steps[0].attempt == 1
     assert old.poll() is None
 
 
