@@ -118,6 +118,10 @@ def new_bug(client: Http) -> str:
     return str(client.call("manage_items", operation="create", items=[{"title": "b", "type": "bug"}])["items"][0]["id"])
 
 
+def versions_in_force(fleet: Configured) -> float:
+    return sum(value for key, value in scrape(fleet.port).items() if key.startswith("coordinator_config_info{"))
+
+
 def test_a_reload_reaches_every_front_end(fleet: Configured) -> None:
     before = reloads(fleet, "ok")
     with Http(fleet.port) as client:
@@ -130,9 +134,7 @@ def test_a_reload_reaches_every_front_end(fleet: Configured) -> None:
         fleet.write(config(more="actor_authentication: {enabled: true}\n"))
         fleet.hang_up()
         wait_until_sync(lambda: refused(client, item), 20, "unsigned calls to be refused")
-    samples = scrape(fleet.port)
-    versions = {key: value for key, value in samples.items() if key.startswith("coordinator_config_info{")}
-    assert sum(versions.values()) == 1, versions
+    wait_until_sync(lambda: versions_in_force(fleet) == 1, 10, "both front-ends to go by the same")
     assert reloads(fleet, "ok") - before == 4  # two front-ends, twice
     assert fleet.command.logged("settings reloaded", slot="up-0", version=version)
 

@@ -228,8 +228,10 @@ async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how
     got = [await agent.item() for agent in agents]
     assert sorted(got) == sorted(first + items)
     assert project.claims_made() == len(agents)
-    repeated = {(holders[agent.name], agent.mode, tuple(agent.failures)) for agent in agents if agent.attempts > 1}
-    assert len({holder for holder, *_ in repeated}) == 1, (
+    # The older clients have a second connection, which may lead to the one that ended.
+    again = [agent for agent in agents if agent.attempts > 1 and agent.mode == "auto"]
+    repeated = {(holders[agent.name], tuple(agent.failures)) for agent in again}
+    assert len({holder for holder, _ in repeated}) <= 1, (
         f"only calls on the front-end that ended are made again: {repeated}"
     )
 
