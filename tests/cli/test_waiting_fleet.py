@@ -261,13 +261,13 @@ async def test_hundreds_of_waiting_calls_cost_next_to_nothing(project: Project) 
     before, began = spent(project.store), time.monotonic()
 
     def looked() -> bool:
-        return spent(project.store)["evalsha"] >= before["evalsha"] + 6
+        return spent(project.store)["evalsha"] >= before["evalsha"] + 12
 
-    await wait_until(looked, 20, "three looks at the clock by each front-end")
+    await wait_until(looked, 20, "three looks by each front-end at the clock, and whether it is drained")
     seconds = time.monotonic() - began
     done = spent(project.store) - before
     del done["info"]
-    assert done["evalsha"] / seconds < 4, done
+    assert done["evalsha"] / seconds < 7, done
     assert done.total() / seconds < 40, done
     assert not done.keys() & {"zadd", "publish", "hset"}, done
 
