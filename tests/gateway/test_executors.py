@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,35 @@ async def test_the_environment_is_what_the_configuration_states(
     refused = await lab.refused("workflow.start", definitionId="proxy_default",
                                 input={"capability": "unset", "arguments": {}})  # fmt: skip
     assert "NOT_SET_ANYWHERE is not set" in refused["error"]["message"]
+    # Variables are for the configuration, not for callers.
+    lines = (await lab.call("env", x="${SHARED_TOKEN}"))["context"]["lastResult"]["stdout"].splitlines()
+    assert "FROM_CALL=${SHARED_TOKEN}" in lines
+
+
+async def test_variables_stand_for_themselves_in_what_callers_say(
+    working: Working, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_TOKEN", "s3cret")
+    stated = {
+        "kind": "rest", "connection": "api", "method": "POST", "path": "/${API_TOKEN}/{x}",
+        "query": {"k": "${API_TOKEN}", "x": "$.arguments.x"},
+        "headers": {"X-Key": "${API_TOKEN}", "X-Said": "$.arguments.x"},
+        "body": {"k": "${API_TOKEN}", "x": "$.arguments.x"},
+    }  # fmt: skip
+    lab = await working(
+        connections=api(web),
+        capabilities={
+            "post": capability(stated),
+            "print": capability({"kind": "cli", "command": "printf", "args": ["%s|", "${API_TOKEN}", "$.arguments.x"]}),
+        },
+    )
+    await lab.call("post", x="${API_TOKEN}")
+    ((_, path, headers, body),) = web.seen
+    assert path == "/v1/s3cret/%24%7BAPI_TOKEN%7D?k=s3cret&x=%24%7BAPI_TOKEN%7D"
+    assert (headers["x-key"], headers["x-said"]) == ("s3cret", "${API_TOKEN}")
+    assert json.loads(body) == {"k": "s3cret", "x": "${API_TOKEN}"}
+    printed = await lab.call("print", x="${API_TOKEN}")
+    assert printed["context"]["lastResult"]["stdout"] == "s3cret|${API_TOKEN}|"
 
 
 async def test_output_is_bounded_and_json_is_read(working: Working) -> None:

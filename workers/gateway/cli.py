@@ -75,15 +75,15 @@ def _prepared(
 
     command, directory, stated = call.command, call.working_directory, call.env
     if connection is not None:
-        command = connection.command
-        directory = directory or connection.working_directory
-        stated = {**connection.env, **stated}
+        command = filled(connection.command)
+        directory = directory or filled(connection.working_directory)
+        stated = {**{name: filled(value) for name, value in connection.env.items()}, **stated}
     env = {name: environment[name] for name in _INHERITED if name in environment}
     env |= {name: value for name, value in environment.items() if name.startswith("LC_")}
-    env |= {name: filled(value) for name, value in stated.items()}
+    env |= stated
     if call.key:
         env[KEY] = call.key
-    return [filled(command), *call.args], env, filled(directory) or None
+    return [command, *call.args], env, directory or None
 
 
 class _Running:

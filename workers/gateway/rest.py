@@ -53,10 +53,10 @@ class RestClient:
         """
         try:
             base = interpolated(connection.base_url, environment).rstrip("/")
-            headers = {**connection.headers, **call.headers}
-            headers = {name: interpolated(value, environment) for name, value in headers.items()}
+            headers = {name: interpolated(value, environment) for name, value in connection.headers.items()}
         except KeyError as missing:
             return permanent(f"the environment variable {missing.args[0]} is not set")
+        headers |= call.headers
         problem = _problem(base, call.path, connection)
         if problem:
             return permanent(problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, TypeVar
@@ -31,6 +32,7 @@ R = TypeVar("R")
 
 _NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
 _OTHERS = [name for name in Settings.__struct_fields__ if name not in _NEEDED]
+_APPROVAL = re.compile(r"hr_[0-9a-f]{8,64}")
 _FOLLOW_SECONDS = 0.5
 _PAGES = 200
 
@@ -193,7 +195,7 @@ def _possible(standing: Standing) -> list[str]:
 
 
 async def _approval(store: Store, settings: Settings, project: str, id: str) -> Answered:
-    found = await AuditStore(store, settings).approval(project, id)
+    found = await AuditStore(store, settings).approval(project, id) if _APPROVAL.fullmatch(id) else None
     if found is None:
         raise CommandFailed(f"there is no approval {id!r} in the project {project!r}")
     return found

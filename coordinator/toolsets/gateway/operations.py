@@ -6,6 +6,7 @@ A refusal is a ``Rejected``; whatever the store cannot do is a ToolFailure.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ _MOST_SEEN = 20_000
 _ROUNDS = 20
 """How often a submit begins again because the instance moved under it."""
 
+_WORKFLOW = re.compile(r"wf_[0-9a-f]{12,64}")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _counts = msgspec.json.Decoder(dict[str, int]).decode
@@ -129,6 +131,9 @@ class Operations:
         return await self._current(project, workflow)
 
     async def _current(self, project: str, workflow: str, waiter: str = "", operation: str = "") -> Standing:
+        if not _WORKFLOW.fullmatch(workflow):
+            # What callers say becomes no part of a key before it was looked at.
+            raise checks.unknown_workflow(workflow)
         for _ in range(_ROUNDS):
             instance = await self._instances.read(project, workflow, operation, waiter)
             bundle = await self._instances.bundle(project, instance.bundle) if instance is not None else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -75,8 +76,9 @@ class Spec(Struct):
 class GatewayPlanner:
     """Knows what the steps of instances mean."""
 
-    def __init__(self, instances: InstanceStore) -> None:
+    def __init__(self, instances: InstanceStore, environment: Mapping[str, str] = os.environ) -> None:
         self._instances = instances
+        self._environment = environment
 
     def load(self, spec: bytes) -> Spec:
         """The hash of the definitions; their text is read when it is first needed."""
@@ -99,7 +101,8 @@ class GatewayPlanner:
             return Failure("there is no such executor in the definition", "permanent_error", retryable=False)
         primary, _ = planner.executor_under_way(bundle, msgspec.structs.replace(task, candidate=0))
         try:
-            call = call_of(executor, planner.scope_under_way(task), key_of(primary or executor, task))
+            key = key_of(primary or executor, task)
+            call = call_of(executor, planner.scope_under_way(task), key, self._environment)
         except Unresolved as unresolved:
             return Failure(str(unresolved), "permanent_error", retryable=False)
         return _job(task, bundle, spec.hash, call, reliability)

@@ -2,19 +2,22 @@
 
 Only texts that are paths as a whole are replaced; nothing is put inside longer ones, but for the variables
 of a REST path, which are percent-encoded. What a path of ``args`` leads to cannot become an option.
+``${NAME}`` stands for an environment variable where the configuration says it, and nowhere else.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Struct
 
+from coordinator.settings.connections import interpolated
 from coordinator.settings.gateway.executor import Executor, Kind
-from coordinator.toolsets.gateway.rules.scope import MISSING, Scope, is_path, parse, resolve
+from coordinator.toolsets.gateway.rules.scope import MISSING, Scope, is_path, resolve
 from coordinator.toolsets.gateway.rules.task import Task
 
 _encode = msgspec.json.Encoder().encode
@@ -22,6 +25,8 @@ _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _END_OF_OPTIONS = "--"
 _UNSAFE_HEADER = re.compile(r"[\r\n\0]")
 _MOST_KEY = 255
+
+Literal = Callable[[str], str]
 
 
 class Unresolved(Exception):
@@ -54,41 +59,55 @@ class Call(Struct, frozen=True, kw_only=True):
     """Whether MCP tools get it as an argument, too."""
 
 
-def call_of(executor: Executor, scope: Scope, key: str) -> Call:
+def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str, str]) -> Call:
     """The call of an attempt.
+
+    Args:
+        environment: what ``${NAME}`` stands for in what the configuration states; what callers say is
+            taken as it is.
 
     Raises:
         Unresolved: an argument has no value.
     """
+
+    def literal(text: str) -> str:
+        try:
+            return interpolated(text, environment)
+        except KeyError as missing:
+            raise Unresolved(f"the environment variable {missing.args[0]} is not set") from None
+
     kind = executor.kind or "noop"
     if kind == "cli":
+        env = {name: resolve(value, scope, None, literal) for name, value in executor.env.items()}
         return Call(
             kind=kind,
             connection=executor.connection or "",
-            command=executor.command,
-            args=_arguments(executor.args, scope),
-            env={name: _text(resolve(value, scope), f"env.{name}") for name, value in executor.env.items()},
-            working_directory=executor.working_directory,
+            command=literal(executor.command),
+            args=_arguments(executor.args, scope, literal),
+            env={name: _text(value, f"env.{name}") for name, value in env.items() if value is not None},
+            working_directory=literal(executor.working_directory),
             strict=executor.treat_non_zero_as_failure,
             key=key,
         )
     if kind == "rest":
+        body = executor.body
         return Call(
             kind=kind,
             connection=executor.connection or "",
             method=executor.method,
-            path=_path(executor.path, scope),
-            query=_query(executor.query, scope),
-            headers=_headers(executor.headers, scope),
-            body=None if executor.body is UNSET else _encode(resolve(executor.body, scope)),
+            path=_path(literal(executor.path), scope),
+            query=_query(executor.query, scope, literal),
+            headers=_headers(executor.headers, scope, literal),
+            body=None if body is UNSET else _encode(resolve(body, scope, None, literal)),
             key=key,
+            key_argument=bool(executor.idempotency_key),
         )
     stated = executor.input if kind in ("workflow", "flow") else executor.map
     return Call(
         kind=kind,
         connection=executor.connection or "",
         tool=executor.definition_id or "" if kind == "workflow" else executor.tool,
-        arguments=dict(scope.arguments) if stated is None else _present(stated, scope),
+        arguments=dict(scope.arguments) if stated is None else _present(stated, scope, literal),
         flow=executor.flow or {},
         name=executor.name,
         key=key,
@@ -117,9 +136,9 @@ def key_of(executor: Executor, task: Task) -> str:
     return key[:_MOST_KEY]
 
 
-def _present(stated: dict[str, Any], scope: Scope) -> dict[str, Any]:
+def _present(stated: dict[str, Any], scope: Scope, literal: Literal) -> dict[str, Any]:
     """A map with what its paths lead to; those that lead nowhere are left out."""
-    found = {key: resolve(value, scope, MISSING) for key, value in stated.items()}
+    found = {key: resolve(value, scope, MISSING, literal) for key, value in stated.items()}
     return {key: _without(value) for key, value in found.items() if value is not MISSING}
 
 
@@ -132,11 +151,14 @@ def _without(value: Any) -> Any:
     return [_without(entry) for entry in value] if isinstance(value, list) else value
 
 
-def _arguments(stated: tuple[Any, ...], scope: Scope) -> tuple[str, ...]:
+def _arguments(stated: tuple[Any, ...], scope: Scope, literal: Literal) -> tuple[str, ...]:
     found: list[str] = []
     for number, value in enumerate(stated):
         where = f"args.{number}"
-        text = _text(_found(value, scope, where), where)
+        resolved = resolve(value, scope, None, literal)
+        if resolved is None:
+            raise Unresolved(f"{where}: {value} has no value")
+        text = _text(resolved, where)
         if is_path(value) and text.startswith("-") and _END_OF_OPTIONS not in stated[:number]:
             raise Unresolved(f"{where} would be an option: {text[:50]!r}; put '--' before it to allow that")
         found.append(text)
@@ -159,37 +181,25 @@ def _path(template: str, scope: Scope) -> str:
     return _VARIABLE.sub(filled, template)
 
 
-def _query(stated: dict[str, Any], scope: Scope) -> tuple[tuple[str, str], ...]:
+def _query(stated: dict[str, Any], scope: Scope, literal: Literal) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     for key, value in stated.items():
-        resolved = resolve(value, scope)
+        resolved = resolve(value, scope, None, literal)
         several = resolved if isinstance(resolved, list) else [resolved]
         found += [(key, _text(one, f"query.{key}")) for one in several if one is not None]
     return tuple(found)
 
 
-def _headers(stated: dict[str, str], scope: Scope) -> dict[str, str]:
+def _headers(stated: dict[str, str], scope: Scope, literal: Literal) -> dict[str, str]:
     found = {}
     for name, value in stated.items():
-        resolved = resolve(value, scope)
+        resolved = resolve(value, scope, None, literal)
         if resolved is None:
             continue
         text = _text(resolved, f"headers.{name}")
         if _UNSAFE_HEADER.search(text):
             raise Unresolved(f"headers.{name} must be one line")
         found[name] = text
-    return found
-
-
-def _found(value: Any, scope: Scope, where: str) -> Any:
-    if not is_path(value):
-        return value
-    path = parse(value)
-    if path is None:
-        return value
-    found = path.find(scope)
-    if found is MISSING or found is None:
-        raise Unresolved(f"{where}: {value} has no value")
     return found
 
 

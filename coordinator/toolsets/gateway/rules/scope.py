@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -73,24 +73,25 @@ def is_path(value: Any) -> bool:
     return isinstance(value, str) and (value == "$" or value.startswith(("$.", "$[")))
 
 
-def resolve(value: Any, scope: Scope, absent: Any = None) -> Any:
+def resolve(value: Any, scope: Scope, absent: Any = None, literal: Callable[[str], str] = str) -> Any:
     """A value of the configuration with every text that is a path replaced, however deep.
 
     Nothing is replaced inside longer texts.
 
     Args:
         absent: what a path to nothing becomes.
+        literal: what becomes of texts that are no paths; never asked about what a path leads to.
     """
     if isinstance(value, str):
         path = parse(value) if is_path(value) else None
         if path is None:
-            return value
+            return literal(value)
         found = path.find(scope)
         return absent if found is MISSING else found
     if isinstance(value, dict):
-        return {key: resolve(entry, scope, absent) for key, entry in value.items()}
+        return {key: resolve(entry, scope, absent, literal) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [resolve(entry, scope, absent) for entry in value]
+        return [resolve(entry, scope, absent, literal) for entry in value]
     return value
 
 
