@@ -49,6 +49,7 @@ def explained(loaded: LoadedSettings) -> Iterator[str]:
     config = schema_config(settings)
     yield f"{loaded.config} is sound. Version of what a reload can change: {config_version(settings)}"
     yield from _part("Settings", _plain(loaded))
+    yield from _part("Gateway", _gateway(settings))
     yield from _part("Schemas", _schemas(settings, config))
     yield from _part("Traits", _traits(config))
     yield from _part("Status labels", _labels(settings))
@@ -75,6 +76,16 @@ def _plain(loaded: LoadedSettings) -> Iterator[str]:
             value = getattr(value, name)
         text = msgspec.json.encode(shown_value(value, field.type)).decode()
         yield f"{field.name} = {text}  (line {source.rpartition(':')[2]})"
+
+
+def _gateway(settings: Settings) -> Iterator[str]:
+    gateway = settings.gateway
+    if gateway is not None:
+        proxy = gateway.proxy
+        yield (
+            f"{len(gateway.workflows)} workflows, {len(gateway.capabilities)} capabilities, {len(proxy.expose)} exposed "
+            f"and {len(proxy.imports)} servers to import from; `fleet gateway check` tells what is odd about it"
+        )
 
 
 def _schemas(settings: Settings, config: SchemaConfig) -> Iterator[str]:

@@ -95,6 +95,8 @@ class Tool:
     read_only: bool = False
     idempotent: bool = False
     destructive: bool = False
+    open_world: bool = False
+    """Whether it may reach beyond this system."""
     fast: bool = True
     """Answers at once. False for calls that may wait or stream: these stay with the SDK."""
     waits: Callable[[Any], bool] | None = None

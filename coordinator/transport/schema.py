@@ -100,12 +100,12 @@ def _described(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def behaviour(tool: Tool) -> dict[str, bool]:
-    """The tool's behaviour as MCP's hints. Nothing of ours reaches beyond this system."""
+    """The tool's behaviour as MCP's hints."""
     return {
         "readOnlyHint": tool.read_only,
         "destructiveHint": tool.destructive,
         "idempotentHint": tool.idempotent or tool.read_only,
-        "openWorldHint": False,
+        "openWorldHint": tool.open_world,
     }
 
 

@@ -7,6 +7,7 @@ reload, or a server whose tools have changed, makes a new one that takes the old
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -87,7 +88,15 @@ class Catalogue:
         self.items: dict[str, Listed] = {}
         """What is listed, by id, in the order in which gateway.home shows it."""
         self._list(found.capabilities, found.exposed, servers or {}, all_connections(gateway, connections))
-        self.index = Index(map(self._entry, self.items.values()))
+
+    @cached_property
+    def index(self) -> Index:
+        """What search goes by; made when it is first needed."""
+        return Index(map(self._entry, self.items.values()))
+
+    def prepare(self) -> None:
+        """Makes ahead what takes long."""
+        len(self.index)
 
     @property
     def gateway(self) -> Gateway:

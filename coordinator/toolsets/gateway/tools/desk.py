@@ -12,7 +12,6 @@ import structlog
 from coordinator.errors import ToolFailure, invalid
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
-from coordinator.settings.gateway.model import Gateway
 from coordinator.store.requests import NONE, Request, request
 from coordinator.toolsets.gateway.contract.base import MAX_REQUEST_ID
 from coordinator.toolsets.gateway.hearing import Hearing
@@ -50,6 +49,7 @@ class Desk:
         self.catalogue = Catalogue(settings.gateway, settings.connections)
         """What agents find now; never changed, only replaced."""
         self._look = asyncio.Event()
+        self._started = self._following = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._told: frozenset[str] = frozenset()
 
@@ -62,12 +62,22 @@ class Desk:
             return
         self._settings = settings
         self._replace(Catalogue(settings.gateway, settings.connections, self._known))
-        self._spawn(self._tell_reload(settings.gateway), "gateway reload")
+        if self._started:
+            self._begin()
+            self._spawn(self._tell("config.reloaded"), "gateway reload")
 
     def start(self) -> None:
-        """Begins to hear of downstream servers."""
+        """Begins to hear of downstream servers, if there is a gateway."""
+        self._started = True
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._following or self._settings.gateway is None:
+            return
+        self._following = True
         self.hearing.start()
         self._spawn(self._follow_servers(), "gateway servers")
+        self._spawn(self._tell("server.initialized"), "gateway start")
 
     async def drain(self) -> None:
         """Ends the waiting of calls, and what runs in the background."""
@@ -80,6 +90,9 @@ class Desk:
         for sentence in sorted(set(catalogue.collisions) - self._told):
             _log.error("a tool of a downstream server is left out", reason=sentence)
         self._told = frozenset(catalogue.collisions)
+        if self._started:
+            # So that nobody who searches waits for it.
+            catalogue.prepare()
         self.catalogue = catalogue
 
     def _look_again(self) -> None:
@@ -107,7 +120,7 @@ class Desk:
             return
         settings = self._settings
         # In a thread: with thousands of tools it takes a while.
-        made = await asyncio.to_thread(Catalogue, settings.gateway, settings.connections, found)
+        made = await asyncio.to_thread(_prepared, settings, found)
         self._known = found
         if settings is self._settings:
             self._replace(made)
@@ -116,15 +129,19 @@ class Desk:
         wanted = {one.connection for one in gateway.proxy.imports}
         recorder().gateway_servers_unavailable(sum(not found[name].available for name in wanted & found.keys()))
 
-    async def _tell_reload(self, gateway: Gateway | None) -> None:
-        """One process for all writes into the audit that the definitions have changed."""
-        version = request("", "", "reload", msgspec.to_builtins(gateway)).fingerprint
+    async def _tell(self, event: str) -> None:
+        """Puts into the audit that definitions are in force: each process its start, one for all a reload."""
+        gateway = self._settings.gateway
+        version = request("", "", "gateway", msgspec.to_builtins(gateway)).fingerprint
+        facts = {"version": version, "items": len(self.catalogue.items)}
         try:
-            if await self._servers.turn(f"reload {version}", self.hearing.process, 60_000):
-                payload = msgspec.json.encode({"version": version}).decode()
-                await self.audit.write(OWN_PROJECT, [Event("config.reloaded", payload)])
+            if event == "server.initialized":
+                facts["process"] = self.hearing.process
+            elif not await self._servers.turn(f"reload {version}", self.hearing.process, 60_000):
+                return
+            await self.audit.write(OWN_PROJECT, [Event(event, msgspec.json.encode(facts).decode())])
         except ToolFailure as failure:
-            _log.warning("a reload is not in the audit", reason=failure.message)
+            _log.warning("an event is not in the gateway's audit", event_type=event, reason=failure.message)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         try:
@@ -135,6 +152,12 @@ class Desk:
             return
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _prepared(settings: Settings, servers: Servers) -> Catalogue:
+    made = Catalogue(settings.gateway, settings.connections, servers)
+    made.prepare()
+    return made
 
 
 def keyed(call: Call, request_id: str | None, tool: str, *arguments: Any) -> Request:

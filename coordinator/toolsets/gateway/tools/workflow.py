@@ -83,6 +83,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             waits=starting,
             parks=starting,
             destructive=True,
+            open_world=True,
             refusal=refusal,
         ),
         Tool("workflow.get", _GET, Get, (WorkflowAnswer,), get, read_only=True, idempotent=True, refusal=refusal),
@@ -96,6 +97,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             parks=submitting,
             criticality=Criticality.CRITICAL,
             destructive=True,
+            open_world=True,
             refusal=refusal,
         ),
     )
