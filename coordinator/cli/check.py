@@ -81,10 +81,9 @@ def _plain(loaded: LoadedSettings) -> Iterator[str]:
 def _gateway(settings: Settings) -> Iterator[str]:
     gateway = settings.gateway
     if gateway is not None:
-        proxy = gateway.proxy
         yield (
-            f"{len(gateway.workflows)} workflows, {len(gateway.capabilities)} capabilities, {len(proxy.expose)} exposed "
-            f"and {len(proxy.imports)} servers to import from; `fleet gateway check` tells what is odd about it"
+            f"{len(gateway.workflows)} workflows, {len(gateway.capabilities)} capabilities, "
+            f"{len(gateway.proxy.imports)} servers to import from; `fleet gateway check` tells what is odd about it"
         )
 
 
