@@ -255,7 +255,6 @@ class Operations:
             standing = await self._current(project, workflow)
             seconds = self._patient_seconds(standing.bundle, asked.hurried)
             return await self._finished(project, workflow, before, asyncio.Event(), seconds)
-        await self._hearing.ready()
         waited = False
         with self._hearing.expecting(project, workflow) as told:
             for _ in range(_ROUNDS):
@@ -263,6 +262,7 @@ class Operations:
                 instance = standing.instance
                 if instance.operation and instance.version == asked.expected and not waited:
                     # Somebody was first; whether he succeeds decides what becomes of this one.
+                    await self._hearing.ready()
                     await _within(told, self._patience)
                     told.clear()
                     waited = True
@@ -298,6 +298,8 @@ class Operations:
         task = task_of(standing, asked.operation, "submit", asked.principal)
         task.transition, task.arguments = asked.transition, fired.arguments
         advance = planner.submit(standing.bundle, task, fired.guards)
+        if advance.next is not None:
+            await self._hearing.ready()
         return await self._instances.begin(
             asked.project, asked.request, self._hearing.process, standing.id, asked.transition, advance
         )

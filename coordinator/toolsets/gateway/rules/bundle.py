@@ -16,7 +16,7 @@ from coordinator.settings.gateway.executor import Executor, Reliability
 from coordinator.settings.gateway.model import Limits, Workflow
 from coordinator.toolsets.gateway.rules.resolve import executors_of
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder().encode  # the order of states and transitions is that of links
 
 
 class Bundle(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,86 @@
+"""Submits that race, over several front-ends and workers: one counts for each version, whatever executors do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.store import Store
+from tests.gateway.lab import Json, Lab, Worker, section, settings_of, states
+from tests.gateway.test_chains import COUNT, sh
+
+pytestmark = pytest.mark.anyio
+
+FRONTS = 3
+
+
+@pytest.fixture
+async def fronts(store: Store, redis_url: str, project: str, tmp_path: Path) -> AsyncIterator[list[Lab]]:
+    """Front-ends with a connection of their own each, and two workers."""
+    note = f"echo x >> {tmp_path}/runs"
+    workflow = states(
+        a={
+            "transitions": {
+                "plain": {"target": "a", **COUNT},
+                "noop": {"target": "a", "executor": {"kind": "noop"}, **COUNT},
+                "runs": {"target": "a", "executor": sh(note), **COUNT},
+                "fails": {"target": "a", "executor": sh(f"{note}; exit 1"), **COUNT},
+            }
+        }
+    )
+    settings = settings_of(section(workflows={"w": workflow}), project)
+    stores = [Store(redis_url, timeout_ms=5000) for _ in range(FRONTS)]
+    for one in stores:
+        await one.open()
+    labs = [Lab(one, project, settings) for one in stores]
+    workers = [await Worker(store, settings, f"w{number}").start() for number in range(2)]
+    yield labs
+    for worker in workers:
+        await worker.stop()
+    for lab, one in zip(labs, stores, strict=True):
+        await lab.close()
+        await one.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_one_submit_counts_for_each_version(fronts: list[Lab], tmp_path: Path, seed: int) -> None:
+    pick = random.Random(seed)
+    at = await fronts[0].start("w")
+    total: Counter[str] = Counter()
+    for _ in range(6):
+        names = [pick.choice(["plain", "noop", "runs", "fails"]) for _ in range(12)]
+
+        async def submit(number: int, name: str, at: Json = at) -> tuple[str, str]:
+            body, failed = await fronts[number % FRONTS].reply("workflow.submit", **fronts[0].link(at, name))
+            return name, body["error"]["code"] if failed else "ok"
+
+        outcomes = await asyncio.gather(*(submit(number, name) for number, name in enumerate(names)))
+        results = Counter(code for _, code in outcomes)
+        assert set(results) <= {"ok", "STALE_WORKFLOW_VERSION", "EXECUTOR_FAILED"}
+        # Those that failed left the version as it was, so another one could succeed; never two.
+        assert results["ok"] <= 1
+        total += results
+        total["run"] += sum(code == "EXECUTOR_FAILED" or (code == "ok" and name == "runs") for name, code in outcomes)
+        before, at = at, await fronts[1].get(at)
+        assert at["version"] == before["version"] + results["ok"]
+        assert "inFlight" not in at
+    assert at["version"] == 1 + total["ok"]
+    assert at["context"].get("n", 0) == total["ok"]
+    runs = (tmp_path / "runs").read_text().split() if (tmp_path / "runs").exists() else []
+    assert len(runs) == total["run"]
+
+
+async def test_a_request_that_is_repeated_everywhere_counts_once(fronts: list[Lab]) -> None:
+    at = await fronts[0].start("w")
+    asked = {**fronts[0].link(at, "noop"), "requestId": "the same"}
+    answers = await asyncio.gather(*(lab.reply("workflow.submit", **asked) for lab in fronts * 4))
+    # Whoever comes while the first is under way waits for it; afterwards everybody has its answer.
+    assert {body["version"] for body, _ in answers} == {2}
+    again = [await lab("workflow.submit", **asked) for lab in fronts]
+    assert again == [again[0]] * len(again)
+    assert (await fronts[0].get(at))["context"] == {"n": 1}
