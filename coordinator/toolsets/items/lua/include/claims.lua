@@ -27,7 +27,7 @@ local function put_back(now, cap, budget) -- @rare
   redis.call('ZREM', K_LEASES, unpack(agents))
   for _, id in ipairs(redis.call('HMGET', K_AGENTS, unpack(agents))) do
     local it = id and glance(id)
-    if it and it.cb then
+    if it and is_held(it) then
       move(it, resting(it, it.role))
       save(it)
       count_lapsed(it, 1)
