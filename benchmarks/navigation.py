@@ -66,27 +66,26 @@ class Front:
 def _read(roots: list[Path]) -> None:
     rows: list[tuple[str, ...]] = []
     for root in roots:
+        loaded = Definitions([root], poll_seconds=0, quiet=True).current
         whole: list[float] = []
         look: list[float] = []
         for _ in range(_READS):
             definitions = Definitions([root], poll_seconds=0, quiet=True)
             began = time.perf_counter()
-            library = definitions.current
+            loaded = definitions.current
             read = time.perf_counter()
             definitions._poll(())
             whole.append(read - began)
             look.append(time.perf_counter() - read)
-        definitions = Definitions([root], poll_seconds=0, quiet=True)
-        library = definitions.current
         toon = sum(1 for _ in root.rglob("*.toon"))
         seconds = median(whole)
         rows.append(
             (
                 root.name,
-                f"{library.files} ({toon} TOON)",
-                str(len(library.workflows)),
+                f"{loaded.files} ({toon} TOON)",
+                str(len(loaded.workflows)),
                 f"{seconds * 1000:,.0f}",
-                f"{seconds / max(library.files, 1) * 1e6:,.0f}",
+                f"{seconds / max(loaded.files, 1) * 1e6:,.0f}",
                 f"{median(look) * 1000:,.1f}",
             )
         )

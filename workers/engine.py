@@ -92,8 +92,7 @@ class Engine:
         self._on_stranger = on_stranger
         self.held: dict[str, Attempt] = {}
         """Attempts in hand, by their job ids. Read by the thread that renews leases."""
-        self.paused = False
-        """Whether nothing is taken for now."""
+        self._paused: set[str] = set()
         self._reply_lost = False
         self._looked = 0.0
         self._draining = False
@@ -130,7 +129,7 @@ class Engine:
         return max(0, self._room() - self._unsent)
 
     def _room(self) -> int:
-        if self.paused or self._draining:
+        if self._paused or self._draining:
             return 0
         return max(0, min(self._slots - self._busy - self._asked, TAKE_MOST))
 
@@ -195,9 +194,14 @@ class Engine:
         self._busy -= 1
         self._free.set()
 
-    def pause(self, paused: bool) -> None:
-        """Takes nothing, or takes steps again."""
-        self.paused = paused
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is taken for now."""
+        return bool(self._paused)
+
+    def pause(self, reason: str, paused: bool) -> None:
+        """Takes nothing for a reason, or for that reason no longer; takes steps again when none is left."""
+        (self._paused.add if paused else self._paused.discard)(reason)
         self._free.set()
 
     def held_in(self, project: str) -> list[str]:

@@ -26,6 +26,7 @@ from coordinator.steps.room import Configurable, Isolated, StepRoom
 from coordinator.steps.store import StepStore
 from coordinator.store import Store, StoreError, StoreTooOld
 from coordinator.store.address import parse
+from coordinator.store.drains import Drains
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.isolated import IsolatedCalls
@@ -169,7 +170,10 @@ class WorkerProcess:
             loop.call_soon_threadsafe(engine.interrupt, job, "stopped")
 
         def pause(paused: bool) -> None:
-            loop.call_soon_threadsafe(engine.pause, paused)
+            loop.call_soon_threadsafe(engine.pause, "suspended", paused)
+
+        async def drained(scope: str) -> None:
+            engine.pause("drained", bool(scope))
 
         def lost(attempt: Attempt) -> None:
             loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
@@ -185,7 +189,12 @@ class WorkerProcess:
         keeper.start()
         engine.start()
         listening = loop.create_task(Listener(engine, steps, queue, names).run(), name="listener")
-        others = [sweeper.run(), self._tidy(worker), *([] if handoff.direct else [relay.run()])]
+        others = [
+            sweeper.run(),
+            self._tidy(worker),
+            Drains(store).follow(self._slot, drained),
+            *([] if handoff.direct else [relay.run()]),
+        ]
         tasks = [listening, *(loop.create_task(run) for run in others)]
         on_ready()
         _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)

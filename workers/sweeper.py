@@ -103,7 +103,7 @@ class Sweeper:
         slow = monotonic() >= self._slow_at
         if slow:
             self._slow_at = monotonic() + SLOW_SECONDS
-        queued, idle = 0, []
+        queued, lost, idle = 0, 0, []
         projects = await self._steps.projects(0 if slow else ACTIVE_SECONDS)
         for project in projects:
             try:
@@ -112,9 +112,12 @@ class Sweeper:
                 _log.exception("a project cannot be swept", project=project)
             else:
                 queued += swept.queued
+                lost += swept.lost
                 if swept.idle:
                     idle.append(project)
         recorder().steps_queued(queued)
+        if (lost or slow) and not self._steps.handoff.direct:
+            await self._steps.drop_spent()
         if slow and (self._tidying is None or self._tidying.done()):
             # On its own, since it may take long and leases must not wait for it.
             self._tidying = asyncio.create_task(self._tidy(projects, idle), name="tidy")

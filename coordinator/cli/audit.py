@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from typing import Annotated, Literal
 
-import msgspec
 from cyclopts import Parameter
 
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import open_store, running_url
-from coordinator.errors import ToolFailure
-from coordinator.settings import LoadedSettings, Settings
+from coordinator.cli.stores import NOT_NEEDED, with_store
+from coordinator.cli.terminal import print_json
+from coordinator.settings import LoadedSettings
 from coordinator.toolsets.items.audit import Report
 from coordinator.toolsets.items.audit import audit as recount
 
-_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
 
-
-@with_settings(without=[name for name in Settings.__struct_fields__ if name not in _NEEDED])
+@with_settings(without=NOT_NEEDED)
 def audit(
     loaded: LoadedSettings,
     *,
@@ -32,24 +27,12 @@ def audit(
     Raises:
         CommandFailed: the store cannot be used, or the project's name is malformed.
     """
-    url = running_url(loaded.settings, os.environ)
-    report = asyncio.run(_recount(url, loaded.settings.redis_timeout_ms, project))
+    report = with_store(loaded, lambda store: recount(store, project))
     if format == "json":
-        print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        print_json(report)
     else:
         print("\n".join(_lines(report, project)))
     return Exit.FAILED if report.differences else Exit.OK
-
-
-async def _recount(url: str, timeout_ms: int, project: str) -> Report:
-    store = await open_store(url, timeout_ms)
-    try:
-        return await recount(store, project)
-    except ToolFailure as failure:
-        code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
-        raise CommandFailed(failure.message, code) from None
-    finally:
-        await store.close()
 
 
 def _lines(report: Report, project: str) -> list[str]:

@@ -15,13 +15,12 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import open_store, running_url
+from coordinator.cli.stores import NOT_NEEDED, open_store, running_url
 from coordinator.errors import ToolFailure
-from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings import LoadedSettings
 from coordinator.store import Store, keys
 from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, host_scope, process_scope
 
-_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
 _LOOK_SECONDS = 0.25
 _LINE_SECONDS = 2.0
 _SCAN = 1000
@@ -42,7 +41,7 @@ class Left(msgspec.Struct, frozen=True):
         return sum(self.claims.values()) + sum(self.steps.values())
 
 
-@with_settings(without=[name for name in Settings.__struct_fields__ if name not in _NEEDED])
+@with_settings(without=NOT_NEEDED)
 def drain(
     loaded: LoadedSettings,
     *,

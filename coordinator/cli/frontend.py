@@ -23,7 +23,6 @@ from coordinator.cli.reload import InForce
 from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store
-from coordinator.errors import ToolFailure
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
@@ -32,7 +31,7 @@ from coordinator.metrics.hot import publish
 from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
-from coordinator.store.drains import LOOK_SECONDS, Drains, scope_of
+from coordinator.store.drains import Drains
 from coordinator.store.store import Observe
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services
@@ -109,9 +108,14 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         await actors.start()
         await door.start()
         guardian.on_news(in_force.take)
+
+        async def take_no_new_work(scope: str) -> None:
+            admission.draining = bool(scope)
+            await app.take_no_new_work(scope)
+
         sock = listening(settings.host, settings.port)
         server = _Server(app, settings)
-        looking = asyncio.create_task(_obey(Drains(store), app, admission, recorder.slot), name="drains")
+        looking = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
         probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
             async with _operators_port(app, settings):
@@ -247,19 +251,6 @@ async def _check_ready(app: FrontEnd) -> None:
     ready, found = await app.readiness()
     if not ready:
         raise CommandFailed(f"the front-end is not ready: {msgspec.json.encode(found).decode()}")
-
-
-async def _obey(drains: Drains, app: FrontEnd, admission: Admission, slot: str) -> None:
-    """Takes no new work while an operator asks for that."""
-    host, scope = socket.gethostname(), ""
-    while True:
-        with contextlib.suppress(ToolFailure):  # what was asked before holds while the store is away
-            asked = scope_of(await drains.read(), host, slot)
-            if asked != scope:
-                _log.info("drained" if asked else "no longer drained", scope=asked or scope)
-                scope, admission.draining = asked, bool(asked)
-                await app.take_no_new_work(asked)
-        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _watch(server: _Server, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:

@@ -93,12 +93,13 @@ class Nursery:
             )
         try:
             async with asyncio.timeout(_IMPORT_SECONDS):
-                ready = await asyncio.get_running_loop().sock_recv(ours, 64)
-        except BaseException:
-            ours.close()
-            raise
-        if ready:
-            self._requests = ours
+                if await asyncio.get_running_loop().sock_recv(ours, 64):
+                    self._requests = ours
+        except (TimeoutError, OSError) as error:
+            _log.warning("no template: processes take longer to start", reason=str(error))
+        finally:
+            if self._requests is not ours:
+                ours.close()
 
     def start(self, slot: str, brief: IO[bytes], status: int, control: int) -> Process:
         """Starts a process. To be called in the main thread: the kernel takes the thread for the parent.

@@ -41,7 +41,7 @@ class Rereader:
             fresh = loaded.settings
         except SettingsError as error:
             _log.error("settings not reloaded, the old ones stay in force", problem=str(error))
-            return News(_now(), None, str(error))
+            return News(_now(), None, self._without_folder(str(error)))
         # What takes effect now has to go with what does only at the next start, the address above all.
         mixed = taken_over(self._loaded.settings, fresh)
         if problems := [sentence for _, sentence in contradictions(mixed)]:
@@ -54,6 +54,11 @@ class Rereader:
         if restart:
             _log.warning("changed settings take effect at the next start", settings=restart)
         return News(_now(), fresh, "", restart)
+
+    def _without_folder(self, problem: str) -> str:
+        """The problem for /readyz, which anybody may read."""
+        path = self._loaded.config
+        return problem if path is None else problem.replace(f"{path.parent}/", "")
 
     def _load(self) -> LoadedSettings:
         path = self._loaded.config

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import structlog
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.settings import Settings
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import AddressError, Store, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.embedded import EmbeddedError, ServerFailed, find_running
 from coordinator.store.server_binary import ServerMissing
 
+R = TypeVar("R")
 _log = structlog.get_logger(__name__)
 
 PATIENCE_SECONDS = 10.0
 """How long a starting process waits for a store that does not answer."""
+_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
+NOT_NEEDED = [name for name in Settings.__struct_fields__ if name not in _NEEDED]
+"""Settings that a command has no flags for which only looks at the store, or changes something there."""
 
 
 def given_url(settings: Settings, env: Mapping[str, str]) -> str:
@@ -72,6 +79,28 @@ async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECON
             return store
         await asyncio.sleep(pause)
         pause = min(pause * 2, 1.0)
+
+
+def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:
+    """What comes of calls of the store that a running fleet uses.
+
+    Raises:
+        CommandFailed: the store cannot be used, or an argument is malformed.
+    """
+    settings = loaded.settings
+    url = running_url(settings, os.environ)
+
+    async def run() -> R:
+        store = await open_store(url, settings.redis_timeout_ms)
+        try:
+            return await act(store)
+        except ToolFailure as failure:
+            code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
+            raise CommandFailed(failure.message, code) from None
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
 
 
 def store_failed(error: StoreError) -> CommandFailed:

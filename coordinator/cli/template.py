@@ -57,11 +57,13 @@ def main() -> int:
         between = os.fork()
         if not between:
             requests.close()
+            os.close(said)
             _fork(slot.decode(), files, supervisor, says)
+        os.close(says)
         os.waitpid(between, 0)
-        # From now on the copy is the supervisor's child.
+        # From now on the copy is the supervisor's child. Nothing is said where there was no room for one.
         requests.send(os.read(said, _PID_BYTES))
-        for file in (said, says, *files):
+        for file in (said, *files):
             os.close(file)
 
 
@@ -80,9 +82,6 @@ def _fork(slot: str, files: list[int], supervisor: int, says: int) -> NoReturn:
     brief, status, control = files
     with open(brief, "rb") as told:
         text = told.read()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
     code: int = Exit.FAILED
     try:
         code = child.run(text, supervisor, status, control)

@@ -14,9 +14,9 @@ what a scan has found.
 
 from coordinator.definitions.conditions import holds, lookup, text
 from coordinator.definitions.files import Problem, valid_id
-from coordinator.definitions.library import (
+from coordinator.definitions.lint import lint
+from coordinator.definitions.loaded import (
     META,
-    Folder,
     Library,
     LoadedActivity,
     LoadedSkill,
@@ -24,22 +24,16 @@ from coordinator.definitions.library import (
     LoadedWorkflow,
     display_name,
 )
-from coordinator.definitions.lint import lint
 from coordinator.definitions.model import (
     TERMINALS,
     Activity,
     Checkpoint,
     Condition,
-    Decision,
     Effect,
     Loop,
-    Mode,
     Option,
-    Skill,
     Step,
-    Transition,
     Variable,
-    Workflow,
 )
 from coordinator.definitions.source import Definitions, shared, shipped
 
@@ -49,24 +43,18 @@ __all__ = [
     "Activity",
     "Checkpoint",
     "Condition",
-    "Decision",
     "Definitions",
     "Effect",
-    "Folder",
     "Library",
     "LoadedActivity",
     "LoadedSkill",
     "LoadedText",
     "LoadedWorkflow",
     "Loop",
-    "Mode",
     "Option",
     "Problem",
-    "Skill",
     "Step",
-    "Transition",
     "Variable",
-    "Workflow",
     "display_name",
     "holds",
     "lint",

@@ -9,7 +9,7 @@ import msgspec
 
 from coordinator.definitions import typed
 from coordinator.definitions.files import File, Problem, bad_name, valid_id
-from coordinator.definitions.library import (
+from coordinator.definitions.loaded import (
     META,
     Folder,
     Library,
@@ -29,7 +29,7 @@ def assembled(files: Sequence[File], problems: Iterable[Problem] = ()) -> Librar
     Args:
         problems: what was found while looking for them.
     """
-    return _Assembly(files, problems).library()
+    return _Assembly(files, problems).assembled()
 
 
 class _Assembly:
@@ -42,7 +42,7 @@ class _Assembly:
         self._folders: dict[str, Folder] = {}
         self._activity_files: dict[str, File] = {}
 
-    def library(self) -> Library:
+    def assembled(self) -> Library:
         for name, files in self._by_workflow.items():
             self._folders[name] = self._folder(name, files)
         workflows: dict[str, LoadedWorkflow] = {}
@@ -59,8 +59,7 @@ class _Assembly:
         skills: dict[str, LoadedSkill] = {}
         activities: dict[str, LoadedActivity] = {}
         texts: dict[str, list[LoadedText]] = {"resource": [], "template": []}
-        rules: Rules | None = None
-        rules_data: Mapping[str, Any] | None = None
+        rules: Mapping[str, Any] | None = None
         for file in files:
             if file.kind in texts:
                 if file.usable:
@@ -83,10 +82,10 @@ class _Assembly:
                 else:
                     self._tell(file, bad_name(head.id))
             elif isinstance(head, Rules):
-                rules, rules_data = head, file.data
+                rules = file.data
         for kind in texts:
             texts[kind].sort(key=lambda one: (int(one.index), one.format != "toon", one.place))
-        return Folder(name, skills, tuple(texts["resource"]), tuple(texts["template"]), activities, rules, rules_data)
+        return Folder(name, skills, tuple(texts["resource"]), tuple(texts["template"]), activities, rules)
 
     def _activity(self, file: File, head: Activity) -> LoadedActivity:
         if head.id != file.id:

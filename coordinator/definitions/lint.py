@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import UNSET, UnsetType
 
 from coordinator.definitions.files import Problem
-from coordinator.definitions.library import Library, LoadedActivity, LoadedWorkflow
+from coordinator.definitions.loaded import Library, LoadedActivity, LoadedWorkflow
 from coordinator.definitions.model import TERMINALS, Activity, Checkpoint, SkillUse
 
 _RESOURCE = re.compile(r"^(?:resources|guides)/(\d+)-")

@@ -25,7 +25,7 @@ from pathlib import Path
 from coordinator.definitions import files
 from coordinator.definitions.assembly import assembled
 from coordinator.definitions.files import File, Found, Problem, Stamp
-from coordinator.definitions.library import Library
+from coordinator.definitions.loaded import Library
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from coordinator.store import Script, Store, keys
 
 if TYPE_CHECKING:
-    from coordinator.identity.sources import Loaded, Source
+    from coordinator.identity.sources import Loaded, RemoteSource
 
 PACKAGE = "coordinator.identity"
 KEEP_DAYS = 30
@@ -48,7 +48,7 @@ class KeyCopies:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def turn(self, source: Source, have: int, lease_ms: int) -> Turn:
+    async def turn(self, source: RemoteSource, have: int, lease_ms: int) -> Turn:
         """Newer keys than those fetched at ``have``, or whether to ask the source.
 
         Args:
@@ -56,12 +56,12 @@ class KeyCopies:
         """
         return await self._store.run(_TURN, keys.FLEET, source.name, have, lease_ms)
 
-    async def keep(self, source: Source, loaded: Loaded, rest_ms: int) -> int:
+    async def keep(self, source: RemoteSource, loaded: Loaded, rest_ms: int) -> int:
         """Shares what a source gave, which is left alone for ``rest_ms`` now; returns when that was."""
         words = (source.name, source.label, loaded.document(), rest_ms, _KEEP_MS, EVENTS_MAX)
         return int(await self._store.run(_KEEP, keys.FLEET, *words))
 
-    async def fail(self, source: Source, trouble: str, kind: str, rest_ms: int) -> int:
+    async def fail(self, source: RemoteSource, trouble: str, kind: str, rest_ms: int) -> int:
         """Tells the others that a source gave nothing, and is left alone for ``rest_ms`` now; returns the time."""
         words = (source.name, source.label, trouble, kind, rest_ms, _KEEP_MS, EVENTS_MAX)
         return int(await self._store.run(_FAIL, keys.FLEET, *words))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote
 
 from coordinator.identity.jws import BadToken
@@ -26,16 +26,8 @@ _NUMERIC = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _SEGMENT = re.compile(r"([A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})+")
 
 
-class Place(NamedTuple):
-    """Where the document of a DID is."""
-
-    host: str
-    port: int | None
-    url: str
-
-
-def locate(did: str, allow_loopback: bool = False) -> Place:
-    """Where the document of a DID is to be found.
+def locate(did: str, allow_loopback: bool = False) -> str:
+    """The URL at which the document of a DID is to be found.
 
     Raises:
         BadToken: policy; it is no did:web, or its host is no public name.
@@ -51,18 +43,11 @@ def locate(did: str, allow_loopback: bool = False) -> Place:
     local = allow_loopback and host.lower() == "localhost"
     if _is_address(host) or ("." not in host and not local):
         raise BadToken("policy", "the issuer's host must be a public name, not an address")
-    for segment in path:
-        plain = unquote(segment)
-        if (
-            not _SEGMENT.fullmatch(segment)
-            or plain in (".", "..")
-            or not plain.isprintable()
-            or set(plain) & set("/\\?#:@")
-        ):
-            raise BadToken("policy", "the issuer is no did:web identifier: its path is malformed")
+    if not all(map(_plain, path)):
+        raise BadToken("policy", "the issuer is no did:web identifier: its path is malformed")
     way = "/".join(quote(unquote(segment), safe="") for segment in path) if path else ".well-known"
     netloc = host.lower() + (f":{int(port)}" if port else "")
-    return Place(host.lower(), int(port) if port else None, f"https://{netloc}/{way}/did.json")
+    return f"https://{netloc}/{way}/did.json"
 
 
 class Trust:

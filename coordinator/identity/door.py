@@ -161,7 +161,8 @@ class Door:
         if self._path is not None:
             found["file"] = {"entries": len(self._entries)}
             if self._problem:
-                found["file"]["refused"] = self._problem
+                # Anybody may read it: without the folder.
+                found["file"]["refused"] = self._problem.replace(str(self._path), self._path.name)
         if self._verifier is not None:
             found["verifier"] = self._verifier.report()
         return found

@@ -20,6 +20,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 
@@ -27,7 +28,7 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.copies import KeyCopies, Turn
 from coordinator.identity.keyset import KeySet
-from coordinator.identity.sources import Loaded, Source, SourceFailed
+from coordinator.identity.sources import Loaded, RemoteSource, Source, SourceFailed
 from coordinator.metrics import recorder
 from coordinator.store import ServerError
 
@@ -58,7 +59,7 @@ class Keyring:
     Args:
         ttl: seconds that keys count as fresh.
         stale_on_error: whether older ones go on counting.
-        copies: the fleet's copies; None: this process is alone.
+        copies: the fleet's copies, for a source that is loaded once for all; None: this process is alone.
         cooldown: seconds between requests to the source; derived from ``ttl`` by default.
     """
 
@@ -81,11 +82,13 @@ class Keyring:
         self._ttl = ttl
         self._stale_on_error = stale_on_error
         self._clock = clock
-        self._copies = copies if source.shared else None
+        remote = source if isinstance(source, RemoteSource) else None
+        self._shared = (copies, remote) if copies is not None and remote is not None else None
+        """The fleet's copies, and what they are of; None: this process goes by itself."""
         if cooldown is None:
-            cooldown = min(COOLDOWN_SECONDS if source.shared else FILE_COOLDOWN_SECONDS, ttl / 2)
+            cooldown = min(COOLDOWN_SECONDS if remote is not None else FILE_COOLDOWN_SECONDS, ttl / 2)
         self._cooldown = max(cooldown, _SHORTEST)
-        self._period = RENEW_AT * ttl if source.shared else min(RENEW_AT * ttl, FILE_LOOK_SECONDS)
+        self._period = RENEW_AT * ttl if remote is not None else min(RENEW_AT * ttl, FILE_LOOK_SECONDS)
         self._version = 0
         self._fetched: float | None = None
         self._next_ask = 0.0
@@ -244,10 +247,11 @@ class Keyring:
 
     async def _turn(self, lease: float) -> Turn | None:
         """What the fleet says; None if there is no saying, so that this process goes by itself."""
-        if self._copies is None:
+        if self._shared is None:
             return None
+        copies, source = self._shared
         try:
-            return await self._copies.turn(self.source, self._version, math.ceil(lease * 1000))
+            return await copies.turn(source, self._version, math.ceil(lease * 1000))
         except (ToolFailure, ServerError):
             return None
 
@@ -266,9 +270,9 @@ class Keyring:
     def _heed(self, turn: Turn) -> None:
         """Takes over what the fleet knows."""
         self._clock.set(turn.now)
-        if turn.verdict == "take":
+        if turn.verdict == "take" and self._shared is not None:
             try:
-                loaded = self.source.read(turn.document.encode())
+                loaded = self._shared[1].read(turn.document.encode())
             except SourceFailed as failed:
                 self._note(failed.reason, failed.kind)
                 self._version = turn.fetched
@@ -298,8 +302,10 @@ class Keyring:
         self._next_ask = began + rest
         self._note("", "network")
         self._has_answered()
-        if self._copies is not None and loaded is not None:
-            self._version = await self._told(self._copies.keep, loaded, math.ceil(rest * 1000)) or self._version
+        if self._shared is not None and loaded is not None:
+            copies, source = self._shared
+            told = await self._told(partial(copies.keep, source, loaded, math.ceil(rest * 1000)))
+            self._version = told or self._version
 
     def _take(self, loaded: Loaded, age: float, version: int) -> None:
         if not self.keys.same_as(loaded.keys):
@@ -314,14 +320,15 @@ class Keyring:
         self._recorder.key_fetch(self.source.kind, "failed")
         self._note(failed.reason, failed.kind)
         self._has_answered()
-        if self._copies is not None:
-            await self._told(self._copies.fail, failed.reason, failed.kind, math.ceil(self._cooldown * 1000))
+        if self._shared is not None:
+            copies, source = self._shared
+            await self._told(partial(copies.fail, source, failed.reason, failed.kind, math.ceil(self._cooldown * 1000)))
 
-    async def _told(self, tell: Callable[..., Awaitable[int]], *what: object) -> int | None:
+    async def _told(self, tell: Callable[[], Awaitable[int]]) -> int | None:
         """Tells the fleet, which waits for it; saying it twice does no harm. When that was, or None: nobody heard."""
         for pause in _PAUSES:
             try:
-                return await tell(self.source, *what)
+                return await tell()
             except (ToolFailure, ServerError) as failure:
                 _log.debug("the fleet could not be told of keys", source=self.source.label, reason=str(failure))
                 await asyncio.sleep(pause)

@@ -13,6 +13,8 @@ import msgspec
 from jwcrypto.common import JWException  # type: ignore[import-untyped]
 from jwcrypto.jwk import JWK  # type: ignore[import-untyped]
 
+from coordinator.identity.jws import one_name
+
 MAX_KEYS = 1_000
 """Fleets give each agent a key of its own, so a set may be long; its size in bytes is limited too."""
 
@@ -26,7 +28,6 @@ _BY_TYPE: dict[tuple[str, str], tuple[str, ...]] = {
     ("EC", "P-521"): ("ES512",),
     ("OKP", "Ed25519"): ("EdDSA",),
 }
-_SAME = {"Ed25519": "EdDSA"}
 _RSA_BITS = range(2_048, 8_193)
 _EXPONENT_BITS = 64
 _SLOW_RSA_BITS = 4_096
@@ -114,7 +115,9 @@ def key_set(document: Mapping[str, Any]) -> KeySet:
     listed = document.get("keys")
     if not isinstance(listed, list):
         raise BadDocument("gave no key set: 'keys' is not a list")
-    return usable((one, None) for one in listed) if len(listed) <= MAX_KEYS else _too_long()
+    if len(listed) > MAX_KEYS:
+        raise BadDocument(f"gave a key set of more than {MAX_KEYS} keys")
+    return usable((one, None) for one in listed)
 
 
 def usable(listed: Iterable[tuple[Any, str | None]]) -> KeySet:
@@ -157,16 +160,14 @@ def verify_key(jwk: Any, name: str | None = None) -> VerifyKey:
     if not isinstance(operations, list) or not {"verify", "sign"} & {str(one) for one in operations}:
         raise ValueError("is not for verifying ('key_ops')")
     if "alg" in members:
-        own = _SAME.get(str(members["alg"]), members["alg"])
+        own = one_name(str(members["alg"]))
         suits = tuple(one for one in suits if one == own)
         if not suits:
             raise ValueError("is for another algorithm ('alg')")
     kid = members.pop("kid", None) if name is None else name
     if kid is not None and not isinstance(kid, str):
         raise ValueError("has a 'kid' that is not text")
-    made, thumbprint = _made(
-        {member: members[member] for member in ("kty", "n", "e", "crv", "x", "y") if member in members}
-    )
+    made, thumbprint = _made({member: members[member] for member in _KEY if member in members})
     if kty == "RSA":
         if made.key_size not in _RSA_BITS or made.public_numbers().e.bit_length() > _EXPONENT_BITS:
             raise ValueError(f"must have {_RSA_BITS.start} to {_RSA_BITS.stop - 1} bits and a small exponent")
@@ -184,7 +185,3 @@ def _made(members: dict[str, Any]) -> tuple[Any, str]:
     except (JWException, ValueError, TypeError, AttributeError, KeyError):
         # jwcrypto and what is below it say wrong members in many ways.
         raise ValueError("is malformed") from None
-
-
-def _too_long() -> KeySet:
-    raise BadDocument(f"gave a key set of more than {MAX_KEYS} keys")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+from abc import ABC, abstractmethod
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -51,7 +52,7 @@ class Loaded(NamedTuple):
     """The key server's clock, if it told."""
 
     def document(self) -> bytes:
-        """Its public keys, for ``Source.read``."""
+        """Its public keys, for ``RemoteSource.read``."""
         return msgspec.json.encode(_Document([dict(key.jwk) for key in self.keys.keys], self.issuer, self.jwks_uri))
 
 
@@ -67,10 +68,6 @@ class Source(Protocol):
     kind: SourceKind
     label: str
     """For people and logs: where that is."""
-    name: str
-    """Names it in keys of the store: equal for equal settings."""
-    shared: bool
-    """Whether the processes of the fleet should load it once for all."""
 
     async def load(self) -> Loaded | None:
         """Its keys; None: they are what they were when it was last asked.
@@ -79,22 +76,31 @@ class Source(Protocol):
             SourceFailed: it has none to give now.
         """
 
-    def read(self, document: bytes) -> Loaded:
-        """What another process loaded and wrote down. Raises SourceFailed."""
 
-
-class _Remote:
-    """What sources over HTTP have in common."""
-
-    shared = True
+class RemoteSource(ABC):
+    """What sources over HTTP have in common: one process loads them for the whole fleet."""
 
     def __init__(self, fetcher: Fetcher, kind: SourceKind, label: str, *identifying: str) -> None:
         self._fetcher = fetcher
         self.kind: SourceKind = kind
         self.label = f"{kind} {label}"
         self.name = sha256("\n".join((kind, *identifying)).encode()).hexdigest()[:24]
+        """Names it in keys of the store: equal for equal settings."""
+
+    @abstractmethod
+    async def load(self) -> Loaded:
+        """Its keys, asked for now.
+
+        Raises:
+            SourceFailed: it has none to give now.
+        """
 
     def read(self, document: bytes) -> Loaded:
+        """What another process loaded and wrote down.
+
+        Raises:
+            SourceFailed: the document is damaged.
+        """
         try:
             found = msgspec.json.decode(document, type=_Document)
             return Loaded(
@@ -110,7 +116,7 @@ class _Remote:
             raise SourceFailed(f"the key server {failed}") from None
 
 
-class JwksUri(_Remote):
+class JwksUri(RemoteSource):
     """A key set by URL."""
 
     def __init__(self, url: str, fetcher: Fetcher) -> None:
@@ -122,7 +128,7 @@ class JwksUri(_Remote):
         return await _jwks(await self._get(self._url, fetch.JWKS_TYPES))
 
 
-class OidcDiscovery(_Remote):
+class OidcDiscovery(RemoteSource):
     """An OpenID provider: its discovery document names the issuer and the key set.
 
     Args:
@@ -171,7 +177,7 @@ class OidcDiscovery(_Remote):
         self._issuer, self._jwks_uri = issuer, jwks_uri if isinstance(jwks_uri, str) else ""
 
 
-class DidDocument(_Remote):
+class DidDocument(RemoteSource):
     """The key document of one did:web issuer.
 
     Raises:
@@ -179,7 +185,7 @@ class DidDocument(_Remote):
     """
 
     def __init__(self, issuer: str, strict: bool, allow_loopback: bool, fetcher: Fetcher) -> None:
-        self._place = did.locate(issuer, allow_loopback)
+        self._url = did.locate(issuer, allow_loopback)
         super().__init__(fetcher, "did", issuer, issuer, str(strict), str(allow_loopback))
         self._issuer = issuer
         self._strict = strict
@@ -187,7 +193,7 @@ class DidDocument(_Remote):
 
     async def load(self) -> Loaded:
         """Fetches the document."""
-        fetched = await self._get(self._place.url, fetch.DID_TYPES, self._guard)
+        fetched = await self._get(self._url, fetch.DID_TYPES, self._guard)
         try:
             return Loaded(did.document_keys(keyset.decode(fetched.body), self._issuer, self._strict), date=fetched.date)
         except BadToken as bad:
@@ -197,24 +203,18 @@ class DidDocument(_Remote):
 
 
 class JwksPath:
-    """A key set in a file."""
+    """A key set in a file, which each process reads for itself."""
 
     kind: SourceKind = "jwks_path"
-    shared = False
 
     def __init__(self, path: str) -> None:
         self._path = path
         self.label = f"jwks_path {path}"
-        self.name = sha256(path.encode()).hexdigest()[:24]
         self._seen: tuple[int, ...] | None = None
 
     async def load(self) -> Loaded | None:
         """Reads the file, if it is another than before."""
         return await asyncio.to_thread(self._load)
-
-    def read(self, document: bytes) -> Loaded:
-        """Not used: each process reads the file itself."""
-        raise NotImplementedError
 
     def _load(self) -> Loaded | None:
         try:

@@ -172,7 +172,17 @@ CLAIMS = Metric(
     (
         Label(
             "outcome",
-            ("success", "already_claimed", "not_found", "terminal_item", "no_match", "rejected_by_policy", OTHER),
+            (
+                "success",
+                "already_claimed",
+                "not_found",
+                "terminal_item",
+                "stale_fence",
+                "superseded",
+                "no_match",
+                "rejected_by_policy",
+                OTHER,
+            ),
         ),
     ),
 )

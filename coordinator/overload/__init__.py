@@ -13,7 +13,7 @@ What finds no room waits for a moment in a bounded queue, the most critical firs
 (``admission``). One agent or project that has more at work than its share is turned away while
 others wait (``fairness``). A store that fails is left alone and tried again (``breaker``).
 
-Everything here is pure: time, jitter and measurements are passed in.
+Nothing here does I/O: time, jitter and measurements are passed in.
 """
 
 from coordinator.overload.admission import Admission, Ticket

@@ -21,9 +21,8 @@ SHARES: dict[Criticality, float] = {
     Criticality.SHEDDABLE: 0.5,
     Criticality.NORMAL: 0.75,
     Criticality.READ: 0.9,
-    Criticality.CRITICAL: 1.0,
 }
-"""How much of the limit each class may fill, together with those above it."""
+"""How much of the limit each class may fill, together with those above it; CRITICAL has a limit of its own."""
 _CLASSES = tuple(Criticality)
 _RETRY_MS = 250
 _MOST_RETRY_MS = 5_000
@@ -129,15 +128,11 @@ class Admission:
                 raise self._shed(criticality, "over_capacity", f"{self.parked} calls wait for an event here already")
             self.parked += 1
             return Ticket(actor, project, False)
-        if self._queued == 0 and self.in_flight < self._room(criticality):
-            # The short way of a front-end that is not overloaded.
-            if 2 * self.in_flight >= self.limit.value and criticality is not Criticality.CRITICAL:
-                self._check_shares(criticality, actor, project)
-            return self._admit(Ticket(actor, project, True))
-        if criticality is Criticality.CRITICAL and self.in_flight < self._settings.hard_limit:
-            return self._admit(Ticket(actor, project, True))
-        if criticality is not Criticality.CRITICAL:
+        critical = criticality is Criticality.CRITICAL
+        if not critical and 2 * self.in_flight >= self.limit.value:
             self._check_shares(criticality, actor, project)
+        if self.in_flight < self._room(criticality) and (critical or not self._queued):
+            return self._admit(Ticket(actor, project, True))
         return None
 
     async def wait(self, criticality: Criticality, actor: str, project: str) -> Ticket:
@@ -190,6 +185,9 @@ class Admission:
         self._watcher.limits(self.in_flight, self.limit.value, self._queued, self.breaker.state)
 
     def _room(self, criticality: Criticality) -> int:
+        """Calls at work up to which calls of this class are let in."""
+        if criticality is Criticality.CRITICAL:
+            return self._settings.hard_limit
         return max(1, int(self.limit.value * SHARES[criticality]))
 
     def _admit(self, ticket: Ticket) -> Ticket:

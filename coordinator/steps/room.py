@@ -84,7 +84,7 @@ class Planner(Protocol):
 
 @runtime_checkable
 class Configurable(Protocol):
-    """A room that takes over settings while it works."""
+    """A room, or a part of one, that takes over settings while it works."""
 
     def configure(self, settings: Settings) -> None:
         """Goes by these settings, for every attempt that begins later. Does not fail."""

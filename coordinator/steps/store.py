@@ -72,6 +72,7 @@ RETURN = Script(PACKAGE, "return_steps")
 _PUSH = Script(PACKAGE, "push_jobs", None)
 _WAITING = Script(PACKAGE, "waiting_steps", list[str])
 _POP = Script(PACKAGE, "pop_jobs", list[Popped])
+_POPPED = Script(PACKAGE, "popped_jobs", list[Popped])
 _NOTE = Script(PACKAGE, "note_project", scope="fleet")
 _FORGET = Script(PACKAGE, "forget_project", scope="fleet")
 _PROJECTS = Script(PACKAGE, "noted_projects", list[str], scope="fleet")
@@ -211,6 +212,19 @@ class StepStore:
     async def through(self, popped: Popped) -> None:
         """The worker has what the pointer led to; the pointer goes."""
         key = f"{self.handoff.prefix}queue:{popped.queue}:intermediate"
-        await self._queue.command("LREM", key, 1, popped.job)
+        await self._queue.command("LREM", key, 0, popped.job)
         if popped.project:
             await self._queue.command("DEL", f"{self.handoff.prefix}job:{popped.job}")
+
+    async def drop_spent(self) -> int:
+        """Takes away pointers that a worker died with after it had begun their steps; returns how many."""
+        by_project: dict[str, list[Popped]] = {}
+        for popped in await self._queue.run(_POPPED, "default", self.handoff.queue_side(), RELAYED):
+            by_project.setdefault(popped.project, []).append(popped)
+        spent: list[Popped] = []
+        for project, pointers in by_project.items():
+            # A step that waits is still to be begun, by whoever popped its pointer or with a new one.
+            waiting = await self._store.run(_WAITING, project, *(popped.job for popped in pointers))
+            spent += [popped for popped in pointers if popped.job not in waiting]
+        await asyncio.gather(*map(self.through, spent))
+        return len(spent)

@@ -6,12 +6,20 @@ processes on any host, and for those that start while it does. Processes look on
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
+import socket
+from collections.abc import Awaitable, Callable
 
-from coordinator.errors import invalid
+import structlog
+
+from coordinator.errors import ToolFailure, invalid
 from coordinator.store import keys
 from coordinator.store.scripts import Script
 from coordinator.store.store import Store
+
+_log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
 FLEET_SCOPE = "fleet"
@@ -62,6 +70,23 @@ class Drains:
         """Ends it; returns what is left. Raises ToolFailure."""
         rows = await self._store.run(_SET, keys.FLEET, scope, 0)
         return dict(rows)
+
+    async def follow(self, slot: str, apply: Callable[[str], Awaitable[None]]) -> None:
+        """Tells the process ``slot`` of this host, for as long as it runs, what it is to go by.
+
+        Args:
+            apply: called with the scope that the process is drained with, or '' when it is no longer; not
+                called while nothing changes. What was asked before holds while the store is away.
+        """
+        host, known = socket.gethostname(), ""
+        while True:
+            with contextlib.suppress(ToolFailure):
+                asked = scope_of(await self.read(), host, slot)
+                if asked != known:
+                    _log.info("drained" if asked else "no longer drained", scope=asked or known)
+                    known = asked
+                    await apply(asked)
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def read(self) -> dict[str, int]:
         """All that is asked for. Raises ToolFailure."""

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from coordinator.errors import ToolFailure
+from coordinator.store import keys
+from coordinator.store.errors import ScriptFailure
+from coordinator.store.scripts import Script
+from coordinator.store.store import Store
+
+R = TypeVar("R")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -31,3 +38,39 @@ def request(actor: str, request_id: str, tool: str, *arguments: Any) -> Request:
     """The record of one call, keyed on the trusted actor and the request id."""
     key = blake2b(f"{actor}\0{request_id.lower()}".encode(), digest_size=16).hexdigest()
     return Request(key, blake2b(_encode((tool, arguments)), digest_size=8).hexdigest())
+
+
+async def run_once(
+    store: Store, script: Script[R], project: str, request: Request, keep_ms: int, *args: str | bytes | int
+) -> R:
+    """Runs a script that begins with a request and how long its record is kept, in ms.
+
+    Raises:
+        ToolFailure: ``request_id_reused``, and as ``Store.run`` says.
+        ScriptFailure: any other outcome that the script names.
+    """
+    try:
+        return await store.run(script, project, request.key, request.fingerprint, keep_ms, *args)
+    except ScriptFailure as failure:
+        if failure.code != "REQUEST_ID_REUSED":
+            raise
+    raise _reused()
+
+
+async def recorded_reply(store: Store, project: str, request: Request) -> bytes | None:
+    """The packed reply that is recorded for a request; None: there is no record (any more).
+
+    Raises:
+        ToolFailure: ``request_id_reused``, and as ``Store.command`` says.
+    """
+    record: bytes | None = await store.command("GET", keys.request.key(project, request.key))
+    if record is None:
+        return None
+    # As idempotency.lua lays it out.
+    if record[:16] != request.fingerprint.encode():
+        raise _reused()
+    return record[17:]
+
+
+def _reused() -> ToolFailure:
+    return ToolFailure("request_id_reused", "requestId: was used before by this actor with other arguments")

@@ -32,6 +32,8 @@ RETRY_SECONDS = 1.0
 """How soon it asks again because a signature fits none of them."""
 SHORTEST = 16
 """Bytes of a signature that is looked at at all."""
+_MOST_PURPOSES = 1_000
+"""Purposes whose derived keys a process holds at once; there are some for each project."""
 _DAY_MS = 86_400_000
 
 _KEYS = Script("coordinator.store", "signing_keys", list[tuple[str, str]], scope="fleet")
@@ -95,6 +97,8 @@ class KeyRing:
             return self._held
         found = self._derived.get(purpose)
         if found is None:
+            if len(self._derived) >= _MOST_PURPOSES:
+                self._derived.clear()
             salt = f"fleet-coordinator:{purpose}".encode()
             found = tuple(Key(key.id, hmac.digest(key.secret, salt, hashlib.sha256)) for key in self._held)
             self._derived[purpose] = found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -17,12 +17,16 @@ import msgspec
 import structlog
 
 from coordinator.errors import Kind, ToolFailure
+from coordinator.identity.door import LOOK_SECONDS
 from coordinator.identity.signing import sign
 from coordinator.overload import Admission, Ticket
 from coordinator.toolsets.tool import Call, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
 
 _log = structlog.get_logger(__name__)
+
+Still = Callable[[], Awaitable[object]]
+"""Asked while a call waits. Raises ToolFailure if its caller may not make it any more."""
 
 _OUTCOMES: dict[Kind, str] = {"permanent": "error", "transient": "conflict", "shedding": "shed"}
 
@@ -79,8 +83,12 @@ class Calls:
         self._admission = admission
         self._encode = msgspec.json.Encoder().encode
 
-    async def run(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done:
-        """Runs the handler and encodes what came of it; only cancellation from outside is raised."""
+    async def run(self, tool: Tool, call: Call, arguments: Any, transport: str, still: Still | None = None) -> Done:
+        """Runs the handler and encodes what came of it; only cancellation from outside is raised.
+
+        Args:
+            still: ends a call that may wait, once the credential that it came with is no longer good.
+        """
         began = perf_counter()
         task = None if tool.patient(arguments) else self._deadlines.start(began + self._seconds)
         ticket = None
@@ -89,7 +97,8 @@ class Calls:
                 sign(arguments, call.caller)
             if self._admission is not None:
                 ticket = await self._let_in(self._admission, tool, call, arguments)
-            result = await tool.handler(call, arguments)
+            handling = tool.handler(call, arguments)
+            result = await (handling if task is not None or still is None else _as_long_as(still, handling))
             if type(result) is Reply:
                 done = _replied(result)
                 outcome = "error" if done.failed else "ok"
@@ -134,6 +143,19 @@ class Calls:
         return ToolFailure(
             "deadline_exceeded", f"{tool.name} did not finish within {self._seconds:g} s; it may have taken effect"
         )
+
+
+async def _as_long_as(still: Still, handling: Awaitable[Any]) -> Any:
+    """What a call that waits comes to, unless it is ended before."""
+    waiting = asyncio.ensure_future(handling)
+    try:
+        while not (await asyncio.wait((waiting,), timeout=LOOK_SECONDS))[0]:
+            await still()
+        return waiting.result()
+    finally:
+        if not waiting.done():
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
 
 
 def _outcome(failure: ToolFailure) -> str:

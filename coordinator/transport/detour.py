@@ -7,6 +7,7 @@ other than POST, a revision's body under another revision's header, sizes and ne
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, NamedTuple
 
 import pydantic_core
@@ -136,8 +137,10 @@ class Detour:
             self._entrance.check(grant, path, target, seen.tool, seen.request_id)
             self._missed(reason)
         app = await self._sdk.get(target.surface)
-        caller = grant.caller if grant is not None else None
-        exchange = Exchange(target.project, request_id, caller, private=self._entrance.guarded)
+        exchange = Exchange(target.project, request_id, private=self._entrance.guarded)
+        if grant is not None:
+            exchange.caller = grant.caller
+            exchange.still = partial(self._entrance.admit_still, head[b"authorization"], path, target, seen.tool)
         await app.handle(
             {**scope, "headers": [one for one in headers if one[0] != b"authorization"], EXCHANGE: exchange},
             replayed(body, receive),

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from coordinator.errors import ToolFailure
 from coordinator.identity.door import LONGEST_TOKEN, TOKEN, Door
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, vocabulary
@@ -131,6 +132,21 @@ class Entrance:
         if grant is not None and access is not None and not access.permits(grant.caller):
             denied = Denied("permission", f"{tool} needs the permission '{access.least}'")
             raise self._answer(denied, path, access.least, request_id)
+
+    async def admit_still(self, authorization: bytes, path: str, target: Target, tool: object) -> None:
+        """Looks again at who makes a call that waits.
+
+        Raises:
+            ToolFailure: ``unauthenticated`` or ``permission_denied``: he may not make it any more.
+        """
+        try:
+            grant = await self.admit(authorization, path, target)
+            self.check(grant, path, target, tool, None)
+        except Refused as refused:
+            # That keys are not to be had says nothing about his token.
+            if refused.status != 503:
+                code = "permission_denied" if refused.status == 403 else "unauthenticated"
+                raise ToolFailure(code, str(refused)) from None
 
     def metadata(self, path: str) -> dict[str, Any] | None:
         """The protected resource metadata that ``path`` is the place of; None: there are none."""

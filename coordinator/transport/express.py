@@ -20,12 +20,12 @@ without, and what was true of a token once is never taken for true.
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import structlog
 
+from coordinator.identity.door import TOKEN
 from coordinator.identity.grants import Grant
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.fastpath import Order, Plan
@@ -46,7 +46,6 @@ _UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"cookie", b"
 _BEARER = b"uthorization: Bearer "
 """How clients begin the line, but for the case of its first letter."""
 _LINE_STARTS = (b"\r\na", b"\r\nA")
-_TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*\Z")
 
 _HEAD = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
 
@@ -150,7 +149,7 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         rest, known = data[:end], self.known
         if b"authorization" in head:
             cut = _without_token(data, end) if self.front.entrance.guarded else None
-            if cut is None or head[b"authorization"] != b"Bearer " + cut[1] or not _TOKEN.match(cut[1]):
+            if cut is None or head[b"authorization"] != b"Bearer " + cut[1] or not TOKEN.match(cut[1]):
                 return
             rest, known = cut[0], self.bearers
         if len(rest) > _LONGEST_HEAD or scope["http_version"] != "1.1" or not _UNUSUAL.isdisjoint(head):

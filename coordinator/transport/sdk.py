@@ -28,7 +28,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.arguments import decoded, may_wait
 from coordinator.transport.bodies import replayed
-from coordinator.transport.calls import Calls, Done
+from coordinator.transport.calls import Calls, Done, Still
 from coordinator.transport.envelope import CAPABILITIES_KEY, MODERN, VERSION_KEY
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send
 from coordinator.transport.surfaces import Surface
@@ -53,6 +53,8 @@ class Exchange:
     """Empty on stdio, where the JSON-RPC id says enough."""
     caller: Caller | None = None
     """Who presented a verified credential."""
+    still: Still | None = None
+    """Whether he may go on, for calls that wait."""
     private: bool = False
     """Whether what is listed depends on who asks, so that nobody else may be shown the same."""
     retry_after: int | None = None
@@ -108,7 +110,7 @@ def build_server(surface: Surface, calls: Calls, stdio: Callable[[], Awaitable[E
         except ToolFailure as failure:
             return _result(calls.refused(tool, failure, transport), context)
         request_id = exchange.request_id or str(context.request_id)
-        done = await calls.run(tool, Call(exchange.project, request_id, caller), arguments, transport)
+        done = await calls.run(tool, Call(exchange.project, request_id, caller), arguments, transport, exchange.still)
         exchange.retry_after = done.retry_after
         return _result(done, context)
 

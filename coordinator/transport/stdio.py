@@ -77,7 +77,7 @@ async def serve_stdio(
 
     async def exchange() -> Exchange:
         caller = await principal()
-        return Exchange(project, caller=caller)
+        return Exchange(project, caller=caller, still=principal)
 
     server = build_server(target.surface, calls, exchange)
     stdin, stdout = streams

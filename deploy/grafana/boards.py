@@ -487,6 +487,32 @@ WORKFLOWS = Dashboard(
                 ),
             ),
         ),
+        (
+            "Gateway",
+            (
+                Panel(
+                    "Submits by result",
+                    "Transitions asked for per second; STALE_WORKFLOW_VERSION: somebody else was faster.",
+                    "ops",
+                    [(rate("coordinator_gateway_submits_total", "result"), "{{result}}")],
+                    "CallsFail",
+                ),
+                Panel(
+                    "Executors, p95",
+                    "How long attempts of executors take, by kind.",
+                    "s",
+                    [(quantile(0.95, "coordinator_gateway_executor_seconds", "kind"), "{{kind}}")],
+                    "StepsWait",
+                ),
+                Panel(
+                    "Servers unavailable",
+                    "Downstream servers that tools are imported from and that did not answer when last asked.",
+                    "short",
+                    [(f"max (coordinator_gateway_servers_unavailable{{{HOST}}})", "servers")],
+                    "CallsFail",
+                ),
+            ),
+        ),
     ),
 )
 

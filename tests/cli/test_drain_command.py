@@ -28,8 +28,9 @@ HEADERS = {
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     running = RunningFleet(
-        tmp_path_factory.mktemp("drain") / "data", "--port", "0", "--frontends", "1", "--workers", "0"
-    )
+        tmp_path_factory.mktemp("drain") / "data", "--port", "0", "--frontends", "1", "--workers", "1",
+        FLEET_FLOWS_DEMO_TOOLS="true",
+    )  # fmt: skip
     try:
         running.wait_ready()
         yield running
@@ -44,7 +45,7 @@ def drain(fleet: RunningFleet, *arguments: str) -> subprocess.CompletedProcess[s
 def answer(fleet: RunningFleet, tool: str, **arguments: Any) -> Any:
     """The structured content, also of a call that is turned away."""
     with Http(fleet.port) as client:
-        client.connection.request("POST", "/mcp/items", call_body(tool, arguments), HEADERS)
+        client.connection.request("POST", "/mcp", call_body(tool, arguments), HEADERS)
         return json.loads(client.connection.getresponse().read())["result"]["structuredContent"]
 
 
@@ -86,6 +87,27 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
     assert "in hand: 1 claims (1 in default)" in out
     assert out.splitlines()[-1] == "nothing is left in hand"
     assert "takes new work again" in drain(fleet, "--end").stdout
+    wait_until_sync(lambda: not turned_away(fleet), 10, "new work to be taken")
+
+
+def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFleet) -> None:
+    flow = {
+        "start": {"name": "long", "tool": "sleep", "args": {"ms": 4000}, "next": "after"},
+        "after": {"name": "after", "tool": "echo", "args": {"value": 1}, "done": True},
+    }
+    made = answer(fleet, "workflow_create", name="drained", flow=flow)["id"]
+
+    def statuses() -> list[str]:
+        return [step["status"] for step in answer(fleet, "workflow_get", id=made)["steps"]]
+
+    wait_until_sync(lambda: statuses() == ["running"], 20, "the step to be in hand")
+    done = drain(fleet, "--wait", "30")
+    assert done.returncode == Exit.OK, done.stdout
+    assert "1 steps (1 in default)" in done.stdout
+    assert statuses() == ["done", "ready"]
+    assert fleet.logged("drained", slot="w-0", scope="fleet")
+    assert drain(fleet, "--end").returncode == Exit.OK
+    wait_until_sync(lambda: statuses() == ["done", "done"], 20, "the next step")
     wait_until_sync(lambda: not turned_away(fleet), 10, "new work to be taken")
 
 

@@ -51,7 +51,7 @@ def library(tree: Tree, read: Read) -> Library:
 )
 def test_skills(library: Library, reference: str, owner: str | None, found: str | None) -> None:
     skill = library.skill("one", reference, owner)
-    assert (skill.reference if skill else None) == found
+    assert (f"{skill.workflow}/{skill.id}" if skill else None) == found
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ paths = st.one_of(
 @given(paths)
 def test_no_text_of_a_caller_reaches_beyond_what_was_found(text: str) -> None:
     library = Definitions([shipped()], poll_seconds=0).current
-    known = {skill.reference for folder in library.folders.values() for skill in folder.skills.values()}
+    known = {skill.place for folder in library.folders.values() for skill in folder.skills.values()}
     skill = library.skill("change", text)
-    assert skill is None or skill.reference in known
+    assert skill is None or skill.place in known
     assert library.workflows.get(text) is None or text in ("change", "hotfix", "meta")
     assert library.resource("change", text) is None or text.rpartition("/")[2].isdigit()
     assert not (valid_id(text) and ("/" in text or "\\" in text or "\0" in text or text in (".", "..")))

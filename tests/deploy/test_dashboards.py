@@ -39,6 +39,9 @@ NO_DATA = {
     "Runs ended": "the fleet of the test executes no steps",
     "In hand": "the fleet of the test executes no steps",
     "Waiting steps": "the fleet of the test executes no steps",
+    "Submits by result": "the fleet of the test has no gateway",
+    "Executors, p95": "the fleet of the test has no gateway",
+    "Servers unavailable": "the fleet of the test has no gateway",
 }
 """Panels without data in the fleet of the test, and why."""
 

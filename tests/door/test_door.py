@@ -152,17 +152,20 @@ async def test_a_wrong_file_keeps_the_old_and_is_told(doors: Doors, tokens: Toke
         tokens.write("tokens: 7\n")
         await wait_until(lambda: doors.reads == ["refused"], what="the reading")
         assert door.known(token.encode()) is not None
-        assert door.report()["file"] == {"entries": 1, "refused": f"{tokens.path}:1: tokens: must be a list of entries"}
+        assert door.report()["file"] == {"entries": 1, "refused": "tokens.yaml:1: tokens: must be a list of entries"}
         tokens.path.unlink()
         await wait_until(lambda: len(doors.reads) == 2, what="the reading")
-        assert "No such file" in door.report()["file"]["refused"]
+        assert door.report()["file"]["refused"] == "cannot read the token file tokens.yaml: No such file or directory"
         assert door.known(token.encode()) is not None
         tokens.write(good)
         await wait_until(lambda: "refused" not in door.report()["file"], what="the reading")
         tokens.path.chmod(0o666)
         await wait_until(lambda: "refused" in door.report()["file"], what="the look at its mode")
+        assert str(tokens.path.parent) not in door.report()["file"]["refused"]
     assert doors.reads == ["refused", "refused", "ok", "refused"]
-    assert [line["log_level"] for line in logged if "refused" in line["event"]] == ["error"] * 3
+    told = [line for line in logged if "refused" in line["event"]]
+    assert [line["log_level"] for line in told] == ["error"] * 3
+    assert all(str(tokens.path) in line["problem"] for line in told)
 
 
 async def test_a_pipe_in_its_place_does_not_end_the_watch(doors: Doors, tokens: Tokens) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -11,26 +9,17 @@ from typing import Any, get_args, get_type_hints
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.flows.contract.base import STEP_STATUSES, WORKFLOW_STATUSES
 from coordinator.toolsets.flows.contract.create import STEP
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.parse import FIELDS, QUEUE, RETRY_FIELDS
 from coordinator.toolsets.flows.store.flows import FlowRow, StepRecord
-from coordinator.toolsets.tool import Services
-from coordinator.transport.schema import input_schema, output_schema, snapshot, undocumented
+from coordinator.transport.schema import input_schema, undocumented
 from tests.flows.programs import Json
 from tests.flows.test_graph import FORK, RIGHT
+from tests.support.contracts import examples, must_be_as_recorded, must_be_taken, must_have_valid_schemas, toolset
 
-RECORD = Path(__file__).with_name("contract.json")
-UPDATE = "UPDATE_CONTRACT"
-"""With this environment variable set, the record is written anew instead of compared:
-``UPDATE_CONTRACT=1 pytest tests/flows/test_contract.py -k recorded``. The diff of the commit shows the change."""
-
-FLOWS = load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))["flows"]
+FLOWS = toolset("flows")
 TOOLS = {tool.name: tool for tool in FLOWS.tools}
 
 
@@ -44,32 +33,17 @@ def test_every_field_is_described(name: str) -> None:
 
 
 def test_the_contract_is_as_recorded() -> None:
-    published = snapshot(FLOWS)
-    if os.environ.get(UPDATE):
-        RECORD.write_text(published, encoding="utf-8")
-    recorded = RECORD.read_text(encoding="utf-8")
-    diff = list(difflib.unified_diff(recorded.splitlines(), published.splitlines(), "recorded", "published", n=4))
-    shown = "\n".join(diff[:80])
-    assert not diff, f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}"
+    must_be_as_recorded(FLOWS, Path(__file__).with_name("contract.json"))
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(input_schema(TOOLS[name].arguments))
-    if TOOLS[name].result:
-        jsonschema.Draft202012Validator.check_schema(output_schema(TOOLS[name].result))
+    must_have_valid_schemas(TOOLS[name])
 
 
-@pytest.mark.parametrize(
-    ("name", "example"),
-    [
-        pytest.param(name, example, id=f"{name}-{number}")
-        for name, examples in FLOWS.examples.items()
-        for number, example in enumerate(examples)
-    ],
-)
+@pytest.mark.parametrize(("name", "example"), examples(FLOWS))
 def test_examples_keep_to_the_input_schema(name: str, example: Mapping[str, Any]) -> None:
-    jsonschema.Draft202012Validator(input_schema(TOOLS[name].arguments)).validate(example)
+    must_be_taken(TOOLS[name], example)
     if name == "workflow_create":
         check_flow(example["flow"], example["input"], lambda tool: "", with_results=False)
 

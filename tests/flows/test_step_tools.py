@@ -7,7 +7,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,15 +15,17 @@ from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connection
 from coordinator.settings.flows import Flows
+from coordinator.settings.identity import ActorAuthentication
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
 from coordinator.steps.room import CallFailed
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.room import ToolCall
+from coordinator.toolsets.flows.room import FlowRoom, ToolCall
 from tests.flows.downstream import HttpServer, free_port, stdio
 from tests.support.wait import wait_until
-from workers.rooms import step_tools
+from workers.process import opened
+from workers.rooms import make_rooms, step_tools
 from workers.tools.registry import StepTools
 
 pytestmark = pytest.mark.anyio
@@ -318,6 +320,32 @@ async def test_rights_are_looked_up_again(store: Store, project: str, tmp_path: 
     bob = Caller("bob", permissions=frozenset({"echo"}))
     assert await tools.permits(project, bob, "echo") == ""
     await tools.close()
+
+
+async def test_workers_take_over_whom_to_trust(store: Store, project: str, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.yaml"
+    entries = ", ".join(f'{{id: {name}, sha256: "{digit * 64}"}}' for name, digit in (("ana", "0"), ("bob", "1")))
+    file.write_text(f"tokens: [{entries}]")
+    file.chmod(0o600)
+    rooms = make_rooms(Settings(), store, Isolated())
+    room = rooms["flows"]
+    assert isinstance(room, FlowRoom)
+    registry, ana = Registry(cast(StepTools, room.executor), project), Caller("ana", listed=True)
+    claim = {"releases": [{"itemId": str(uuid.uuid4())}], "actor": {"id": "agent", "kind": "subagent"}}
+    async with opened(rooms):
+        assert (await registry.value("claim_item", claim))["summary"]["releasesFailed"] == 1
+        assert await registry.tools.permits(project, ana, "query_items")  # without a file nobody is listed
+        strict = ActorAuthentication(degraded_mode_policy="reject", enabled=True)
+        room.configure(Settings(actor_authentication=strict, auth=Auth(tokens=str(file))))
+        assert (await registry.failure("claim_item", claim, number="12")).type == "rejected_by_policy"
+        unsigned = {"transitions": [{"itemId": str(uuid.uuid4()), "trigger": "start"}]}
+        assert (await registry.failure("advance_item", unsigned)).type == "VALIDATION_ERROR"
+        assert await registry.tools.permits(project, ana, "query_items") == ""
+        room.configure(Settings(auth=Auth(tokens=str(file), default_permissions=("flows",))))
+        assert (await registry.value("claim_item", claim, number="13"))["summary"]["releasesFailed"] == 1
+        assert await registry.tools.permits(project, ana, "query_items")
+        room.configure(Settings())
+        assert await registry.tools.permits(project, ana, "workflow_list")
 
 
 async def test_a_server_over_http_is_used_too(store: Store, project: str, tmp_path: Path) -> None:

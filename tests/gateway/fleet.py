@@ -118,10 +118,16 @@ class GatewayFleet:
 
     def answered(self) -> dict[str, float]:
         """Calls answered by each front-end."""
+        return self._measured("coordinator_slot_requests_total")
+
+    def in_flight(self) -> float:
+        """Requests that front-ends are answering."""
+        return sum(self._measured("coordinator_inflight").values())
+
+    def _measured(self, metric: str) -> dict[str, float]:
         status, text = once(self.fleet.port, "/metrics")
         assert status == 200
-        name = "coordinator_slot_requests_total"
-        return {key: value for key, value in samples(text).items() if key.startswith(name)}
+        return {key: value for key, value in samples(text).items() if key.startswith(metric)}
 
     def clean_up(self) -> None:
         """Leaves nothing behind."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,23 +12,14 @@ import msgspec
 import pytest
 
 from coordinator.errors import CATALOGUE, ToolFailure
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.gateway.contract.discovery import KINDS
 from coordinator.toolsets.gateway.rules import catalogue
 from coordinator.toolsets.gateway.rules.links import Links
-from coordinator.toolsets.tool import Services
-from coordinator.transport.schema import input_schema, output_schema, snapshot, undocumented
+from coordinator.transport.schema import output_schema, undocumented
 from coordinator.transport.surfaces import published_name
+from tests.support.contracts import examples, must_be_as_recorded, must_be_taken, must_have_valid_schemas, toolset
 
-RECORD = Path(__file__).with_name("contract.json")
-UPDATE = "UPDATE_CONTRACT"
-"""With this environment variable set, the record is written anew instead of compared:
-``UPDATE_CONTRACT=1 pytest tests/gateway/test_contract.py -k recorded``. The diff of the commit shows the change."""
-
-GATEWAY = load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))["gateway"]
+GATEWAY = toolset("gateway")
 TOOLS = {tool.name: tool for tool in GATEWAY.tools}
 
 
@@ -53,31 +42,17 @@ def test_every_field_is_described(name: str) -> None:
 
 
 def test_the_contract_is_as_recorded() -> None:
-    published = snapshot(GATEWAY)
-    if os.environ.get(UPDATE):
-        RECORD.write_text(published, encoding="utf-8")
-    recorded = RECORD.read_text(encoding="utf-8")
-    diff = list(difflib.unified_diff(recorded.splitlines(), published.splitlines(), "recorded", "published", n=4))
-    shown = "\n".join(diff[:80])
-    assert not diff, f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}"
+    must_be_as_recorded(GATEWAY, Path(__file__).with_name("contract.json"))
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(input_schema(TOOLS[name].arguments))
-    jsonschema.Draft202012Validator.check_schema(output_schema(TOOLS[name].result))
+    must_have_valid_schemas(TOOLS[name])
 
 
-@pytest.mark.parametrize(
-    ("name", "example"),
-    [
-        pytest.param(name, example, id=f"{name}-{number}")
-        for name, examples in GATEWAY.examples.items()
-        for number, example in enumerate(examples)
-    ],
-)
+@pytest.mark.parametrize(("name", "example"), examples(GATEWAY))
 def test_examples_keep_to_the_input_schema(name: str, example: Mapping[str, Any]) -> None:
-    jsonschema.Draft202012Validator(input_schema(TOOLS[name].arguments)).validate(example)
+    must_be_taken(TOOLS[name], example)
 
 
 def test_every_tool_has_examples() -> None:

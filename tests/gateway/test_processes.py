@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -145,7 +144,7 @@ def test_one_of_twenty_wins_and_the_executor_runs_once(world: World) -> None:
 
     def open_later() -> None:
         world.running("race")
-        time.sleep(0.3)
+        wait_until_sync(lambda: world.served.in_flight() >= 20, 20, "all twenty to wait")
         world.open("race")
 
     opener = Thread(target=open_later)

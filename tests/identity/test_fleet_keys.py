@@ -15,7 +15,7 @@ from coordinator.identity.copies import KeyCopies
 from coordinator.identity.fetch import Fetcher
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.keyset import key_set
-from coordinator.identity.sources import JwksUri, Loaded, OidcDiscovery
+from coordinator.identity.sources import JwksUri, Loaded, OidcDiscovery, RemoteSource
 from coordinator.store import Store, keys
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
@@ -28,14 +28,20 @@ pytestmark = pytest.mark.anyio
 OLD, NEW = Signer("old"), Signer("new", number=1)
 
 
+def remote(verifier: JwksVerifier) -> RemoteSource:
+    source = ring(verifier).source
+    assert isinstance(source, RemoteSource)
+    return source
+
+
 def copy_key(verifier: JwksVerifier) -> bytes:
-    return keys.key_copy.key(keys.FLEET, ring(verifier).source.name)
+    return keys.key_copy.key(keys.FLEET, remote(verifier).name)
 
 
 def let_ask(fleet: redis.Redis, *verifiers: JwksVerifier) -> None:
     """As if the cooldown had passed."""
     for verifier in verifiers:
-        fleet.delete(keys.key_turn.key(keys.FLEET, ring(verifier).source.name))
+        fleet.delete(keys.key_turn.key(keys.FLEET, remote(verifier).name))
         ring(verifier)._next_ask = 0.0
 
 
@@ -96,7 +102,7 @@ async def test_a_process_waits_for_what_another_is_getting(
 ) -> None:
     key_server.serve(jwks(OLD))
     first, second = (make_verifier(key_server.url(), store) for _ in range(2))
-    copies, source = KeyCopies(store), ring(first).source
+    copies, source = KeyCopies(store), remote(first)
     assert (await copies.turn(source, 0, 30_000)).verdict == "ask"  # the other process is us
     waiting = asyncio.create_task(second.verify(OLD.token()))
     await wait_until(lambda: ring(second)._renewing is not None)
@@ -109,7 +115,7 @@ async def test_a_process_that_starts_meanwhile_waits_for_it_too(
     key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
 ) -> None:
     second = make_verifier(key_server.url(), store)
-    copies, source = KeyCopies(store), ring(second).source
+    copies, source = KeyCopies(store), remote(second)
     assert (await copies.turn(source, 0, 30_000)).verdict == "ask"
     starting = asyncio.create_task(second.start())
     await wait_until(lambda: ring(second)._renewing is not None)

@@ -127,6 +127,20 @@ async def test_clocks_may_differ_by_a_minute(
         assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
 
 
+async def test_the_algorithm_of_ed25519_has_two_names(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+    fresh = {**GOOD.jwk, "alg": "Ed25519"}
+    for published in (GOOD.jwk, fresh):
+        one_key_server.serve({"keys": [published, RSA.jwk]})
+        verifier = make_verifier(one_key_server.url())
+        for name in ("EdDSA", "Ed25519"):
+            assert said(await verifier.verify(GOOD.token(head={"alg": name}))) == ("verified", None)
+            assert said(await verifier.verify(STRANGER.token(head={"alg": name}))) == ("rejected", "crypto")
+        assert said(await verifier.verify(RSA.token(head={"alg": "Ed25519"}))) == ("rejected", "crypto")
+        assert said(await verifier.verify(GOOD.token(head={"alg": "ed25519"}))) == ("rejected", "policy")
+    verifier = make_verifier(one_key_server.url(), algorithms=["RS256"])
+    assert said(await verifier.verify(GOOD.token(head={"alg": "Ed25519"}))) == ("rejected", "policy")
+
+
 async def test_a_signature_by_somebody_else_is_bad(verifier: JwksVerifier) -> None:
     outcome = await verifier.verify(STRANGER.token())
     assert (said(outcome), outcome.reason) == (("rejected", "crypto"), "the signature of the token is wrong")

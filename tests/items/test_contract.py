@@ -6,37 +6,31 @@ test in this room against its tool's output schema.
 
 from __future__ import annotations
 
-import difflib
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from coordinator.toolsets.items.tools.claim import MAX_ENTRIES
 from coordinator.toolsets.items.tools.crud import MAX_ITEMS
 from coordinator.toolsets.items.tools.notes import MAX_NOTES
 from coordinator.toolsets.items.tools.tree import MAX_COMPLETED
 from coordinator.toolsets.items.tools.workflow import MAX_TRANSITIONS
-from coordinator.toolsets.tool import Services, Tool
-from coordinator.transport.schema import input_schema, output_schema, snapshot, undocumented
+from coordinator.transport.schema import input_schema, undocumented
 from tests.items.client import Client, Json, departures
+from tests.support.contracts import (
+    examples,
+    must_be_as_recorded,
+    must_be_taken,
+    must_have_valid_schemas,
+    nodes,
+    toolset,
+)
 
-RECORD = Path(__file__).with_name("contract.json")
-UPDATE = "UPDATE_CONTRACT"
-"""With this environment variable set, the record is written anew instead of compared:
-``UPDATE_CONTRACT=1 pytest tests/items/test_contract.py -k recorded``. The diff of the commit shows the change."""
-SHOWN_LINES = 80
-
-ITEMS = load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))["items"]
+ITEMS = toolset("items")
 TOOLS = {tool.name: tool for tool in ITEMS.tools}
 LIMITS: Mapping[str, Mapping[str, int]] = {
     "manage_items": {"items": MAX_ITEMS, "ids": MAX_ITEMS},
@@ -49,51 +43,18 @@ LIMITS: Mapping[str, Mapping[str, int]] = {
 """The lists that the tools bound, by tool."""
 
 
-def schemas(tool: Tool) -> tuple[Json, Json]:
-    return input_schema(tool.arguments), output_schema(tool.result)
-
-
-def nodes(schema: Any) -> Iterator[Json]:
-    """Every schema within one."""
-    if isinstance(schema, dict):
-        yield schema
-        for key, value in schema.items():
-            if key in ("properties", "$defs"):
-                for member in value.values():
-                    yield from nodes(member)
-            elif key not in ("enum", "default"):
-                yield from nodes(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from nodes(value)
-
-
 @pytest.mark.parametrize("name", TOOLS)
 def test_every_field_is_described(name: str) -> None:
     assert undocumented(TOOLS[name]) == []
 
 
 def test_the_contract_is_as_recorded() -> None:
-    published = snapshot(ITEMS)
-    if os.environ.get(UPDATE):
-        RECORD.write_text(published, encoding="utf-8")
-    recorded = RECORD.read_text(encoding="utf-8")
-    if published == recorded:
-        return
-    diff = list(
-        difflib.unified_diff(recorded.splitlines(), published.splitlines(), "recorded", "published", lineterm="", n=6)
-    )
-    more = [f"... and {len(diff) - SHOWN_LINES} more lines"] if len(diff) > SHOWN_LINES else []
-    shown = "\n".join([*diff[:SHOWN_LINES], *more])
-    pytest.fail(f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}", pytrace=False)
+    must_be_as_recorded(ITEMS, Path(__file__).with_name("contract.json"))
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
-    for schema in schemas(TOOLS[name]):
-        jsonschema.Draft202012Validator.check_schema(schema)
-        known = {f"#/$defs/{definition}" for definition in schema.get("$defs", {})}
-        assert {node["$ref"] for node in nodes(schema) if "$ref" in node} == known
+    must_have_valid_schemas(TOOLS[name])
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -107,16 +68,9 @@ def test_every_tool_has_examples() -> None:
     assert list(ITEMS.examples) == list(TOOLS)
 
 
-@pytest.mark.parametrize(
-    ("name", "example"),
-    [
-        pytest.param(name, example, id=f"{name}-{number}")
-        for name, examples in ITEMS.examples.items()
-        for number, example in enumerate(examples)
-    ],
-)
+@pytest.mark.parametrize(("name", "example"), examples(ITEMS))
 def test_examples_keep_to_the_input_schema(name: str, example: Mapping[str, Any]) -> None:
-    jsonschema.Draft202012Validator(input_schema(TOOLS[name].arguments)).validate(example)
+    must_be_taken(TOOLS[name], example)
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -150,7 +104,7 @@ def test_a_time_that_is_none_is_noticed() -> None:
 
 
 CALLS: Sequence[tuple[str, Json]] = [
-    (name, dict(example)) for name, examples in ITEMS.examples.items() for example in examples
+    (name, dict(example)) for name, given in ITEMS.examples.items() for example in given
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -42,3 +42,13 @@ def make(store: Store, project: str, definitions: Definitions) -> Make:
 @pytest.fixture
 def sessions(make: Make) -> Sessions:
     return make()
+
+
+@pytest.fixture
+async def elsewhere(store: Store, make: Make) -> AsyncIterator[Sessions]:
+    """On another project."""
+    other = make()
+    other.project += "-2"
+    yield other
+    for key in await store.command("KEYS", f"fc:{{{other.project}}}:*"):
+        await store.command("DEL", key)

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
-from coordinator.definitions import Definitions
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.toolsets.sessions.tools import toolset
-from coordinator.toolsets.tool import Criticality, Services
-from coordinator.transport.schema import input_schema, output_schema, snapshot, undocumented
-
-RECORD = Path(__file__).with_name("contract.json")
-UPDATE = "UPDATE_CONTRACT"
-"""With this environment variable set, the record is written anew instead of compared."""
+from coordinator.toolsets.tool import Criticality
+from coordinator.transport.schema import input_schema, undocumented
+from tests.support.contracts import examples, must_be_as_recorded, must_be_taken, must_have_valid_schemas, toolset
 
 SEED: dict[str, tuple[str, ...]] = {
     "discover": (),
@@ -62,9 +51,7 @@ MORE = {
 """What the fleet adds to them."""
 
 
-SESSIONS = toolset(
-    Services(Settings(), Store("redis://nowhere"), trust_self_reported), Definitions([Path("nowhere")], 0)
-)
+SESSIONS = toolset("sessions")
 TOOLS = {tool.name: tool for tool in SESSIONS.tools}
 
 
@@ -84,35 +71,17 @@ def test_every_field_is_described(name: str) -> None:
 
 
 def test_the_contract_is_as_recorded() -> None:
-    published = snapshot(SESSIONS)
-    if os.environ.get(UPDATE):
-        RECORD.write_text(published, encoding="utf-8")
-    recorded = RECORD.read_text(encoding="utf-8")
-    diff = list(difflib.unified_diff(recorded.splitlines(), published.splitlines(), "recorded", "published", n=4))
-    if diff:
-        shown = "\n".join(diff[:80])
-        pytest.fail(f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}", pytrace=False)
+    must_be_as_recorded(SESSIONS, Path(__file__).with_name("contract.json"))
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
-    tool = TOOLS[name]
-    for schema in (input_schema(tool.arguments), *([output_schema(tool.result)] if tool.result else [])):
-        jsonschema.Draft202012Validator.check_schema(schema)
+    must_have_valid_schemas(TOOLS[name])
 
 
-@pytest.mark.parametrize(
-    ("name", "example"),
-    [
-        pytest.param(name, example, id=f"{name}-{number}")
-        for name, examples in SESSIONS.examples.items()
-        for number, example in enumerate(examples)
-    ],
-)
+@pytest.mark.parametrize(("name", "example"), examples(SESSIONS))
 def test_examples_keep_to_the_contract(name: str, example: Mapping[str, Any]) -> None:
-    arguments = TOOLS[name].arguments
-    jsonschema.Draft202012Validator(input_schema(arguments)).validate(example)
-    msgspec.convert(example, arguments)
+    must_be_taken(TOOLS[name], example)
 
 
 def test_every_tool_has_examples() -> None:

@@ -163,16 +163,10 @@ async def test_a_damaged_token_is_recovered_and_told_why(sessions: Sessions, dam
     assert "Original error: Invalid session token: " in answer["warning"]
 
 
-async def test_a_token_of_another_project_is_recovered_there(sessions: Sessions, make: Make) -> None:
+async def test_a_token_of_another_project_is_recovered_there(sessions: Sessions, elsewhere: Sessions) -> None:
     token = await sessions.start("lab")
-    elsewhere = make()
-    elsewhere.project = f"{sessions.project}-2"
-    try:
-        assert (await resume(elsewhere, token))["recovered"] is True
-        assert (await elsewhere.refusal("get_skills", session_token=token)).error == "invalid_session_token"
-    finally:
-        for key in await sessions.store.command("KEYS", f"fc:{{{elsewhere.project}}}:*"):
-            await sessions.store.command("DEL", key)
+    assert (await resume(elsewhere, token))["recovered"] is True
+    assert (await elsewhere.refusal("get_skills", session_token=token)).error == "invalid_session_token"
 
 
 async def test_every_front_end_verifies_the_tokens_of_every_other(make: Make) -> None:

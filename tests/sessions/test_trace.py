@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.store import keys
+from coordinator.store import keys, secrets
 from coordinator.toolsets.sessions.rules import trace
 from tests.sessions import lab
 from tests.sessions.client import Sessions
@@ -170,7 +170,7 @@ async def test_bad_trace_tokens_do_not_spoil_good_ones(sessions: Sessions) -> No
     assert [error.split(".")[0].removeprefix("Invalid trace token: ") for error in answer["token_errors"]] == [
         "malformed (missing signature segment)",
         "malformed (missing signature segment)",
-        "malformed payload fields",
+        "HMAC signature verification failed",
         "HMAC signature verification failed",
         "HMAC signature verification failed",
         "HMAC signature verification failed",
@@ -195,6 +195,51 @@ async def test_a_trace_token_is_no_session_token(sessions: Sessions) -> None:
     assert refused.error == "invalid_session_token"
 
 
+async def test_a_trace_token_belongs_to_its_project(sessions: Sessions, elsewhere: Sessions) -> None:
+    moved = await sessions("next_activity", session_token=await sessions.start("lab"), activity_id="prepare")
+    given = [moved.meta["trace_token"]]
+    assert (await sessions("get_trace", session_token=moved.token, trace_tokens=given))["event_count"] == 1
+    answer = await elsewhere("get_trace", session_token=await elsewhere.start("lab"), trace_tokens=given)
+    assert answer["event_count"] == 0
+    assert answer["token_errors"][0].startswith("Invalid trace token: HMAC signature verification failed")
+
+
+async def test_a_trace_token_of_a_newer_key_has_it_learned(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "RETRY_SECONDS", 0.0)
+    here, there = make(), make()
+    old = await here.start("lab")
+    name = keys.signing_keys.key(keys.FLEET)
+    try:
+        await here.store.command("HSET", name, "newest", b"99999999999999:" + b"7" * 64)
+        moved = await there("next_activity", session_token=old, activity_id="prepare")
+        answer = await here("get_trace", session_token=old, trace_tokens=[moved.meta["trace_token"]])
+        assert names(answer["events"]) == ["start_session"]
+        assert "token_errors" not in answer
+    finally:
+        await here.store.command("HDEL", name, "newest")
+
+
+async def test_a_trace_that_is_too_large_is_shown_from_its_newest_end(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    key = keys.session_trace.key(sessions.project, payload(token)["sid"])
+    long = json.dumps([0, "", "", ["long", 1.0, "prepare", "a", ["x" * 9_000]]])
+    await sessions.store.command("RPUSH", key, *[long] * 400)
+    last = await sessions("get_skills", session_token=token)
+    events = await whole(sessions, last.token)
+    assert names(events) == ["long"] * (len(events) - 1) + ["get_skills"]
+    assert 1_900_000 < len(json.dumps(events)) < 2_100_000
+    cuts = []
+    for _ in range(3):
+        moved = await sessions("next_activity", session_token=last.token, activity_id="prepare")
+        segment = payload(moved.meta["trace_token"])
+        cuts.append((segment["from"], segment["to"]))
+        assert len(moved.meta["trace_token"]) < trace.MAX_TRACE_TOKEN
+        last = moved
+    assert [begin for begin, _ in cuts] == [1, cuts[0][1], cuts[1][1]], "nothing is left out between"
+    # What has its number also has its name.
+    assert events[-1]["spanId"] == (await whole(sessions, last.token))[-4]["spanId"]
+
+
 async def test_a_long_trace_loses_its_beginning_and_is_cut_into_several_tokens(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     key = keys.session_trace.key(sessions.project, payload(token)["sid"])
@@ -217,7 +262,7 @@ async def test_long_texts_are_cut_in_the_trace_only(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     manifest = lab.step_manifest(*(f"step-{n}" for n in range(900)))
     moved = await sessions("next_activity", session_token=token, activity_id="report", step_manifest=manifest)
-    assert max(map(len, moved.warnings)) > 5000
+    assert max(map(len, moved.warnings)) > trace.MAX_TEXT
     (event,) = (await whole(sessions, moved.token))[2:]
     assert max(map(len, event["vw"])) <= trace.MAX_TEXT
     assert len(event["vw"]) <= 20

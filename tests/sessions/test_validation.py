@@ -228,6 +228,25 @@ async def test_warnings_come_in_the_order_of_the_seed_and_stop_nothing(sessions:
 
 
 @pytest.mark.anyio
+async def test_of_very_many_warnings_the_first_are_shown_and_the_rest_is_counted(sessions: Sessions) -> None:
+    answer = await sessions(
+        "next_activity",
+        session_token=await sessions.at("lab", "measure"),
+        activity_id="report",
+        step_manifest=[{"step_id": f"{number:0300}", "output": ""} for number in range(1000)],
+        activity_manifest=[{"activity_id": "y" * 3000, "outcome": ""}] * 1000,
+    )
+    # Missing and unexpected steps, three in another order, an empty output each; then two for each activity.
+    found = 2 + 3 + 1000 + 2000
+    assert len(answer.warnings) == validation.MAX_WARNINGS + 1
+    assert answer.warnings[-1].startswith(f"{found - validation.MAX_WARNINGS} more warnings are left out")
+    assert answer.warnings[0] == "Missing steps in manifest: [one, two, three]"
+    listed = len("Unexpected steps in manifest: []") + 1000 * 300 + 999 * 2
+    assert answer.warnings[1].endswith(f"... ({listed - validation.MAX_WARNING} more characters)")
+    assert sum(map(len, answer.warnings)) < 20_000
+
+
+@pytest.mark.anyio
 async def test_a_call_without_anything_odd_is_valid(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     answer = await sessions(

@@ -341,9 +341,26 @@ async def test_a_pointer_whose_worker_died_is_found_again(split: Split) -> None:
     await split.worker.steps.push("default", missing, force=True)
     (step,) = await split.take()
     assert await split.worker.done(step) == RECORDED
+    assert await split.elsewhere.command("EXISTS", "fc:{RQ}:queue:fleet-steps:intermediate") == 0
+
+
+async def test_pointers_that_a_worker_died_with_go_once_their_steps_do_not_wait(split: Split) -> None:
+    await split.rig.create(then("a", "b"))
+    await split.worker.steps.relay("default")
+    begun, waits = await split.worker.steps.pop(2)
+    await split.worker.steps.begin("default", [begun.job])
+    await split.elsewhere.command("RPUSH", "fc:{RQ}:queue:fleet-steps:intermediate", "no-such-1")
+    assert await split.worker.steps.drop_spent() == 1
+    assert await split.worker.steps.drop_spent() == 0
+    left = await split.elsewhere.command("LRANGE", "fc:{RQ}:queue:fleet-steps:intermediate", 0, -1)
+    assert left == [waits.job.encode()]
+    assert await split.elsewhere.command("KEYS", "fc:{RQ}:job:*") == [f"fc:{{RQ}}:job:{waits.job}".encode()]
 
 
 async def test_strangers_jobs_in_a_queue_elsewhere(split: Split) -> None:
     await split.elsewhere.command("HSET", "fc:{RQ}:job:mine", "data", "x")
     await split.elsewhere.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "gone", "mine")
     assert [tuple(pointer) for pointer in await split.worker.steps.pop(5)] == [("", "mine", "fleet-steps")]
+    assert await split.worker.steps.drop_spent() == 0
+    left = await split.elsewhere.command("LRANGE", "fc:{RQ}:queue:fleet-steps:intermediate", 0, -1)
+    assert left == [b"mine"]

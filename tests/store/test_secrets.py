@@ -147,5 +147,10 @@ def test_a_ring_shows_no_secrets_and_derives_keys_by_purpose() -> None:
     assert ring.sign("x", b"data").mac == hmac.new(derived.secret, b"data", hashlib.sha256).digest()
     assert ring.keys("y") != ring.keys("x")
     assert repr(derived) == "Key(k)"
+    assert len(ring._derived) == 2
+    for number in range(3 * secrets._MOST_PURPOSES):
+        ring.keys(f"project {number}")
+    assert len(ring._derived) <= secrets._MOST_PURPOSES
+    assert ring.keys("x") == (derived,)
     with pytest.raises(ValueError, match="needs a key"):
         KeyRing([])

@@ -3,93 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coordinator.identity.door import Door
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.transport import FrontEnd
-from tests.door.support import KEYS, Doors, Tokens
 from tests.transport import fuzz
+from tests.transport.guarded import ADD, ECHO, ISSUER, JWT, RESOURCE, WELL_KNOWN, Front, ask
 from tests.transport.live import Live, serving
-from tests.transport.rig import Hooks, Response, Rig, call, legacy, make_app, modern, send
+from tests.transport.rig import Response, Rig, call, legacy, modern, send
 from tests.transport.test_express import sendable, wire
 from tests.transport.test_wire import Client, raw, total
 
 pytestmark = pytest.mark.anyio
-
-ADD = call("add", {"left": 2, "right": 3})
-ECHO = call("echo", {"text": "x"})
-JWT = "header.claims.signature"
-RESOURCE = "https://fleet.example.org"
-ISSUER = "https://login.example.org"
-WELL_KNOWN = "/.well-known/oauth-protected-resource"
-
-
-class Front:
-    """A front behind a door, a token file and a fake verifier."""
-
-    def __init__(self, folder: Path, rig: Rig, **auth: Any) -> None:
-        self.tokens = Tokens(folder / "tokens.yaml")
-        self.all = self.tokens.add("agent-1", permissions=("*",))
-        self.reader = self.tokens.add("reader", permissions=("rig.read",))
-        self.flows = self.tokens.add("flow-1", permissions=("flows", "gateway.read"))
-        self.alpha = self.tokens.add("agent-a", permissions=("*",), projects=("alpha",))
-        self.old = self.tokens.add("agent-o", seconds=-1)
-        self.doors = Doors()
-        self.hooks = Hooks()
-        self.rig = rig
-        stated = {"tokens": str(self.tokens.path), "mode": "required", "resource": RESOURCE, **auth}
-        self.settings = Settings(toolsets=("rig",), auth=Auth(**stated))
-        self.door: Door = self.doors.open(self.settings)
-        self.app = self.make()
-
-    def make(self, **more: Any) -> FrontEnd:
-        """Another front behind the same door."""
-        return make_app(self.rig, settings=self.settings, door=self.door, hooks=self.hooks, **more)
-
-    async def close(self) -> None:
-        await self.app.aclose()
-        await self.doors.close()
-
-
-@pytest.fixture
-async def make_front(tmp_path: Path, rig: Rig) -> AsyncIterator[Callable[..., Front]]:
-    made: list[Front] = []
-
-    def make(**auth: Any) -> Front:
-        made.append(Front(tmp_path, rig, **auth))
-        return made[-1]
-
-    yield make
-    for front in made:
-        await front.close()
-
-
-@pytest.fixture
-def front(make_front: Callable[..., Front]) -> Front:
-    return make_front(verifier=KEYS, authorization_servers=(ISSUER,))
-
-
-def bearer(token: str) -> list[tuple[str, str]]:
-    return [("authorization", f"Bearer {token}")]
-
-
-async def ask(
-    front: Front | FrontEnd,
-    token: str | None,
-    request: tuple[list[tuple[str, str]], bytes] | None = None,
-    path: str = "/mcp",
-    method: str = "POST",
-) -> Response:
-    headers, body = request or modern("tools/call", ADD)
-    app = front.app if isinstance(front, Front) else front
-    return await send(app, method, path, [*headers, *(bearer(token) if token is not None else [])], body)
 
 
 def challenge(response: Response) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,8 @@ def spins(started: str) -> None:
 
 def sleeps(started: str) -> None:
     Path(started).write_text(str(os.getpid()))
-    time.sleep(600)
+    while True:  # until it is killed
+        signal.pause()
 
 
 class Thing:

@@ -146,9 +146,11 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, q
         found = [*await other.command("KEYS", "fc:{RQ}:job:*"), *await other.command("KEYS", "fc:{RQ}:queue:*")]
         return [key.decode() for key in found if b"first_seen" not in key]
 
-    # What the killed worker had taken goes when the sweep finds it.
-    await wait_until(lambda: _nothing(left), 20, "no job to be left")
-    await other.close()
+    try:
+        # What the killed worker had taken goes when the sweep finds it.
+        await wait_until(lambda: _nothing(left), 30, "no job to be left")
+    finally:
+        await other.close()
     assert running[1].end() == 0
     wait_until_sync(lambda: running[1].logged("worker stopped"), 5)
 

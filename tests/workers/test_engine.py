@@ -392,13 +392,18 @@ async def test_a_draining_worker_finishes_what_is_quick_and_gives_the_rest_back(
     assert {step.crashes for step in (await bench.steps.take(5)).steps} == {0}
 
 
-async def test_a_paused_worker_takes_nothing(bench: Bench) -> None:
+async def test_a_paused_worker_takes_nothing_until_no_reason_is_left(bench: Bench) -> None:
     bench.start()
-    bench.engine.pause(True)
+    bench.engine.pause("suspended", True)
+    bench.engine.pause("drained", True)
     flow = await bench.create(chain({}))
-    await asyncio.sleep(0.05)
+    assert bench.engine.want() == 0
+    assert await bench.engine.take(bench.steps.take) == 0
+    bench.engine.pause("suspended", False)
+    assert bench.engine.want() == 0
+    assert (await bench.flow(flow)).steps[0].status == "ready"
     assert bench.tools.began["start"] == 0
-    bench.engine.pause(False)
+    bench.engine.pause("drained", False)
     assert (await bench.ended(flow)).row.status == "completed"
 
 

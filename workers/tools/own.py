@@ -13,6 +13,7 @@ import structlog
 from coordinator.errors import ToolFailure, invalid
 from coordinator.identity.actors import Actors
 from coordinator.identity.signing import sign
+from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import owners
 from coordinator.toolsets.caller import Caller
@@ -58,6 +59,12 @@ class OwnTools:
             for name, toolset in self._toolsets.items()
             for tool in toolset.tools
         ]
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings, whom to trust among them, for every call that begins later."""
+        self._actors.configure(settings)
+        for toolset in self._toolsets.values():
+            toolset.configure(settings)
 
     async def open(self) -> None:
         await self._actors.start()

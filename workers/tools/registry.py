@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import structlog
 
+from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
+from coordinator.steps.room import Configurable
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.room import ToolCall
 from coordinator.toolsets.flows.rules.permissions import may_call
@@ -65,6 +67,13 @@ class StepTools:
             return Failure(f"there is no tool {work.tool!r} now", "unknown_tool", retryable=False)
         caller = work.caller if isinstance(work, ToolCall) else None
         return await found.call(step, work.arguments or {}, caller)
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings, for every call that begins later."""
+        self._rights.configure(settings)
+        for source in self._sources:
+            if isinstance(source, Configurable):
+                source.configure(settings)
 
     async def list(self) -> Sequence[Listing]:
         """Every source with its tools; all are asked at once, and one that fails hides no other."""

@@ -28,12 +28,18 @@ class Rights:
     """
 
     def __init__(self, settings: Settings) -> None:
+        self._grants: dict[str, list[Grant]] = {}
+        self._reading = asyncio.Lock()
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings, and reads the token file at the next look."""
         self._path = Path(settings.auth.tokens) if settings.auth.tokens else None
         self._default = frozenset(settings.auth.default_permissions)
-        self._grants: dict[str, list[Grant]] = {}
         self._stamp: Stamp | None = None
         self._looked = float("-inf")
-        self._reading = asyncio.Lock()
+        if self._path is None:
+            self._grants = {}
 
     async def now(self, project: str, creator: Caller) -> Caller | None:
         """The caller with his present permissions and roles in a project; None: he is gone."""

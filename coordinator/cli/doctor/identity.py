@@ -26,7 +26,7 @@ from coordinator.identity.copies import KeyCopies
 from coordinator.identity.fetch import Fetcher
 from coordinator.identity.finding import static_sources
 from coordinator.identity.jws import BadToken
-from coordinator.identity.sources import DidDocument, Loaded, Source, SourceFailed
+from coordinator.identity.sources import DidDocument, Loaded, RemoteSource, Source, SourceFailed
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.auth import door_mode, door_verifier
 from coordinator.settings.identity import VerifierSettings
@@ -142,7 +142,7 @@ async def _tried(verifier: VerifierSettings, store: Store | None, issuers: tuple
     for source in sources:
         for finding in await _asked(source, verifier):
             yield finding
-        if store is not None and source.shared:
+        if store is not None and isinstance(source, RemoteSource):
             yield await _copy(source, KeyCopies(store))
 
 
@@ -195,7 +195,7 @@ def _odd(source: Source, loaded: Loaded, verifier: VerifierSettings) -> Iterator
         )
 
 
-async def _copy(source: Source, copies: KeyCopies) -> Finding:
+async def _copy(source: RemoteSource, copies: KeyCopies) -> Finding:
     """What the fleet has of a source."""
     turn = await copies.turn(source, 0, 0)
     if not turn.fetched:

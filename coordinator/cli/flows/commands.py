@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import getpass
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, TypeVar
@@ -14,10 +11,9 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.flows import printable
-from coordinator.cli.stores import open_store, running_url
-from coordinator.errors import ToolFailure
-from coordinator.settings import LoadedSettings, Settings
+from coordinator.cli.stores import NOT_NEEDED, with_store
+from coordinator.cli.terminal import operator, print_json, printable
+from coordinator.settings import LoadedSettings
 from coordinator.store.requests import NONE
 from coordinator.toolsets.flows.rules.spec import as_given, unpack
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStore
@@ -26,13 +22,11 @@ R = TypeVar("R")
 
 _WIDE = 2_000
 
-_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
-_OTHERS = [name for name in Settings.__struct_fields__ if name not in _NEEDED]
 Project = Annotated[str, Parameter(help="The project that the workflow belongs to.")]
 Id = Annotated[int, Parameter(help="The workflow's id, as `fleet flows list` shows it.")]
 
 
-@with_settings(without=_OTHERS)
+@with_settings(without=NOT_NEEDED)
 def show_list(
     loaded: LoadedSettings,
     *,
@@ -56,7 +50,7 @@ def show_list(
         raise CommandFailed("--limit must be from 1 to 10000", Exit.USAGE)
     rows = _with_flows(loaded, lambda flows: flows.list(project, limit=limit, status=status, name=name))
     if format == "json":
-        _print_json(rows)
+        print_json(rows)
     elif format == "table" or (format == "auto" and sys.stdout.isatty()):
         _print_table(rows)
     else:
@@ -65,7 +59,7 @@ def show_list(
     return Exit.OK
 
 
-@with_settings(without=_OTHERS)
+@with_settings(without=NOT_NEEDED)
 def show(
     loaded: LoadedSettings,
     id: Id,
@@ -86,7 +80,7 @@ def show(
         raise _unknown(id, project)
     flow = unpack(record.spec).flow
     if format == "json":
-        _print_json(_described(record))
+        print_json(_described(record))
         return Exit.OK
     # Imported here: only a drawing pays for rich.
     from rich.console import Console
@@ -104,14 +98,14 @@ def show(
     return Exit.OK
 
 
-@with_settings(without=_OTHERS)
+@with_settings(without=NOT_NEEDED)
 def cancel(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> int:
     """Cancels a workflow.
 
     Raises:
         CommandFailed: there is none, or it had ended.
     """
-    outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NONE, id, _operator()))
+    outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NONE, id, operator()))
     if outcome is None:
         raise _unknown(id, project)
     cancelled, status = outcome
@@ -121,14 +115,14 @@ def cancel(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> i
     return Exit.OK
 
 
-@with_settings(without=_OTHERS)
+@with_settings(without=NOT_NEEDED)
 def retry(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> int:
     """Runs the failed and cancelled steps of a workflow again.
 
     Raises:
         CommandFailed: there is no such workflow, or nothing in it failed or was cancelled.
     """
-    outcome = _with_flows(loaded, lambda flows: flows.retry(project, NONE, id, _operator()))
+    outcome = _with_flows(loaded, lambda flows: flows.retry(project, NONE, id, operator()))
     if outcome is None:
         raise _unknown(id, project)
     steps, status = outcome
@@ -139,33 +133,7 @@ def retry(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> in
 
 
 def _with_flows(loaded: LoadedSettings, act: Callable[[FlowStore], Awaitable[R]]) -> R:
-    """What comes of calls of the store.
-
-    Raises:
-        CommandFailed: the store cannot be used, or an argument is malformed.
-    """
-    settings = loaded.settings
-    url = running_url(settings, os.environ)
-
-    async def run() -> R:
-        store = await open_store(url, settings.redis_timeout_ms)
-        try:
-            return await act(FlowStore(store, settings))
-        except ToolFailure as failure:
-            code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
-            raise CommandFailed(failure.message, code) from None
-        finally:
-            await store.close()
-
-    return asyncio.run(run())
-
-
-def _operator() -> str:
-    """Who is at the terminal, for the record."""
-    try:
-        return f"operator {getpass.getuser()}"
-    except (OSError, KeyError):
-        return "operator"
+    return with_store(loaded, lambda store: act(FlowStore(store, loaded.settings)))
 
 
 def _unknown(id: int, project: str) -> CommandFailed:
@@ -180,10 +148,6 @@ def _described(record: FlowRecord) -> dict[str, Any]:
     steps = [{"name": spec.flow[step.key].name, **msgspec.to_builtins(step)} for step in record.steps]
     flow = {key: as_given(step) for key, step in spec.flow.items()}
     return {**msgspec.to_builtins(record.row), "flow": flow, "input": spec.given, "steps": steps}
-
-
-def _print_json(value: Any) -> None:
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def _print_table(rows: list[FlowRow]) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from rich.text import Text
 from rich.tree import Tree
 
-from coordinator.cli.flows import printable
+from coordinator.cli.terminal import printable
 from coordinator.toolsets.flows.rules.outline import Line, outline
 from coordinator.toolsets.flows.rules.spec import Flow, Step
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.flows import printable
+from coordinator.cli.terminal import print_json, printable
 from coordinator.metrics import logs
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
@@ -41,7 +40,7 @@ def tools(
             }
             for one in listings
         ]
-        print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        print_json(report)
     else:
         for listing in listings:
             _print(listing)

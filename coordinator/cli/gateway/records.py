@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
 import re
 import sys
 from collections.abc import Awaitable, Callable
@@ -15,9 +13,8 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.flows import printable
-from coordinator.cli.stores import open_store, running_url
-from coordinator.errors import ToolFailure
+from coordinator.cli.stores import NOT_NEEDED, with_store
+from coordinator.cli.terminal import operator, print_json, printable
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
 from coordinator.store.requests import NONE
@@ -30,8 +27,6 @@ from coordinator.toolsets.gateway.store.instances import InstanceStore
 
 R = TypeVar("R")
 
-_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
-_OTHERS = [name for name in Settings.__struct_fields__ if name not in _NEEDED]
 _APPROVAL = re.compile(r"hr_[0-9a-f]{8,64}")
 _FOLLOW_SECONDS = 0.5
 _PAGES = 200
@@ -41,7 +36,7 @@ Id = Annotated[str, Parameter(help="The approval, as `fleet gateway approvals` s
 Format = Annotated[Literal["text", "json"], Parameter(help="Shape of the output; json is one object a line.")]
 
 
-@with_settings(without=_OTHERS)
+@with_settings(without=NOT_NEEDED)
 def audit(
     loaded: LoadedSettings,
     *,
@@ -90,7 +85,7 @@ def audit(
     return Exit.OK
 
 
-@with_settings(without=_OTHERS)
+@with_settings(without=NOT_NEEDED)
 def approvals(
     loaded: LoadedSettings,
     *,
@@ -116,7 +111,7 @@ def approvals(
     return Exit.OK
 
 
-@with_settings(without=_OTHERS)
+@with_settings(without=NOT_NEEDED)
 def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> int:
     """Prints one approval, and how it can be answered.
 
@@ -130,13 +125,13 @@ def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = "default
         shown["answered_at"] = iso(found.answered_at) if found.answered_at else None
         if found.status == "pending":
             shown["possible"] = _possible(await _operations(store, loaded.settings).get(project, found.workflow))
-        print(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
+        print_json(shown)
 
     _with_store(loaded, show)
     return Exit.OK
 
 
-@with_settings(without=_OTHERS)
+@with_settings(without=NOT_NEEDED)
 def resolve(
     loaded: LoadedSettings,
     id: Id,
@@ -156,7 +151,7 @@ def resolve(
         given = msgspec.json.decode(arguments, type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise CommandFailed(f"--arguments must be a JSON object: {error}", Exit.USAGE) from None
-    who = Principal(id=by or _operator(), roles=(HUMAN, *role), kind="user")
+    who = Principal(id=by or operator(), roles=(HUMAN, *role), kind="user")
 
     async def answer(store: Store) -> None:
         found = await _approval(store, loaded.settings, project, id)
@@ -227,33 +222,13 @@ def _print(entry: Entry, format: str) -> None:
     print(f"{entry.at}  {entry.type:24}  {entry.workflow_id or '-'}  {entry.correlation_id or '-'}  {actor}  {payload}")
 
 
-def _operator() -> str:
-    """Who is at the terminal, for the record."""
-    try:
-        return f"operator {getpass.getuser()}"
-    except (OSError, KeyError):
-        return "operator"
-
-
 def _with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:
-    """What comes of calls of the store.
+    """As ``with_store``; what the gateway refuses is a failure too."""
 
-    Raises:
-        CommandFailed: the store cannot be used, or an argument is malformed.
-    """
-    settings = loaded.settings
-    url = running_url(settings, os.environ)
-
-    async def run() -> R:
-        store = await open_store(url, settings.redis_timeout_ms)
+    async def sentenced(store: Store) -> R:
         try:
             return await act(store)
         except Rejected as rejected:
             raise CommandFailed(f"{rejected.code}: {rejected.message}") from None
-        except ToolFailure as failure:
-            code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
-            raise CommandFailed(failure.message, code) from None
-        finally:
-            await store.close()
 
-    return asyncio.run(run())
+    return with_store(loaded, sentenced)

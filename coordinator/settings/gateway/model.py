@@ -30,12 +30,8 @@ FieldName = Annotated[
 ToolName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class Capability(Part, frozen=True, kw_only=True):
-    """One entry of ``capabilities``.
-
-    Raises:
-        Faults: neither ``executor`` nor ``wraps`` says what it does.
-    """
+class Described(Part, frozen=True, kw_only=True):
+    """What agents find something by, and what it takes from them."""
 
     title: str = ""
     description: str = ""
@@ -43,9 +39,23 @@ class Capability(Part, frozen=True, kw_only=True):
     aliases: Texts = ()
     examples: tuple[Any, ...] = ()
     input_schema: Schema | None = None
+
+
+class Offered(Described, frozen=True, kw_only=True):
+    """What is done at a call, how reliably, and who may call."""
+
     guards: tuple[Guard, ...] = ()
     reliability: Reliability | None = None
     executor: Executor | None = None
+
+
+class Capability(Offered, frozen=True, kw_only=True):
+    """One entry of ``capabilities``.
+
+    Raises:
+        Faults: neither ``executor`` nor ``wraps`` says what it does.
+    """
+
     wraps: ItemName | None = None
 
     def __post_init__(self) -> None:
@@ -53,7 +63,7 @@ class Capability(Part, frozen=True, kw_only=True):
             raise Faults([((), "needs executor or wraps")])
 
 
-class Exposure(Part, frozen=True, kw_only=True):
+class Exposure(Offered, frozen=True, kw_only=True):
     """One entry of ``proxy.expose``: a capability of its own, or a declared one under another name.
 
     Raises:
@@ -63,15 +73,6 @@ class Exposure(Part, frozen=True, kw_only=True):
     name: ItemName | None = None
     capability: ItemName | None = None
     as_: ItemName | None = None
-    title: str = ""
-    description: str = ""
-    tags: Texts = ()
-    aliases: Texts = ()
-    examples: tuple[Any, ...] = ()
-    input_schema: Schema | None = None
-    guards: tuple[Guard, ...] = ()
-    reliability: Reliability | None = None
-    executor: Executor | None = None
 
     def __post_init__(self) -> None:
         inline = self.name is not None
@@ -167,16 +168,10 @@ class OnTimeout(Part, frozen=True, kw_only=True):
     target: FieldName
 
 
-class Workflow(Part, frozen=True, kw_only=True):
+class Workflow(Described, frozen=True, kw_only=True):
     """A state machine."""
 
-    title: str = ""
-    description: str = ""
     version: str = "1.0.0"
-    tags: Texts = ()
-    aliases: Texts = ()
-    examples: tuple[Any, ...] = ()
-    input_schema: Schema | None = None
     initial_state: FieldName
     initial_context: dict[str, Any] = {}
     states: Annotated[dict[FieldName, State], Meta(min_length=1)]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coordinator.steps.model import Failure, Outcome, Plan, StepRun, Work
-from coordinator.steps.room import Executor
+from coordinator.steps.room import Configurable, Executor
 from coordinator.store import Script
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules import planner, templates
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import REPORT, FlowStore
+
+if TYPE_CHECKING:
+    from coordinator.settings import Settings
 
 Permits = Callable[[str, Caller, str], Awaitable[str]]
 """Takes a project, a workflow's creator and a tool's name: what he lacks now to call it, as a sentence; empty:
@@ -86,6 +89,11 @@ class FlowRoom:
         self._store = store
         self.planner = FlowPlanner(store, permits)
         self.executor = executor
+
+    def configure(self, settings: Settings) -> None:
+        """Goes by other settings: what steps may call, and as whom; workflows keep what they were created with."""
+        if isinstance(self.executor, Configurable):
+            self.executor.configure(settings)
 
     async def tidy(self, project: str) -> bool:
         """Forgets workflows whose retention is over."""

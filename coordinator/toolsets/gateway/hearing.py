@@ -7,17 +7,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
-import structlog
-from redis.exceptions import RedisError
-
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
+from coordinator.store.subscription import Subscription
 from coordinator.toolsets.gateway.store.servers import CHANNEL
-
-_log = structlog.get_logger(__name__)
-
-_LISTEN_SECONDS = 2.0
-_PAUSE_SECONDS = 0.2
 
 
 class Hearing:
@@ -28,13 +21,12 @@ class Hearing:
     """
 
     def __init__(self, store: Store, on_servers: Callable[[], None] = lambda: None) -> None:
-        self._store = store
         self._on_servers = on_servers
         self.process = uuid4().hex
         """Names this process among those that are told."""
         self._events: dict[str, list[asyncio.Event]] = {}
-        self._listening: asyncio.Task[None] | None = None
-        self._listens = asyncio.Event()
+        channels = (f"fc:gate:{self.process}", CHANNEL)
+        self._subscription = Subscription(store, channels, "gateway news", self._heard, self._begun)
         self._closed = False
 
     @property
@@ -44,8 +36,8 @@ class Hearing:
 
     def start(self) -> None:
         """Begins to listen."""
-        if self._listening is None and not self._closed:
-            self._listening = asyncio.create_task(self._listen(), name="gateway news")
+        if not self._closed:
+            self._subscription.start()
 
     async def ready(self) -> None:
         """Waits until it listens.
@@ -53,18 +45,9 @@ class Hearing:
         Raises:
             ToolFailure: ``store_unavailable``; ``draining``.
         """
-        if self._listens.is_set():
-            return
-        if self._closed:
+        if self._closed and not self._subscription.begun:
             raise ToolFailure("draining", "this process is shutting down; repeat the call", retry_after_ms=0)
-        self.start()
-        try:
-            async with asyncio.timeout(_LISTEN_SECONDS):
-                await self._listens.wait()
-        except TimeoutError:
-            raise ToolFailure(
-                "store_unavailable", "the store does not take the subscription that waiting needs", retry_after_ms=1000
-            ) from None
+        await self._subscription.ready()
 
     @contextlib.contextmanager
     def expecting(self, project: str, workflow: str) -> Iterator[asyncio.Event]:
@@ -83,34 +66,19 @@ class Hearing:
         """Stops listening; whoever waits looks for himself."""
         self._closed = True
         self._set_all()
-        if self._listening is not None:
-            self._listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._listening
+        await self._subscription.close()
 
-    async def _listen(self) -> None:
-        channels = [f"fc:gate:{self.process}", CHANNEL]
-        while True:
-            try:
-                async with self._store.client.pubsub() as messages:
-                    await messages.subscribe(*channels)
-                    async for message in messages.listen():
-                        self._heard(message["type"], message["channel"], message["data"])
-            except (RedisError, OSError) as error:
-                _log.warning("the gateway's channel was lost", reason=type(error).__name__)
-                await asyncio.sleep(_PAUSE_SECONDS)
+    def _begun(self) -> None:
+        # What was published meanwhile is found by looking.
+        self._set_all()
+        self._on_servers()
 
-    def _heard(self, kind: str, channel: bytes, data: bytes | int) -> None:
-        if kind == "subscribe":
-            self._listens.set()
-            # What was published meanwhile is found by looking.
-            self._set_all()
+    def _heard(self, channel: str, data: bytes) -> None:
+        if channel == CHANNEL:
             self._on_servers()
-        elif kind == "message" and channel == CHANNEL.encode():
-            self._on_servers()
-        elif kind == "message" and isinstance(data, bytes):
-            for event in self._events.get(data.decode(), ()):
-                event.set()
+            return
+        for event in self._events.get(data.decode(), ()):
+            event.set()
 
     def _set_all(self) -> None:
         for events in self._events.values():

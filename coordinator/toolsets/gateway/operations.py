@@ -18,8 +18,8 @@ import msgspec
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings.gateway.model import Workflow
-from coordinator.store import Store, keys
-from coordinator.store.requests import NONE, Request
+from coordinator.store import Store
+from coordinator.store.requests import NONE, Request, recorded_reply
 from coordinator.toolsets.gateway.hearing import Hearing
 from coordinator.toolsets.gateway.pace import QUICK_SECONDS, Key, Pace
 from coordinator.toolsets.gateway.rules import checks, machine, planner
@@ -310,12 +310,8 @@ class Operations:
         Raises:
             ToolFailure: ``request_id_reused``.
         """
-        record = await self._store.command("GET", keys.request.key(project, request.key))
-        if record is None:
-            return None
-        if record[:16] != request.fingerprint.encode():
-            raise ToolFailure("request_id_reused", "requestId: was used before by this caller with other arguments")
-        return msgspec.msgpack.decode(record[17:], type=Begun).operation
+        reply = await recorded_reply(self._store, project, request)
+        return None if reply is None else msgspec.msgpack.decode(reply, type=Begun).operation
 
     # --- waiting ----------------------------------------------------------------------------------
 

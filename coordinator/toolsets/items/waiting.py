@@ -15,17 +15,16 @@ from uuid import uuid4
 
 import msgspec
 import structlog
-from redis.exceptions import RedisError
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
+from coordinator.store.subscription import Subscription
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 
 ALIVE_MS = 10_000
 _TEND_SECONDS = 1.0
 _SOONEST_SECONDS = 0.02
-_LISTEN_SECONDS = 2.0
 _NAME = 32
 _decode = msgspec.msgpack.Decoder(ClaimReply).decode
 Run = Callable[[int], Awaitable[ClaimReply]]
@@ -64,15 +63,14 @@ class Parking:
     """The parked calls of this process, in any project."""
 
     def __init__(self, store: Store, work: WorkStore) -> None:
-        self._store = store
         self._work = work
         self.process = uuid4().hex
         """Names this process among those that hold parked calls."""
         self._parked: dict[str, _Parked] = {}
         self._projects: dict[str, int] = {}
         self._tending: dict[str, asyncio.Task[None]] = {}
-        self._listening: asyncio.Task[None] | None = None
-        self._listens = asyncio.Event()
+        channels = (f"fc:wake:{self.process}",)
+        self._subscription = Subscription(store, channels, "parked claims", self._wake, self._ask_again)
         self._draining = False
 
     async def claim(self, project: str, request: Request, run: Run, wait_ms: int) -> ClaimReply:
@@ -116,24 +114,13 @@ class Parking:
     async def close(self) -> None:
         """Stops listening."""
         await self.hold(True)
-        if self._listening is not None:
-            self._listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._listening
+        await self._subscription.close()
 
     async def _prepare(self, project: str) -> None:
         """Before a call is parked this process has to listen and to be known to live."""
         if self._draining:
             raise _draining()
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._listen(), name="parked claims")
-        try:
-            async with asyncio.timeout(_LISTEN_SECONDS):
-                await self._listens.wait()
-        except TimeoutError:
-            raise ToolFailure(
-                "store_unavailable", "the store does not take the subscription that waiting needs", retry_after_ms=1000
-            ) from None
+        await self._subscription.ready()
         if project not in self._tending:
             await self._work.sweep(project, self.process, ALIVE_MS)
 
@@ -165,34 +152,22 @@ class Parking:
             try:
                 earliest, now, known = await self._work.sweep(project, self.process, ALIVE_MS)
                 if not known:  # others took it for dead, and its calls out of their queues
-                    self._end_all(_Missed())
+                    self._ask_again()
                 if earliest:
                     pause = min(pause, max((earliest - now) / 1000, _SOONEST_SECONDS))
             except ToolFailure as failure:
                 _log.warning("parked claims cannot be tended", project=project, reason=failure.message)
             await asyncio.sleep(pause)
 
-    async def _listen(self) -> None:
-        channel = f"fc:wake:{self.process}"
-        while True:
-            try:
-                async with self._store.client.pubsub() as messages:
-                    await messages.subscribe(channel)
-                    async for message in messages.listen():
-                        if message["type"] == "subscribe":
-                            self._listens.set()
-                            self._end_all(_Missed())  # what was published meanwhile is found by asking again
-                        elif message["type"] == "message":
-                            self._wake(message["data"])
-            except (RedisError, OSError) as error:
-                _log.warning("the wake-up channel was lost", reason=type(error).__name__)
-                await asyncio.sleep(0.2)
+    def _ask_again(self) -> None:
+        """What was missed meanwhile is found by asking again."""
+        self._end_all(_Missed())
 
     def _end_all(self, problem: Exception) -> None:
         for parked in self._parked.values():
             parked.end(problem)
 
-    def _wake(self, data: bytes) -> None:
+    def _wake(self, channel: str, data: bytes) -> None:
         parked = self._parked.get(data[:_NAME].decode())
         if parked is not None:
             parked.end(_decode(data[_NAME:]) if len(data) > _NAME else _Missed())

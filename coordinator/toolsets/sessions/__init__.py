@@ -23,10 +23,11 @@ takes a live claim of the actor, and the session goes forward only under that cl
 item after it expired gets the session, with all its answers, by showing the new claim. Scripts read
 claims through ``store/lua/include/lease.lua``; the rooms know nothing of each other.
 
-What grows is bounded: a trace keeps its last 5,000 events and puts at most 1,000 of them into one
-trace token; answers are one per checkpoint; a session ages out ``workflows.session_days`` after its
-last call. Tokens are signed with the fleet's keys themselves (``store/secrets.py``), as the seed
-states them bit by bit; any key that still counts verifies.
+What grows is bounded: a trace keeps its last 5,000 events, shows 2 MB of them, and puts at most 1,000
+of them into one trace token; a call has at most 50 warnings; answers are one per checkpoint; a session
+ages out ``workflows.session_days`` after its last call. Session tokens are signed with the fleet's keys
+themselves (``store/secrets.py``), as the seed states them bit by bit, trace tokens with keys derived
+from these for each project; any key that still counts verifies.
 
 ``lua/include/session.lua`` has the layout, ``claims.lua`` binding and take-over, ``asked.lua`` which
 yield a handle means. Tokens and trace tokens are in ``rules/tokens.py`` and ``rules/trace.py``.

@@ -12,13 +12,7 @@ local function next_attempt(st, delay)
   detach(st)
   st.f, st.w = whole(st.f + 1), nil
   if st.t ~= 'g' then st.b = nil end
-  if delay > 0 then
-    st.s, st.e = 'd', whole(now + delay)
-    save_step(st)
-    redis.call('ZADD', K_STEP_TIMERS, st.e, st.id)
-  else
-    make_ready(st)
-  end
+  make_ready_after(st, delay)
 end
 
 -- The attempt failed, and the step's retries are not used up.

@@ -45,6 +45,24 @@ local function make_ready(st)
   pending = pending + 1
 end
 
+-- The same, once `delay` ms have passed.
+local function make_ready_after(st, delay)
+  if delay > 0 then
+    st.s, st.e = 'd', whole(now + delay)
+    save_step(st)
+    redis.call('ZADD', K_STEP_TIMERS, st.e, st.id)
+  else
+    make_ready(st)
+  end
+end
+
+-- Tells the worker that runs a step to stop it; where the queues are elsewhere, it finds out by its lease.
+local function interrupt(st)
+  if st.s == 'r' and st.w and E.rq ~= '' then
+    redis.call('PUBLISH', E.rq .. 'pubsub:' .. st.w, '{"command": "stop-job", "job_id": "' .. job_id(st) .. '"}')
+  end
+end
+
 -- After steps ended: lets as many of those that were held back go as the limit allows.
 local function refill()
   while E.limit > 0 and not crowded() do

@@ -28,12 +28,8 @@ local function create_step(run, new, delay)
   elseif new[2] == 'gate' then
     st.y = new[6] > 0 and new[6] or nil
     open_gate(st)
-  elseif wait > 0 then
-    st.s, st.e = 'd', whole(now + wait)
-    save_step(st)
-    redis.call('ZADD', K_STEP_TIMERS, st.e, st.id)
   else
-    make_ready(st)
+    make_ready_after(st, wait)
   end
 end
 

@@ -15,7 +15,6 @@ from coordinator.toolsets.actor import Actor
 
 WORKFLOW_STATUSES = ("running", "completed", "failed", "cancelled")
 STEP_STATUSES = ("pending", "ready", "running", "done", "failed", "cancelled")
-MAX_REQUEST_ID = 200
 MAX_ID = 2**53 - 1
 
 
@@ -32,14 +31,6 @@ class Result(msgspec.Struct, omit_defaults=True):
 Id = Annotated[int, Meta(ge=1, le=MAX_ID)]
 WorkflowRef = Annotated[Id, Meta(description="The workflow's id, from workflow_create.")]
 StepRef = Annotated[Id, Meta(description="The step's id, from the steps of workflow_get.")]
-RequestId = Annotated[
-    str | None,
-    Meta(
-        description="Made by the caller for one logical operation, best a UUID. Repeating the call with it within "
-        "10 minutes returns the first answer from any process instead of acting twice.",
-        extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
-    ),
-]
 OptionalActor = Annotated[Actor | None, Meta(description="Who acts; becomes created_by or approved_by.")]
 
 # Results

@@ -10,12 +10,12 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.toolsets.flows.contract.base import (
     Arguments,
     OptionalActor,
-    RequestId,
     Result,
     StepRef,
     WorkflowRef,
     WorkflowStatus,
 )
+from coordinator.toolsets.request_id import RequestId
 
 
 class WorkflowCancel(Arguments, kw_only=True):

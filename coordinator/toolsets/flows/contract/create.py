@@ -11,11 +11,11 @@ from coordinator.toolsets.flows.contract.base import (
     Arguments,
     Id,
     OptionalActor,
-    RequestId,
     Result,
     WorkflowId,
 )
 from coordinator.toolsets.flows.rules import limits
+from coordinator.toolsets.request_id import RequestId
 
 Json = dict[str, Any]
 

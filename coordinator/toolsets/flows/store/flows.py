@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from hashlib import blake2b
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from coordinator.errors import ToolFailure
-from coordinator.settings import Settings
-from coordinator.steps.handoff import Handoff
 from coordinator.steps.model import Plan
-from coordinator.steps.store import StepStore
-from coordinator.store import Script, ScriptFailure, Store
+from coordinator.steps.runs import INCLUDES, RunStore
+from coordinator.store import Script
 from coordinator.store.requests import NONE, Request
 
 PACKAGE = "coordinator.toolsets.flows"
-STEPS = ("coordinator.steps",)
 MAX_READ_BYTES = 4 * 1024 * 1024
 """Results that one read of a flow brings along; beyond that they are left out and marked."""
 PAGE = 100
 MAX_PAGES = 200
 """Pages of flows that one list looks through at most."""
-NOTED_SECONDS = 30
-"""How often a process makes sure that a project it creates flows in is swept."""
 
 FlowStatus = Literal["running", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "ready", "running", "done", "failed", "cancelled"]
@@ -38,18 +31,17 @@ _ENDS: dict[str, StepStatus] = {"D": "done", "F": "failed", "X": "cancelled"}
 _ROW_FIELDS = ("n", "s", "u", "t", "e", "x", "m")
 """Of a run's header, in the order of ``list_flows.lua``."""
 
-_CREATE = Script(PACKAGE, "create_flow", tuple[int, bool], includes=STEPS)
-_CANCEL = Script(PACKAGE, "cancel_flow", list[Any], includes=STEPS)
-_RELEASE = Script(PACKAGE, "release_step", list[Any], includes=STEPS)
-_RETRY = Script(PACKAGE, "retry_flow", list[Any], includes=STEPS)
-_READ: Script[Any] = Script(PACKAGE, "read_flow", includes=STEPS)
+_CREATE = Script(PACKAGE, "create_flow", tuple[int, bool], includes=INCLUDES)
+_CANCEL = Script(PACKAGE, "cancel_flow", list[Any], includes=INCLUDES)
+_RELEASE = Script(PACKAGE, "release_step", list[Any], includes=INCLUDES)
+_RETRY = Script(PACKAGE, "retry_flow", list[Any], includes=INCLUDES)
+_READ: Script[Any] = Script(PACKAGE, "read_flow", includes=INCLUDES)
 _LIST = Script(PACKAGE, "list_flows", list[tuple[str, str, str, str, str, str, str, str]])
 _FIND: Script[Any] = Script(PACKAGE, "find_step")
-_TRIM = Script(PACKAGE, "trim_flows", tuple[int, int], includes=STEPS)
-REPORT: Script[Any] = Script(PACKAGE, "report_steps", includes=STEPS)
+_TRIM = Script(PACKAGE, "trim_flows", tuple[int, int], includes=INCLUDES)
+REPORT: Script[Any] = Script(PACKAGE, "report_steps", includes=INCLUDES)
 """What workers report outcomes of this room's steps with."""
 
-R = TypeVar("R")
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
@@ -123,18 +115,8 @@ class FoundStep(Struct, frozen=True, kw_only=True):
     spec: bytes
 
 
-class FlowStore:
-    """Workflows of any project. Raises ToolFailure as ``Store.run`` says, and ``request_id_reused``."""
-
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store = store
-        self._keep_ms = settings.idempotency_seconds * 1000
-        self._retention_ms = settings.steps.retention_days * 86_400_000
-        self._pools = settings.steps.project_pools or {}
-        self._handoff = Handoff.of(settings)
-        # A front-end has no business with the queue itself.
-        self._steps = StepStore(store, store, self._handoff)
-        self._noted: dict[str, float] = {}
+class FlowStore(RunStore):
+    """Workflows of any project."""
 
     async def create(self, project: str, request: Request, new: NewFlow) -> int:
         """Stores and starts a workflow; returns its id."""
@@ -245,29 +227,7 @@ class FlowStore:
         Returns:
             How many were forgotten, and how many finished ones are left.
         """
-        return await self._store.run(_TRIM, project, self._retention_ms, batch)
-
-    async def _note(self, project: str) -> None:
-        """Has the project swept from now on; before anything is made that may need it."""
-        if time.monotonic() >= self._noted.get(project, 0.0):
-            await self._steps.note(project)
-            self._noted[project] = time.monotonic() + NOTED_SECONDS
-
-    async def _ring(self, project: str, told: bool) -> None:
-        if told:
-            await self._steps.ring(project)
-
-    async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
-        """A script that begins with a request and what it takes to hand steps over."""
-        engine = self._handoff.packed(project)
-        try:
-            return await self._store.run(
-                script, project, request.key, request.fingerprint, self._keep_ms, engine, *args
-            )
-        except ScriptFailure as failure:
-            if failure.code != "REQUEST_ID_REUSED":
-                raise
-        raise ToolFailure("request_id_reused", "requestId: was used before by this actor with other arguments")
+        return await self._store.run(_TRIM, project, self.retention_ms, batch)
 
 
 def _hashed(creator: str) -> str:

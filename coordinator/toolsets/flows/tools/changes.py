@@ -8,7 +8,8 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.flows.contract.changes import Cancelled, Released, WorkflowCancel, WorkflowStepReady
 from coordinator.toolsets.flows.rules.permissions import administers, may_approve
 from coordinator.toolsets.flows.store.flows import FlowStore
-from coordinator.toolsets.flows.tools.shared import Acting, acting, keyed, spec_of, unknown_workflow
+from coordinator.toolsets.flows.tools.shared import Acting, acting, spec_of, unknown_workflow
+from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 _CANCEL = (
@@ -32,7 +33,7 @@ def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
                 # What somebody may not see he is not told about.
                 raise unknown_workflow()
         outcome = await flows.cancel(
-            call.project, keyed(who, args.request_id, "workflow_cancel", args.id), args.id, who.id
+            call.project, keyed(who.id, args.request_id, "workflow_cancel", args.id), args.id, who.id
         )
         if outcome is None:
             raise unknown_workflow()
@@ -41,7 +42,7 @@ def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
 
     async def workflow_step_ready(call: Call, args: WorkflowStepReady) -> Released:
         who = await acting(services, call, args.actor)
-        record = keyed(who, args.request_id, "workflow_step_ready", args.step_id)
+        record = keyed(who.id, args.request_id, "workflow_step_ready", args.step_id)
         if who.caller is not None:
             await _check_role(flows, call.project, args.step_id, who)
         outcome = await flows.release(call.project, record, args.step_id, who.id)

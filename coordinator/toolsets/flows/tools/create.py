@@ -12,7 +12,8 @@ from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.parse import QUEUE, QUEUE_RULE, name_problem
 from coordinator.toolsets.flows.rules.spec import Priority, Spec, pack
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
-from coordinator.toolsets.flows.tools.shared import acting, keyed
+from coordinator.toolsets.flows.tools.shared import acting
+from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Services, Tool
 
 _CREATE = (
@@ -38,7 +39,7 @@ def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool,
         given = args.input or {}
         flow = check_flow(args.flow, given, names.problem, with_results=with_results)
         asked = (args.name, args.flow, given, args.parent, args.queue, args.priority, args.delay_ms)
-        record = keyed(who, args.request_id, "workflow_create", *asked)
+        record = keyed(who.id, args.request_id, "workflow_create", *asked)
         new = NewFlow(
             name=args.name,
             creator=who.id,

@@ -1,14 +1,12 @@
-"""What the tools of this room have in common: who acts, what he may, and requests."""
+"""What the tools of this room have in common: who acts, and what he may."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from coordinator.errors import ToolFailure, invalid
-from coordinator.store.requests import NONE, Request, request
+from coordinator.errors import ToolFailure
 from coordinator.toolsets.actor import Actor, checked
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.contract.base import MAX_REQUEST_ID
 from coordinator.toolsets.flows.rules.permissions import USE, may_use
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.tool import Call, Services
@@ -50,19 +48,6 @@ async def acting(services: Services, call: Call, actor: Actor | None) -> Acting:
         # A proof identifies as well as a bearer does.
         admitted(trusted.caller, read_only=False)
     return Acting(trusted.id, call.caller or trusted.caller)
-
-
-def keyed(who: Acting, request_id: str | None, tool: str, *arguments: Any) -> Request:
-    """The idempotency record of a call; none without a request id.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR for an empty or too long one.
-    """
-    if request_id is None:
-        return NONE
-    if not request_id.strip() or len(request_id) > MAX_REQUEST_ID:
-        raise invalid("requestId", f"must be 1 to {MAX_REQUEST_ID} characters, not blank")
-    return request(who.id, request_id, tool, *arguments)
 
 
 def approver_roles(spec: Spec) -> set[str]:

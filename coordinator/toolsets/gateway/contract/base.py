@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-MAX_REQUEST_ID = 200
 MAX_ID = 200
 
 
@@ -24,14 +23,6 @@ class Result(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 Json = dict[str, Any]
 
-RequestId = Annotated[
-    str | None,
-    Meta(
-        description="Made by the caller for one logical operation, best a UUID. Repeating the call with it within "
-        "10 minutes returns the first answer from any process instead of acting twice.",
-        extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
-    ),
-]
 ItemRef = Annotated[
     str, Meta(description="Id of a capability or workflow, as gateway.home and gateway.search show it.")
 ]

@@ -14,13 +14,13 @@ from coordinator.toolsets.gateway.contract.base import (
     Failed,
     Json,
     Links,
-    RequestId,
     Result,
     StateName,
     Version,
     WorkflowId,
     WorkflowRef,
 )
+from coordinator.toolsets.request_id import RequestId
 
 
 class Start(Arguments):

@@ -9,17 +9,14 @@ reply:     {now, status, definition, creator, bundle, state, version, started, d
 errors:    none
 --]]
 -- @include clock
--- @include keys
+-- @include waiters
 local SHOWN = 20
 local v = redis.call('HMGET', K_RUN .. workflow, 'o', 's', 'n', 'u', 'h', 'z', 'v', 't', 'd', 'k', 'c', 'ct', 'cs', 'x',
   'y')
 if v[1] ~= 'gateway' then return cmsgpack.pack({}) end
 local now = server_time()
 if v[15] and v[2] == 'r' then redis.call('ZADD', K_GATE_EXPIRY, whole(now + v[15]), workflow) end
-if waiter ~= '' and v[11] then
-  redis.call('SADD', K_GATE_WAITERS .. workflow, waiter)
-  redis.call('EXPIRE', K_GATE_WAITERS .. workflow, 120)
-end
+if v[11] then await(workflow, waiter) end
 local d = redis.call('HMGET', K_GATE_DATA .. workflow, 'c', 'n', 'v', 'f', 'fa', 'o')
 local approvals = {}
 for id in string.gmatch(d[6] or '', '%S+') do

@@ -37,10 +37,10 @@ also('m', inst.m)
 also('k', new[7] > 0 and new[7])
 also('y', new[8] > 0 and new[8])
 if new[5] > 0 then
-  inst.d = whole(now + new[5])
+  local timer = {id = id .. '_t', r = id, k = 't', f = '1', q = list_of(inst.q)}
+  make_ready_after(timer, new[5])
+  inst.d = timer.e
   also('d', inst.d)
-  save_step({id = id .. '_t', r = id, k = 't', s = 'd', f = '1', e = inst.d, q = list_of(inst.q)})
-  redis.call('ZADD', K_STEP_TIMERS, inst.d, id .. '_t')
 end
 redis.call('HSET', K_RUN .. id, unpack(fields))
 redis.call('SET', K_RUN_SPEC .. id, hash)

@@ -6,9 +6,6 @@ args:      cap workflow operation actor entries
 reply:     nothing
 errors:    none
 --]]
--- @include keys
-for _, one in ipairs(cmsgpack.unpack(entries)) do
-  redis.call('XADD', K_GATE_AUDIT, 'MAXLEN', '~', cap, '*', 'w', workflow, 'c', operation, 'a', actor, 'e', one[1], 'p',
-    one[2])
-end
+-- @include audit
+for _, one in ipairs(cmsgpack.unpack(entries)) do audit(cap, workflow, operation, actor, one[1], one[2]) end
 return true

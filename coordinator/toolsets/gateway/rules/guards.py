@@ -28,7 +28,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, caller: Caller | None) -> Principal:
-        """The principal of a call; nobody who is known has neither roles nor permissions."""
+        """The principal of a call; one who is not known has neither roles nor permissions."""
         if caller is None:
             return cls()
         return cls(

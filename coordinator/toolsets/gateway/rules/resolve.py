@@ -16,6 +16,7 @@ from coordinator.settings.gateway.model import (
     Capability,
     Exposure,
     Gateway,
+    Offered,
     OnEnter,
     State,
     Transition,
@@ -134,9 +135,9 @@ class _Resolver:
         self._under_way.pop()
         return made
 
-    def _inherit(self, name: str, stated: Capability, at: Path) -> Resolved | None:
+    def _inherit(self, name: str, stated: Offered, at: Path) -> Resolved | None:
         executor, base = stated.executor, None
-        if stated.wraps is not None:
+        if isinstance(stated, Capability) and stated.wraps is not None:
             base = self._named(stated.wraps, (*at, "wraps"))
             if base is None:
                 return None
@@ -172,18 +173,7 @@ class _Resolver:
 
     def _exposure(self, stated: Exposure, at: Path) -> Resolved | None:
         if stated.capability is None:
-            inline = Capability(
-                title=stated.title,
-                description=stated.description,
-                tags=stated.tags,
-                aliases=stated.aliases,
-                examples=stated.examples,
-                input_schema=stated.input_schema,
-                guards=stated.guards,
-                reliability=stated.reliability,
-                executor=stated.executor,
-            )
-            return self._inherit(stated.id, inline, at)
+            return self._inherit(stated.id, stated, at)
         base = self._named(stated.capability, (*at, "capability"))
         if base is None:
             return None

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.steps.handoff import Handoff
-from coordinator.steps.store import StepStore
-from coordinator.store import Script, ScriptFailure, Store, keys
+from coordinator.steps.runs import INCLUDES, RunStore
+from coordinator.store import Script, Store, keys
 from coordinator.store.requests import NONE, Request
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed, unpacked
 from coordinator.toolsets.gateway.rules.task import Advance
 
 PACKAGE = "coordinator.toolsets.gateway"
-STEPS = ("coordinator.steps",)
-NOTED_SECONDS = 30
-"""How often a process makes sure that a project it starts instances in is swept."""
 _MOST_BUNDLES = 256
 
 What = Literal["begun", "busy", "stale", "ended", "gone"]
@@ -104,33 +98,23 @@ class Begun(Struct, array_like=True, frozen=True):
     told: bool
 
 
-_START = Script(PACKAGE, "start_instance", tuple[str, str, bool], includes=STEPS)
-_BEGIN = Script(PACKAGE, "begin_transition", Begun, includes=STEPS)
+_START = Script(PACKAGE, "start_instance", tuple[str, str, bool], includes=INCLUDES)
+_BEGIN = Script(PACKAGE, "begin_transition", Begun, includes=INCLUDES)
 _READ: Script[Any] = Script(PACKAGE, "read_instance")
-_EXPIRE = Script(PACKAGE, "expire_instance", tuple[bool, bool], includes=STEPS)
-_FORGET = Script(PACKAGE, "forget_instances", tuple[int, bool], includes=STEPS)
-REPORT: Script[Any] = Script(PACKAGE, "report_hops", includes=STEPS)
+_EXPIRE = Script(PACKAGE, "expire_instance", tuple[bool, bool], includes=INCLUDES)
+_FORGET = Script(PACKAGE, "forget_instances", tuple[int, bool], includes=INCLUDES)
+REPORT: Script[Any] = Script(PACKAGE, "report_hops", includes=INCLUDES)
 """What workers report outcomes of this room's steps with."""
 
-R = TypeVar("R")
 _pack = msgspec.msgpack.Encoder().encode
 _instance = msgspec.msgpack.Decoder(Instance).decode
 
 
-class InstanceStore:
-    """Instances of any project. Raises ToolFailure as ``Store.run`` says, and ``request_id_reused``."""
+class InstanceStore(RunStore):
+    """Instances of any project. The ending of an operation is kept as long as a request."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
-        self._store = store
-        self.keep_ms = settings.idempotency_seconds * 1000
-        """How long the ending of an operation is kept."""
-        self.retention_ms = settings.steps.retention_days * 86_400_000
-        """How long an instance is kept after its end."""
-        self._pools = settings.steps.project_pools or {}
-        self._handoff = Handoff.of(settings)
-        # A front-end has no business with the queue itself.
-        self._steps = StepStore(store, store, self._handoff)
-        self._noted: dict[str, float] = {}
+        super().__init__(store, settings)
         self._bundles: dict[str, Bundle] = {}
 
     async def start(
@@ -233,25 +217,6 @@ class InstanceStore:
     async def forget(self, project: str, batch: int) -> tuple[int, bool]:
         """Forgets what ended long ago, at most ``batch``; returns how many, and whether there will be more one day."""
         return await self._store.run(_FORGET, project, self._handoff.packed(project), batch)
-
-    async def _note(self, project: str) -> None:
-        if time.monotonic() >= self._noted.get(project, 0.0):
-            await self._steps.note(project)
-            self._noted[project] = time.monotonic() + NOTED_SECONDS
-
-    async def _ring(self, project: str, told: bool) -> None:
-        if told:
-            await self._steps.ring(project)
-
-    async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
-        """A script that begins with a request and what it takes to hand steps over."""
-        engine = self._handoff.packed(project)
-        try:
-            return await self._store.run(script, project, request.key, request.fingerprint, self.keep_ms, engine, *args)
-        except ScriptFailure as failure:
-            if failure.code != "REQUEST_ID_REUSED":
-                raise
-        raise ToolFailure("request_id_reused", "requestId: was used before by this caller with other arguments")
 
 
 __all__ = ["NONE", "Approval", "Begun", "Instance", "InstanceStore", "NewInstance"]

@@ -9,21 +9,19 @@ from typing import Any
 import msgspec
 import structlog
 
-from coordinator.errors import ToolFailure, invalid
+from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
-from coordinator.store.requests import NONE, Request, request
-from coordinator.toolsets.gateway.contract.base import MAX_REQUEST_ID
+from coordinator.store.requests import request
 from coordinator.toolsets.gateway.hearing import Hearing
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Servers
-from coordinator.toolsets.gateway.rules.guards import ANONYMOUS
 from coordinator.toolsets.gateway.rules.links import Links
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.gateway.store.servers import ServerStore
-from coordinator.toolsets.tool import Call, Services
+from coordinator.toolsets.tool import Services
 
 _log = structlog.get_logger(__name__)
 
@@ -158,16 +156,3 @@ def _prepared(settings: Settings, servers: Servers) -> Catalogue:
     made = Catalogue(settings.gateway, settings.connections, servers)
     made.prepare()
     return made
-
-
-def keyed(call: Call, request_id: str | None, tool: str, *arguments: Any) -> Request:
-    """The idempotency record of a call; none without a request id.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR for an empty or too long one.
-    """
-    if request_id is None:
-        return NONE
-    if not request_id.strip() or len(request_id) > MAX_REQUEST_ID:
-        raise invalid("requestId", f"must be 1 to {MAX_REQUEST_ID} characters, not blank")
-    return request(call.caller.id if call.caller is not None else ANONYMOUS, request_id, tool, *arguments)

@@ -15,7 +15,8 @@ from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal
 from coordinator.toolsets.gateway.rules.resolve import READY, session_of
 from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
-from coordinator.toolsets.gateway.tools.desk import Desk, keyed
+from coordinator.toolsets.gateway.tools.desk import Desk
+from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _START = (
@@ -37,7 +38,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
 
     async def start(call: Call, args: Start) -> WorkflowAnswer | Reply:
         principal = Principal.of(call.caller)
-        request = keyed(call, args.request_id, "workflow.start", args.definition_id, args.input)
+        request = keyed(principal.id, args.request_id, "workflow.start", args.definition_id, args.input)
         try:
             if checks.is_session(args.definition_id):
                 standing = await _start_session(desk, call.project, principal, args, request)
@@ -58,7 +59,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     async def submit(call: Call, args: Submit) -> WorkflowAnswer | Reply:
         principal = Principal.of(call.caller)
         asked = (args.workflow_id, args.expected_version, args.transition, args.arguments)
-        request = keyed(call, args.request_id, "workflow.submit", *asked)
+        request = keyed(principal.id, args.request_id, "workflow.submit", *asked)
         try:
             hurried = not submitting(args)
             submission = Submission(call.project, principal, *asked, request, new_operation(), hurried)

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
-from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store, keys
+from coordinator.store.requests import run_once
 from coordinator.toolsets.items.rules.idempotency import NONE, Request
 from coordinator.toolsets.items.rules.ids import Match, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
@@ -48,14 +48,7 @@ class RoomStore:
 
     async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
         """A script that begins with a request and the number of events to keep."""
-        try:
-            return await self._store.run(
-                script, project, request.key, request.fingerprint, self._keep_ms, self._events, *args
-            )
-        except ScriptFailure as failure:
-            if failure.code != "REQUEST_ID_REUSED":
-                raise
-        raise ToolFailure("request_id_reused", "requestId: was used before by this actor with other arguments")
+        return await run_once(self._store, script, project, request, self._keep_ms, self._events, *args)
 
     async def _change_by_schema(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
         """As ``_change``, for scripts that go on with the schema version and the status labels.

@@ -91,7 +91,7 @@ def activities(library: Library) -> Json | list[Json]:
         "activities": entries,
         "quick_match": quick_match,
     }
-    rules = library.folders[META].rules_data if META in library.folders else None
+    rules = library.folders[META].rules if META in library.folders else None
     return index if rules is None else index | {"rules": dict(rules)}
 
 

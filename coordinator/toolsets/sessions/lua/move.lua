@@ -11,7 +11,7 @@ errors:    UNKNOWN_SESSION
 --]]
 -- @include claims
 
-local SEGMENT_MAX = 1000
+local SEGMENT_MAX, SEGMENT_BYTES = 1000, 500000
 
 local s = find(sid)
 if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
@@ -24,12 +24,18 @@ if problem ~= '' then return refuse(s, 'failed', problem) end
 local holder = claim_gone(s)
 if holder then return refuse(s, 'unclaimed', "Cannot transition to '" .. target .. "': the claim is gone", holder) end
 
--- The events from `first` on, at most so many; older ones may be gone.
+-- The events from `first` on, at most so many and as far as they fit into a token; older ones may be gone.
 local function events(first, most)
   local base = tonumber(s.tb or 0)
   first = math.max(first, base)
   local found = redis.call('LRANGE', K_SESSION_TRACE .. sid, first - base, first - base + most - 1)
-  return {first, first + #found, found, ''}
+  local fit, bytes = {}, 0
+  for n, event in ipairs(found) do
+    bytes = bytes + #event
+    if bytes > SEGMENT_BYTES then break end
+    fit[n] = event
+  end
+  return {first, first + #fit, fit, ''}
 end
 
 local call = this_call(target)

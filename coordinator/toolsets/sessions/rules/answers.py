@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from coordinator.definitions.model import Checkpoint, Option
+from coordinator.definitions import Checkpoint, Option
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.sessions.contract.arguments import RespondCheckpoint
 from coordinator.toolsets.sessions.rules.words import SHOWN

@@ -1,4 +1,7 @@
-"""The trace of a session: its events, and the signed tokens that carry a segment of it (seed 000, trace)."""
+"""The trace of a session: its events, and the signed tokens that carry a segment of it (seed 000, trace).
+
+A key serves the trace tokens of one project, so those of one project are none in another.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from coordinator.toolsets.sessions.rules import tokens
 from coordinator.toolsets.sessions.rules.tokens import Seal, Unreadable
 
 MAX_TRACE_TOKEN = 2_000_000
-"""Characters of a trace token; a segment has at most 1,000 events."""
+"""Characters of a trace token; what ``move.lua`` puts into one stays below."""
 MAX_TRACE_TOKENS = 500
 """Trace tokens in one call."""
 MAX_TEXT = 500
@@ -60,6 +63,11 @@ class Segment(msgspec.Struct, kw_only=True):
 
 _encode = msgspec.json.Encoder().encode
 _stored = msgspec.json.Decoder(Stored).decode
+
+
+def purpose(project: str) -> str:
+    """What the keys of a project's trace tokens are derived for."""
+    return f"session-trace:{project}"
 
 
 def entry(name: str, seconds: float, act: str, aid: str, warnings: Sequence[str] = ()) -> bytes:

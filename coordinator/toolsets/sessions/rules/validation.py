@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from coordinator.definitions import conditions
-from coordinator.definitions.library import LoadedWorkflow
-from coordinator.definitions.model import TERMINALS, Activity
+from coordinator.definitions import TERMINALS, Activity, LoadedWorkflow, conditions
 from coordinator.toolsets.sessions.contract.arguments import ActivityReport, StepReport
 
 END = "__terminal__"
 """The end that is always understood, also where an activity that may be the last names none."""
 
-
+MAX_WARNINGS = 50
+"""Warnings of one call."""
+MAX_WARNING = 2_000
+"""Characters of a warning."""
 _MOST_KEPT = 2_000
 
 
@@ -30,6 +31,17 @@ class Way(NamedTuple):
 def validation(warnings: Sequence[str]) -> dict[str, object]:
     """``_meta.validation`` for these warnings."""
     return {"status": "warning" if warnings else "valid", "warnings": list(warnings)}
+
+
+def bounded(warnings: Sequence[str]) -> list[str]:
+    """The warnings as an answer holds them: long ones are cut, and of too many the last line counts those left out."""
+    shown = [
+        one if len(one) <= MAX_WARNING else f"{one[:MAX_WARNING]}... ({len(one) - MAX_WARNING} more characters)"
+        for one in warnings[:MAX_WARNINGS]
+    ]
+    if (more := len(warnings) - MAX_WARNINGS) > 0:
+        shown.append(f"{more} more warnings are left out; put these right first.")
+    return shown
 
 
 class Exits(NamedTuple):

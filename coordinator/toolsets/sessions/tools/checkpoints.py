@@ -61,10 +61,13 @@ _ANSWERED = (
 _RESUMED = "Checkpoint cleared. Go on with the next step, with the effects of the answer."
 
 
-class _Shown(NamedTuple):
+class _Meant(NamedTuple):
     """What a call about a checkpoint refers to."""
 
     token: Payload
+    library: Library
+    """The definitions that the call goes by."""
+    warnings: list[str]
     checkpoint: str
     """Empty: the token tells of none."""
     activity: str
@@ -151,34 +154,33 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         )
         return in_json(result, meta(token, warnings + behind(shown, state.act)))
 
-    async def handled(handle: str | None, token: str | None) -> _Shown:
+    async def handled(handle: str | None, token: str | None) -> _Meant:
         text = handle or token
         if not text:
             raise answers.nothing_named()
         shown = await desk.opened(text)
-        return _Shown(shown, shown.checkpoint, shown.act)
+        library = desk.library
+        return _Meant(shown, library, drift(library, shown), shown.checkpoint, shown.act)
 
     async def present_checkpoint(call: Call, args: PresentCheckpoint) -> Reply:
         began = perf_counter()
         meant = await handled(args.checkpoint_handle, args.session_token)
-        library = desk.library
         shown = meant.token
-        warnings = drift(library, shown)
         while True:
             problem: ToolFailure | None = None
             definition: Checkpoint | None = None
             try:
                 if meant.checkpoint:
-                    definition = _asked(library, meant)
+                    definition = _asked(meant)
             except ToolFailure as failure:
                 problem = failure
-            noted = trace.entry("present_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
+            noted = trace.entry("present_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings)
             state = await desk.store.present(
                 call.project, shown, noted, meant.checkpoint, meant.instance, problem.message if problem else ""
             )
             if state.outcome != "pending":
                 break
-            meant = _waiting(shown, state)
+            meant = _waiting(meant, state)
         _open(state, meant)
         refuse(state, shown, problem)
         handle = args.checkpoint_handle or args.session_token or ""
@@ -187,21 +189,19 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             handle = tokens.encode(payload, await desk.seal())
         # Where it could not be found, the problem was raised above.
         text = texts.checkpoint(cast("Checkpoint", definition), handle)
-        return in_text(text, {"validation": validation.validation(warnings)})
+        return in_text(text, {"validation": validation.validation(meant.warnings)})
 
     async def respond_checkpoint(call: Call, args: RespondCheckpoint) -> Reply:
         began = perf_counter()
         meant = await handled(args.checkpoint_handle, args.session_token)
-        library = desk.library
         shown = meant.token
-        warnings = drift(library, shown)
         while True:
-            found = _resolution(library, meant, args, desk.settings.workflows.min_checkpoint_response_seconds)
+            found = _resolution(meant, args, desk.settings.workflows.min_checkpoint_response_seconds)
             given = Given(meant.checkpoint, meant.activity, found.how, found.option, shown.aid, found.effect)
             state = await desk.store.respond(
                 call.project,
                 shown,
-                trace.entry("respond_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings),
+                trace.entry("respond_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings),
                 meant.checkpoint,
                 meant.instance,
                 found.least_ms,
@@ -213,7 +213,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             )
             if state.outcome != "pending":
                 break
-            meant = _waiting(shown, state)
+            meant = _waiting(meant, state)
         _open(state, meant)
         if state.outcome == "early":
             recorder().checkpoint("early")
@@ -229,7 +229,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             effect=found.effect or UNSET,
             dismissed=True if found.how == "condition_not_met" else UNSET,
         )
-        return in_json(result, meta(token, warnings))
+        return in_json(result, meta(token, meant.warnings))
 
     return (
         Tool("yield_checkpoint", _YIELD, YieldCheckpoint, (Yielded,), yield_checkpoint),
@@ -247,25 +247,25 @@ def _definition(library: Library, workflow: str, activity: str, checkpoint: str)
     return definition
 
 
-def _asked(library: Library, meant: _Shown) -> Checkpoint:
+def _asked(meant: _Meant) -> Checkpoint:
     """The definition of a checkpoint that was yielded.
 
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND, it has been taken away since; told only if the checkpoint still waits.
     """
     try:
-        return _definition(library, meant.token.wf, meant.activity, meant.checkpoint)
+        return _definition(meant.library, meant.token.wf, meant.activity, meant.checkpoint)
     except ToolFailure as failure:
         hint = "It was there when it was yielded: have its definition put back, or begin again with start_session."
         raise ToolFailure(failure.code, f"{failure.message}. {hint}") from None
 
 
-def _waiting(shown: Payload, state: State) -> _Shown:
+def _waiting(meant: _Meant, state: State) -> _Meant:
     """The checkpoint that waits in the session of a token that tells of none."""
-    return _Shown(shown, state.pending, state.act, str(state.details(int)))
+    return meant._replace(checkpoint=state.pending, activity=state.act, instance=str(state.details(int)))
 
 
-def _open(state: State, meant: _Shown) -> None:
+def _open(state: State, meant: _Meant) -> None:
     """Raises if the checkpoint that is meant does not wait for an answer."""
     if state.outcome == "none":
         raise words.no_checkpoint()
@@ -280,7 +280,7 @@ def _told(text: str) -> str:
     return f" with option '{given.option}'" if given.option else ", dismissed because its condition was not met"
 
 
-def _resolution(library: Library, meant: _Shown, args: RespondCheckpoint, least_seconds: int) -> Resolution:
+def _resolution(meant: _Meant, args: RespondCheckpoint, least_seconds: int) -> Resolution:
     """How the checkpoint is to be answered, with the first thing that is wrong about it."""
     how = answers.mode(args)
     if how is None:
@@ -288,7 +288,7 @@ def _resolution(library: Library, meant: _Shown, args: RespondCheckpoint, least_
     if not meant.checkpoint:
         return Resolution(how)
     try:
-        definition = _asked(library, meant)
+        definition = _asked(meant)
     except ToolFailure as failure:
         return Resolution(how, problem=failure)
     return answers.resolution(definition, how, args.option_id or "", least_seconds)

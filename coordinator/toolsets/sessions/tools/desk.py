@@ -18,7 +18,7 @@ from coordinator.settings import Settings
 from coordinator.store.secrets import Secrets
 from coordinator.toolsets.sessions.rules import texts, tokens, trace, validation, words
 from coordinator.toolsets.sessions.rules.seal import RingSeal
-from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
+from coordinator.toolsets.sessions.rules.tokens import Payload, Seal, Unreadable
 from coordinator.toolsets.sessions.store.sessions import SessionStore, State
 from coordinator.toolsets.tool import Call, Reply, Services
 
@@ -55,7 +55,6 @@ class Desk:
         self.store = SessionStore(services.store, settings)
         self.started = monotonic()
         self._secrets = Secrets(services.store, settings.signing.keys, settings.signing.key_days)
-        self._seals: dict[tuple[str, ...], RingSeal] = {}
         roots = [Path(root) for root in settings.workflows.sessions] or [shipped()]
         self.definitions = definitions or shared(roots)
 
@@ -64,13 +63,13 @@ class Desk:
         """The newest definitions; a call takes them once."""
         return self.definitions.current
 
-    async def seal(self) -> RingSeal:
-        """What signs tokens now. Raises ToolFailure ``store_unavailable`` before the keys were ever learned."""
-        ring = await self._secrets.ring()
-        seal = self._seals.get(ring.ids)
-        if seal is None:
-            self._seals = {ring.ids: (seal := RingSeal(ring))}
-        return seal
+    async def seal(self, purpose: str = "") -> RingSeal:
+        """What signs tokens now: session tokens, or those of a purpose.
+
+        Raises:
+            ToolFailure: ``store_unavailable``, before the keys were ever learned.
+        """
+        return RingSeal(await self._secrets.ring(), purpose)
 
     async def decode(self, token: str) -> Payload:
         """The payload of a token that was shown; looks for newer keys before it says that none has signed it.
@@ -79,21 +78,29 @@ class Desk:
             Unreadable: it is no session token of ours.
         """
         try:
-            return tokens.decode(token, await self.seal())
+            return await self._read(token, tokens.decode)
         except Unreadable as error:
-            if error.reason != tokens.UNSIGNED or not await self._secrets.renewed():
-                self._unreadable(error)
-                raise
-        try:
-            return tokens.decode(token, await self.seal())
-        except Unreadable as error:
-            self._unreadable(error)
+            # It belongs to no session's trace; the token itself is never shown.
+            recorder().session_token(error.kind)
+            _log.info("session token refused", reason=error.reason)
             raise
 
-    def _unreadable(self, error: Unreadable) -> None:
-        """Leaves a trace of a token that belongs to no session's trace; never the token."""
-        recorder().session_token(error.kind)
-        _log.info("session token refused", reason=error.reason)
+    async def segment(self, project: str, token: str) -> trace.Segment:
+        """What a trace token of this project carries; looks for newer keys as ``decode`` does.
+
+        Raises:
+            Unreadable: it is none, with a sentence for the caller.
+        """
+        return await self._read(token, trace.read, trace.purpose(project))
+
+    async def _read(self, token: str, read: Callable[[str, Seal], T], purpose: str = "") -> T:
+        """What ``read`` makes of the token; once more where a newer key may be all that is missing."""
+        try:
+            return read(token, await self.seal(purpose))
+        except Unreadable as error:
+            if error.kind != "unsigned" or not await self._secrets.renewed():
+                raise
+        return read(token, await self.seal(purpose))
 
     async def opened(self, token: str) -> Payload:
         """``decode`` for tools that need a good token.

@@ -41,8 +41,8 @@ _STATUS = (
     "then returns a token that is its handle."
 )
 _TRACE = (
-    "The calls of the session with timing, errors and warnings; with trace_tokens only those that the tokens of "
-    "next_activity carry."
+    "The calls of the session with timing, errors and warnings: the last 5,000, or the newest of them that fit into "
+    "2 MB. With trace_tokens (up to 500, of this project) the calls that these carry, up to 1,000 each."
 )
 _MOST_ITEMS = f"must hold at most {limits.MAX_MANIFEST} entries"
 
@@ -76,14 +76,18 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             raise words.cannot_move(args.activity_id, state.pending, state.act)
         refuse(state, shown, problem)
         cut = state.details(Cut)
-        seal = await desk.seal()
-        token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), seal)
+        token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), await desk.seal())
         said = meta(token, warnings + behind(shown, cut.stood))
         if cut.events:
             psid = "" if shown.psid is UNSET else shown.psid
             events = trace.events(shown.sid, shown.wf, psid, cut.first, cut.events)
             said["trace_token"] = trace.trace_token(
-                shown.sid, args.activity_id, cut.first, events, state.now // 1000, seal
+                shown.sid,
+                args.activity_id,
+                cut.first,
+                events,
+                state.now // 1000,
+                await desk.seal(trace.purpose(call.project)),
             )
         return in_json(Moved(activity_id=args.activity_id, name=name, session_token=token), said)
 
@@ -106,14 +110,13 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         if state.outcome == "blocked":
             raise words.blocked(state.pending, state.act)
         refuse(state, shown)
-        seal = await desk.seal()
-        token = tokens.encode(advanced(shown, state), seal)
+        token = tokens.encode(advanced(shown, state), await desk.seal())
         events: list[TraceEvent] = []
         errors: list[str] = []
         if given:
             for one in given:
                 try:
-                    events += trace.read(one, seal).events
+                    events += (await desk.segment(call.project, one)).events
                 except Unreadable as error:
                     errors.append(error.reason)
         else:
@@ -173,7 +176,7 @@ def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> l
         found += validation.condition(shown.act, args.activity_id, args.transition_condition, workflow)
     found += validation.step_manifest(shown.act, args.step_manifest, workflow)
     found += validation.activity_manifest(args.activity_manifest, workflow)
-    return found
+    return validation.bounded(found)
 
 
 def _status(shown: Payload, state: State, found: Standing, workflow: LoadedWorkflow | None, token: str) -> Status:

@@ -19,9 +19,7 @@ local function close_steps(run, all)
   for n = 1, tonumber(redis.call('HGET', K_RUN .. run.id, 'i') or 0) do
     local st = load_step(whole(run.id + n))
     if st and (all or st.s ~= 'r') then
-      if st.s == 'r' and st.w and E.rq ~= '' then
-        redis.call('PUBLISH', E.rq .. 'pubsub:' .. st.w, '{"command": "stop-job", "job_id": "' .. job_id(st) .. '"}')
-      end
+      interrupt(st)
       record(st, 'X', false, 'x')
     end
   end

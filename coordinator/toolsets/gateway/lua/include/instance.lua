@@ -1,4 +1,6 @@
 -- @include handoff
+-- @include audit
+-- @include waiters
 -- An instance in Redis: a run of steps (include/step.lua of steps), which besides has
 --   h bundle  z state  v version  t started at  d deadline  k nesting  m parent: instance and operation
 --   y ms that a session is kept  c operation under way, with  ct its transition  cs since  a its step
@@ -7,34 +9,13 @@
 --   o open approvals  g all approvals (ids with a blank behind each)
 -- An operation is its correlation id; whoever carries it out shows it, so it is the instance's fence.
 
-local WAKE = 'fc:gate:'
 local EVIDENCE = 200 -- kept of each instance
-local PATIENCE = 120 -- s that a process is on the list of those that wait
 
 local function load_instance(id)
   local v = redis.call('HMGET', K_RUN .. id, 'o', 's', 'v', 'z', 'c', 'a', 'b', 'm', 'q', 'h', 'd', 'y', 'n')
   if v[1] ~= 'gateway' then return nil end
   return {id = id, s = v[2], v = tonumber(v[3]), z = v[4], c = v[5] or nil, a = v[6] or nil, b = v[7] or nil,
     m = v[8] or nil, q = v[9] or nil, h = v[10], d = v[11] or nil, y = v[12] or nil, n = v[13]}
-end
-
-local function audit(cap, id, op, actor, kind, payload)
-  redis.call('XADD', K_GATE_AUDIT, 'MAXLEN', '~', cap, '*', 'w', id, 'c', op, 'a', actor, 'e', kind, 'p', payload)
-end
-
--- Puts a process on the list of those that are told when the operation under way is over.
-local function await(id, process)
-  if process == '' then return end
-  redis.call('SADD', K_GATE_WAITERS .. id, process)
-  redis.call('EXPIRE', K_GATE_WAITERS .. id, PATIENCE)
-end
-
-local function wake(id)
-  local project = string.sub(P, 5, -3)
-  for _, process in ipairs(redis.call('SMEMBERS', K_GATE_WAITERS .. id)) do
-    redis.call('PUBLISH', WAKE .. process, project .. ' ' .. id)
-  end
-  redis.call('DEL', K_GATE_WAITERS .. id)
 end
 
 -- The operation is over.
@@ -49,9 +30,7 @@ end
 local function stop_step(id)
   local st = load_step(id)
   if not st then return end
-  if st.s == 'r' and st.w and E.rq ~= '' then
-    redis.call('PUBLISH', E.rq .. 'pubsub:' .. st.w, '{"command": "stop-job", "job_id": "' .. job_id(st) .. '"}')
-  end
+  interrupt(st)
   discard(st)
 end
 
@@ -80,13 +59,7 @@ local function open_step(inst, kind, task, delay, expires, child)
       return
     end
   end
-  if delay > 0 then
-    st.s, st.e = 'd', whole(now + delay)
-    save_step(st)
-    redis.call('ZADD', K_STEP_TIMERS, st.e, st.id)
-  else
-    make_ready(st)
-  end
+  make_ready_after(st, delay)
 end
 
 -- A sub-workflow has ended: lets the operation go on that waits for it, if any does.

@@ -19,7 +19,7 @@ from typing import Any
 
 from coordinator.definitions import toon
 from coordinator.definitions.files import File, Problem
-from coordinator.definitions.model import Activity, Rules, Skill, Workflow
+from coordinator.definitions.model import Activity, Skill, Workflow
 from coordinator.definitions.typed import Front
 
 META = "meta"
@@ -59,11 +59,6 @@ class LoadedSkill:
     """The file, byte for byte."""
     place: str
 
-    @property
-    def reference(self) -> str:
-        """The id that means this skill from everywhere: ``meta/activity-worker``."""
-        return f"{self.workflow}/{self.id}"
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedText:
@@ -92,8 +87,8 @@ class Folder:
     templates: tuple[LoadedText, ...]
     activities: Mapping[str, LoadedActivity]
     """Of its own files, by file name."""
-    rules: Rules | None = None
-    rules_data: Mapping[str, Any] | None = None
+    rules: Mapping[str, Any] | None = None
+    """All that its ``rules.toon`` says; None where it has none."""
 
     def resource(self, index: str, width: int) -> LoadedText | None:
         """The resource of this number; ``width`` is up to how many digits zeros may stand before it."""

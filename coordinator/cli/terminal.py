@@ -1,0 +1,26 @@
+"""What commands have in common that speak with a person at a terminal."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+import msgspec
+
+
+def printable(text: str) -> str:
+    """Text of callers, tools and servers for a terminal: nothing in it can move the cursor."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def print_json(value: Any) -> None:
+    """Prints a value as indented JSON."""
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def operator() -> str:
+    """Who is at the terminal, for the record."""
+    try:
+        return f"operator {getpass.getuser()}"
+    except (OSError, KeyError):
+        return "operator"

@@ -1,0 +1,24 @@
+--[[
+purpose:   Says which pointers workers have popped from queues that are not in the store's Redis, and are not yet
+           through with.
+guarantee: Changes nothing but entries that lead to no job.
+args:      engine most
+           most = pointers of each queue at most, the oldest
+reply:     {project, job id, list} for each
+errors:    none
+--]]
+-- @include handoff
+local found = {}
+for _, list in ipairs(E.lists) do
+  local key = E.rq .. 'queue:' .. list .. ':intermediate'
+  for _, id in ipairs(redis.call('LRANGE', key, 0, tonumber(most) - 1)) do
+    local job = E.rq .. 'job:' .. id
+    local project = redis.call('HGET', job, 'fleet')
+    if project then
+      found[#found + 1] = {project, id, list}
+    elseif redis.call('EXISTS', job) == 0 then
+      redis.call('LREM', key, 1, id)
+    end
+  end
+end
+return cmsgpack.pack(found)

@@ -1,0 +1,54 @@
+"""What the stores of rooms have in common whose runs are made of steps."""
+
+from __future__ import annotations
+
+import time
+from typing import TypeVar
+
+from coordinator.settings import Settings
+from coordinator.steps.handoff import Handoff
+from coordinator.steps.store import PACKAGE, StepStore
+from coordinator.store import Script, Store
+from coordinator.store.requests import Request, run_once
+
+INCLUDES = (PACKAGE,)
+"""Whose includes the scripts of such a room take."""
+NOTED_SECONDS = 30
+"""How often a process makes sure that a project it begins runs in is swept."""
+
+R = TypeVar("R")
+
+
+class RunStore:
+    """Runs of one room, of any project, as front-ends need them.
+
+    Every method of it and of the stores built on it raises ToolFailure as ``Store.run`` says, and
+    ``request_id_reused`` where it takes a request.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self.keep_ms = settings.idempotency_seconds * 1000
+        """How long it is recorded what became of a request."""
+        self.retention_ms = settings.steps.retention_days * 86_400_000
+        """How long a run is kept after its end."""
+        self._pools = settings.steps.project_pools or {}
+        self._handoff = Handoff.of(settings)
+        # A front-end has no business with the queue itself.
+        self._steps = StepStore(store, store, self._handoff)
+        self._noted: dict[str, float] = {}
+
+    async def _note(self, project: str) -> None:
+        """Has the project swept from now on; before anything is made that may need it."""
+        if time.monotonic() >= self._noted.get(project, 0.0):
+            await self._steps.note(project)
+            self._noted[project] = time.monotonic() + NOTED_SECONDS
+
+    async def _ring(self, project: str, told: bool) -> None:
+        """Wakes a relay if a script has said that there is something for it."""
+        if told:
+            await self._steps.ring(project)
+
+    async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
+        """A script that begins with a request and what it takes to hand steps over."""
+        return await run_once(self._store, script, project, request, self.keep_ms, self._handoff.packed(project), *args)

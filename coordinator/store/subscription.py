@@ -1,0 +1,93 @@
+"""A subscription to channels that outlives its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+
+import structlog
+from redis.exceptions import RedisError
+
+from coordinator.errors import ToolFailure
+from coordinator.store.store import Store
+
+_LISTEN_SECONDS = 2.0
+_PAUSE_SECONDS = 0.2
+_log = structlog.get_logger(__name__)
+
+
+class Subscription:
+    """Hears in the background what is published; what is published while it has no connection is missed.
+
+    Args:
+        name: of what it hears, for logs.
+        on_message: takes a channel and what was published there. Does not fail.
+        on_begin: called whenever a connection has taken the subscription to a channel: what was published
+            before may have been missed. Does not fail.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        channels: Sequence[str],
+        name: str,
+        on_message: Callable[[str, bytes], None],
+        on_begin: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._channels = channels
+        self._name = name
+        self._on_message = on_message
+        self._on_begin = on_begin
+        self._task: asyncio.Task[None] | None = None
+        self._begun = asyncio.Event()
+
+    @property
+    def begun(self) -> bool:
+        """Whether a connection has ever taken it."""
+        return self._begun.is_set()
+
+    def start(self) -> None:
+        """Begins to listen, unless it does."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._listen(), name=self._name)
+
+    async def ready(self) -> None:
+        """Waits until it listens, at most 2 s.
+
+        Raises:
+            ToolFailure: ``store_unavailable``.
+        """
+        if self.begun:
+            return
+        self.start()
+        try:
+            async with asyncio.timeout(_LISTEN_SECONDS):
+                await self._begun.wait()
+        except TimeoutError:
+            raise ToolFailure(
+                "store_unavailable", "the store does not take the subscription that waiting needs", retry_after_ms=1000
+            ) from None
+
+    async def close(self) -> None:
+        """Stops listening."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with self._store.client.pubsub() as messages:
+                    await messages.subscribe(*self._channels)
+                    async for message in messages.listen():
+                        if message["type"] == "subscribe":
+                            self._begun.set()
+                            self._on_begin()
+                        elif message["type"] == "message":
+                            self._on_message(message["channel"].decode(), message["data"])
+            except (RedisError, OSError) as error:
+                _log.warning("a subscription was lost", subscription=self._name, reason=type(error).__name__)
+                await asyncio.sleep(_PAUSE_SECONDS)

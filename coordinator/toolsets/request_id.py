@@ -1,0 +1,37 @@
+"""Request ids of the rooms whose seeds do not say what one looks like: any text, not only a UUID."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from coordinator.errors import invalid
+from coordinator.store.requests import NONE, Request, request
+
+MAX_REQUEST_ID = 200
+
+RequestId = Annotated[
+    str | None,
+    Meta(
+        description="Made by the caller for one logical operation, best a UUID. Repeating the call with it within "
+        "10 minutes returns the first answer from any process instead of acting twice.",
+        extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
+    ),
+]
+
+
+def keyed(actor: str, request_id: str | None, tool: str, *arguments: Any) -> Request:
+    """The idempotency record of a call; none without a request id.
+
+    Args:
+        actor: the trusted id of who calls.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for an empty or too long one.
+    """
+    if request_id is None:
+        return NONE
+    if not request_id.strip() or len(request_id) > MAX_REQUEST_ID:
+        raise invalid("requestId", f"must be 1 to {MAX_REQUEST_ID} characters, not blank")
+    return request(actor, request_id, tool, *arguments)

@@ -1,0 +1,86 @@
+"""What holds of every toolset's published contract: it is as recorded, its schemas are valid, its examples fit."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+import pytest
+
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Services, Tool, Toolset
+from coordinator.transport.schema import input_schema, output_schema, snapshot
+
+Json = dict[str, Any]
+UPDATE = "UPDATE_CONTRACT"
+"""With this environment variable set, records are written anew instead of compared:
+``UPDATE_CONTRACT=1 pytest tests -k recorded``. The diff of the commit shows the change."""
+_SHOWN_LINES = 80
+
+
+def toolset(name: str) -> Toolset:
+    """A toolset as front-ends load it; its tools cannot be called."""
+    return load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))[name]
+
+
+def must_be_as_recorded(room: Toolset, record: Path) -> None:
+    """Fails with the difference between what a toolset publishes and its record."""
+    published = snapshot(room)
+    if os.environ.get(UPDATE):
+        record.write_text(published, encoding="utf-8")
+    recorded = record.read_text(encoding="utf-8")
+    if published == recorded:
+        return
+    found = difflib.unified_diff(
+        recorded.splitlines(), published.splitlines(), "recorded", "published", lineterm="", n=6
+    )
+    diff = list(found)
+    more = [f"... and {len(diff) - _SHOWN_LINES} more lines"] if len(diff) > _SHOWN_LINES else []
+    shown = "\n".join([*diff[:_SHOWN_LINES], *more])
+    pytest.fail(f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}", pytrace=False)
+
+
+def must_have_valid_schemas(tool: Tool) -> None:
+    """Fails unless a tool's schemas are JSON Schema 2020-12 whose references and definitions belong together."""
+    for schema in (input_schema(tool.arguments), *([output_schema(tool.result)] if tool.result else ())):
+        jsonschema.Draft202012Validator.check_schema(schema)
+        known = {f"#/$defs/{definition}" for definition in schema.get("$defs", {})}
+        assert {node["$ref"] for node in nodes(schema) if "$ref" in node} == known
+
+
+def nodes(schema: Any) -> Iterator[Json]:
+    """Every schema within one."""
+    if isinstance(schema, dict):
+        yield schema
+        for key, value in schema.items():
+            if key in ("properties", "$defs"):
+                for member in value.values():
+                    yield from nodes(member)
+            elif key not in ("enum", "default"):
+                yield from nodes(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from nodes(value)
+
+
+def examples(room: Toolset) -> list[Any]:
+    """For ``parametrize``: the name of a tool, and the arguments of an example."""
+    return [
+        pytest.param(name, example, id=f"{name}-{number}")
+        for name, given in room.examples.items()
+        for number, example in enumerate(given)
+    ]
+
+
+def must_be_taken(tool: Tool, example: Mapping[str, Any]) -> None:
+    """Fails unless the arguments of an example keep to the schema, and decode."""
+    jsonschema.Draft202012Validator(input_schema(tool.arguments)).validate(example)
+    msgspec.convert(example, tool.arguments)

@@ -1,0 +1,63 @@
+"""A front-end behind a door, as the tests of who comes in use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from coordinator.identity.door import Door
+from coordinator.settings import Settings
+from coordinator.settings.auth import Auth
+from coordinator.transport import FrontEnd
+from tests.door.support import Doors, Tokens
+from tests.transport.rig import Hooks, Response, Rig, call, make_app, modern, send
+
+ADD = call("add", {"left": 2, "right": 3})
+ECHO = call("echo", {"text": "x"})
+JWT = "header.claims.signature"
+RESOURCE = "https://fleet.example.org"
+ISSUER = "https://login.example.org"
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+
+class Front:
+    """A front behind a door, a token file and a fake verifier."""
+
+    def __init__(self, folder: Path, rig: Rig, **auth: Any) -> None:
+        self.tokens = Tokens(folder / "tokens.yaml")
+        self.all = self.tokens.add("agent-1", permissions=("*",))
+        self.reader = self.tokens.add("reader", permissions=("rig.read",))
+        self.flows = self.tokens.add("flow-1", permissions=("flows", "gateway.read"))
+        self.alpha = self.tokens.add("agent-a", permissions=("*",), projects=("alpha",))
+        self.old = self.tokens.add("agent-o", seconds=-1)
+        self.doors = Doors()
+        self.hooks = Hooks()
+        self.rig = rig
+        stated = {"tokens": str(self.tokens.path), "mode": "required", "resource": RESOURCE, **auth}
+        self.settings = Settings(toolsets=("rig",), auth=Auth(**stated))
+        self.door: Door = self.doors.open(self.settings)
+        self.app = self.make()
+
+    def make(self, **more: Any) -> FrontEnd:
+        """Another front behind the same door."""
+        return make_app(self.rig, settings=self.settings, door=self.door, hooks=self.hooks, **more)
+
+    async def close(self) -> None:
+        await self.app.aclose()
+        await self.doors.close()
+
+
+def bearer(token: str) -> list[tuple[str, str]]:
+    return [("authorization", f"Bearer {token}")]
+
+
+async def ask(
+    front: Front | FrontEnd,
+    token: str | None,
+    request: tuple[list[tuple[str, str]], bytes] | None = None,
+    path: str = "/mcp",
+    method: str = "POST",
+) -> Response:
+    headers, body = request or modern("tools/call", ADD)
+    app = front.app if isinstance(front, Front) else front
+    return await send(app, method, path, [*headers, *(bearer(token) if token is not None else [])], body)

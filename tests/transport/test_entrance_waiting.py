@@ -1,0 +1,58 @@
+"""Calls that wait end with what let them in."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from coordinator.identity.verifier import Outcome
+from tests.support.wait import wait_until
+from tests.transport.guarded import JWT, RESOURCE, Front, ask
+from tests.transport.rig import call, legacy, modern
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("make", [modern, legacy])
+async def test_a_call_that_waits_ends_with_its_token(front: Front, make: Any) -> None:
+    await front.door.start()
+    gone = asyncio.create_task(ask(front, front.all, make("tools/call", call("watch", {"gate": "gone"}))))
+    stays = asyncio.create_task(
+        ask(front, front.alpha, make("tools/call", call("watch", {"gate": "stays"})), "/p/alpha/mcp")
+    )
+    await wait_until(lambda: front.rig.waiting == {"gone", "stays"})
+    front.tokens.revoke("agent-1")
+    refused = await gone
+    assert b"unauthenticated" in refused.body
+    assert b"no such token is known here" in refused.body
+    assert front.hooks.refused == ["unknown"]
+    assert front.rig.waiting == {"stays"}
+    # It has been looked at too by now, and goes on.
+    front.rig.gates["stays"].set()
+    assert b'"ok":true' in (await stays).body.replace(b" ", b"")
+
+
+async def test_a_call_that_waits_ends_with_what_its_token_permits(front: Front) -> None:
+    await front.door.start()
+    waiting = asyncio.create_task(ask(front, front.all, modern("tools/call", call("watch", {"gate": "g"}))))
+    await wait_until(lambda: front.rig.waiting == {"g"})
+    front.tokens.write(re.sub(r"permissions: .*", "permissions: [rig.read]", front.tokens.path.read_text(), count=1))
+    refused = await waiting
+    assert b"permission_denied" in refused.body
+    assert front.rig.waiting == set()
+
+
+async def test_keys_that_are_away_end_no_call_that_waits(front: Front) -> None:
+    front.doors.verifier.knows(JWT, aud=RESOURCE, permissions=["*"])
+    waiting = asyncio.create_task(ask(front, JWT, modern("tools/call", call("watch", {"gate": "g"}))))
+    await wait_until(lambda: front.rig.waiting == {"g"})
+    away = Outcome(status="unavailable", verifier="jwks", reason="the key server hangs", failure="network")
+    front.doors.verifier.outcomes[JWT] = away
+    front.door._jwts.clear()
+    await wait_until(lambda: front.hooks.refused == ["unavailable"])
+    assert front.rig.waiting == {"g"}
+    front.rig.gates["g"].set()
+    assert (await waiting).status == 200
