@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -14,7 +15,7 @@ from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.news import News
 from coordinator.cli.stores import store_failed
-from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs
+from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots
 from coordinator.settings import Settings, config_version, taken_over
 from coordinator.store import StoreTooOld
 
@@ -63,29 +64,43 @@ def run(
         recorder.close()
 
 
-class SlotTaken(CommandFailed):
-    """Another process was quicker to take the slot."""
-
-
 def open_recorder(metrics_dir: Path, slot: str, settings: Settings) -> Recorder:
     """Makes this process the owner of a metrics slot.
 
     Raises:
-        SlotTaken: another living process has it.
-        CommandFailed: the directory can't be written.
+        CommandFailed: another living process has it, or the directory can't be written.
     """
     try:
         recorder = Recorder(SharedCells(metrics_dir, slot), slot)
     except SlotBusy as error:
-        raise SlotTaken(str(error)) from None
+        raise CommandFailed(str(error)) from None
     except OSError as error:
-        raise CommandFailed(
-            f"cannot keep metrics in {metrics_dir}: {error.strerror} (--data-dir or FLEET_METRICS_DIR)", Exit.DATA_DIR
-        ) from None
+        raise _unwritable(metrics_dir, error) from None
     recorder.build(__version__)
     recorder.config(settings_digest(settings), config_version(settings))
     install(recorder)
     return recorder
+
+
+@contextlib.contextmanager
+def slots(metrics_dir: Path, prefix: str, count: int = 1) -> Iterator[list[str]]:
+    """Sets metrics slots aside for this process and those that it starts.
+
+    Raises:
+        CommandFailed: the directory can't be written.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            found = held.enter_context(reserved_slots(metrics_dir, prefix, count))
+        except OSError as error:
+            raise _unwritable(metrics_dir, error) from None
+        yield found
+
+
+def _unwritable(metrics_dir: Path, error: OSError) -> CommandFailed:
+    return CommandFailed(
+        f"cannot keep metrics in {metrics_dir}: {error.strerror} (--data-dir or FLEET_METRICS_DIR)", Exit.DATA_DIR
+    )
 
 
 def settings_digest(settings: Settings) -> str:

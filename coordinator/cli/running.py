@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ from coordinator.cli.child import Role
 from coordinator.cli.children import Spec
 from coordinator.cli.news import News
 from coordinator.cli.reload import Rereader
-from coordinator.cli.roles import open_recorder, settings_digest
+from coordinator.cli.roles import open_recorder, settings_digest, slots
 from coordinator.cli.supervisor import Supervisor
-from coordinator.metrics import clear_free_slots, logs, recorder, slot_is_free
+from coordinator.metrics import clear_free_slots, logs, recorder
 from coordinator.settings import LoadedSettings, Settings, config_version, taken_over
 
 
@@ -24,18 +24,6 @@ def metrics_dir(settings: Settings) -> Path:
     """Where all processes of this host that work on one data directory keep their numbers."""
     named = os.environ.get("FLEET_METRICS_DIR")
     return Path(named).absolute() if named else Path(settings.data_dir) / "run" / "metrics"
-
-
-def free_slots(directory: Path, prefix: str, count: int) -> list[str]:
-    """The first ``count`` slots that no living process has: ``fe-0``, ``fe-1`` ..."""
-    slots: list[str] = []
-    number = 0
-    while len(slots) < count:
-        slot = f"{prefix}-{number}"
-        if slot_is_free(directory, slot):
-            slots.append(slot)
-        number += 1
-    return slots
 
 
 class Announcer:
@@ -104,11 +92,24 @@ def keep_up(
         CommandFailed: they cannot start.
     """
     clear_free_slots(directory)
-    slot = free_slots(directory, "serve", 1)[0]
-    logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
-    own = open_recorder(directory, slot, settings)
+    with slots(directory, "serve") as (slot,), slots(directory, prefix, count) as children:
+        logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
+        own = open_recorder(directory, slot, settings)
+        try:
+            _supervise([(role, child) for child in children], settings, loaded, directory, announcer)
+        finally:
+            own.close()
+
+
+def _supervise(
+    children: Sequence[tuple[Role, str]],
+    settings: Settings,
+    loaded: LoadedSettings,
+    directory: Path,
+    announcer: Announcer,
+) -> None:
     reader = Rereader(loaded)
-    specs = [Spec(role, child, lambda: settings, directory) for child in free_slots(directory, prefix, count)]
+    specs = [Spec(role, slot, lambda: settings, directory) for role, slot in children]
     supervisor: Supervisor | None = None
 
     async def main(stop: asyncio.Event) -> None:
@@ -129,10 +130,7 @@ def keep_up(
         nonlocal settings
         settings = spread_news(reader.read(), settings, supervisor)
 
-    try:
-        run_until_told(main, hurry, reload)
-    finally:
-        own.close()
+    run_until_told(main, hurry, reload)
 
 
 def run_until_told(

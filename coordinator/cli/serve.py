@@ -8,8 +8,8 @@ import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.roles import run
-from coordinator.cli.running import Announcer, free_slots, keep_up, metrics_dir
+from coordinator.cli.roles import run, slots
+from coordinator.cli.running import Announcer, keep_up, metrics_dir
 from coordinator.cli.sockets import base_url, reserved
 from coordinator.cli.stores import running_url
 from coordinator.settings import LoadedSettings
@@ -25,5 +25,6 @@ def serve(loaded: LoadedSettings) -> int:
         if settings.frontends > 1:
             keep_up("frontend", "fe", settings.frontends, settings, loaded, directory, ready)
         else:
-            run("frontend", free_slots(directory, "fe", 1)[0], settings, directory, ready)
+            with slots(directory, "fe") as (slot,):
+                run("frontend", slot, settings, directory, ready)
     return Exit.OK

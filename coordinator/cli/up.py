@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.keeper import StoreKeeper
 from coordinator.cli.reload import Rereader
-from coordinator.cli.roles import open_recorder
-from coordinator.cli.running import Announcer, free_slots, metrics_dir, run_until_told, spread_news
+from coordinator.cli.roles import open_recorder, slots
+from coordinator.cli.running import Announcer, metrics_dir, run_until_told, spread_news
 from coordinator.cli.sockets import base_url, reserved
 from coordinator.cli.stores import given_url, open_store
 from coordinator.cli.supervisor import Supervisor
@@ -29,7 +30,7 @@ from coordinator.store.embedded import EmbeddedServer
 
 _log = structlog.get_logger(__name__)
 
-SUPERVISOR_SLOT = "up-0"
+_PREFIX = "up"
 LEFTOVER_SECONDS = 10.0
 """How long a start waits for the processes of a fleet whose supervisor was killed."""
 
@@ -38,7 +39,7 @@ LEFTOVER_SECONDS = 10.0
 def up(loaded: LoadedSettings) -> int:
     """Runs the fleet until SIGTERM or SIGINT."""
     settings = loaded.settings
-    logs.configure(settings.log_level, settings.log_format, context={"slot": SUPERVISOR_SLOT})
+    logs.configure(settings.log_level, settings.log_format, context={"slot": _PREFIX})
     file = FleetFile(Path(settings.data_dir))
     try:
         fleet = _Up(loaded, file)
@@ -71,15 +72,26 @@ class _Up:
         with reserved(self._settings) as self._settings:
             self._metrics_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             clear_free_slots(self._metrics_dir)
-            recorder = open_recorder(self._metrics_dir, SUPERVISOR_SLOT, self._settings)
             try:
-                await self._start_store()
-                await self._keep_processes(stop)
+                with slots(self._metrics_dir, _PREFIX) as (slot,):
+                    await self._run_as(slot, stop)
             finally:
-                if self._keeper is not None:
-                    await self._keeper.stop()
-                recorder.close()
                 clear_free_slots(self._metrics_dir)
+
+    async def _run_as(self, slot: str, stop: asyncio.Event) -> None:
+        logs.configure(self._settings.log_level, self._settings.log_format, context={"slot": slot})
+        recorder = open_recorder(self._metrics_dir, slot, self._settings)
+        try:
+            await self._start_store()
+            with (
+                slots(self._metrics_dir, "fe", self._settings.frontends) as frontends,
+                slots(self._metrics_dir, "w", self._settings.workers) as workers,
+            ):
+                await self._keep_processes(stop, frontends, workers)
+        finally:
+            if self._keeper is not None:
+                await self._keeper.stop()
+            recorder.close()
 
     def hurry(self) -> None:
         """Ends the patience of a drain; before there is anything to drain, ends at once."""
@@ -117,16 +129,10 @@ class _Up:
         store = await open_store(url, self._settings.redis_timeout_ms)
         await store.close()
 
-    async def _keep_processes(self, stop: asyncio.Event) -> None:
-        wanted: list[tuple[Role, str, int]] = [
-            ("frontend", "fe", self._settings.frontends),
-            ("worker", "w", self._settings.workers),
-        ]
-        specs = [
-            Spec(role, slot, self._child_settings, self._metrics_dir)
-            for role, prefix, count in wanted
-            for slot in free_slots(self._metrics_dir, prefix, count)
-        ]
+    async def _keep_processes(self, stop: asyncio.Event, frontends: Sequence[str], workers: Sequence[str]) -> None:
+        children: list[tuple[Role, str]] = [("frontend", slot) for slot in frontends]
+        children += [("worker", slot) for slot in workers]
+        specs = [Spec(role, slot, self._child_settings, self._metrics_dir) for role, slot in children]
         self._supervisor = Supervisor(specs, self._metrics_dir, self._settings.drain_seconds, self._write)
         try:
             if await self._supervisor.start(stop):

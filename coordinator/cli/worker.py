@@ -8,8 +8,8 @@ import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.roles import SlotTaken, run
-from coordinator.cli.running import Announcer, free_slots, metrics_dir
+from coordinator.cli.roles import run, slots
+from coordinator.cli.running import Announcer, metrics_dir
 from coordinator.cli.stores import running_url
 from coordinator.settings import LoadedSettings
 
@@ -35,10 +35,6 @@ def worker(loaded: LoadedSettings) -> int:
     """Works until SIGTERM or SIGINT, then finishes the steps in hand within drain_seconds and gives the rest back."""
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
     directory = metrics_dir(settings)
-    while True:
-        slot = free_slots(directory, "w", 1)[0]
-        try:
-            run("worker", slot, settings, directory, Announcer(f"fleet worker {slot} ready", loaded))
-        except SlotTaken:
-            continue  # by a worker that starts at the same moment
-        return Exit.OK
+    with slots(directory, "w") as (slot,):
+        run("worker", slot, settings, directory, Announcer(f"fleet worker {slot} ready", loaded))
+    return Exit.OK

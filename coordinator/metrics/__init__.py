@@ -15,17 +15,10 @@ processes have lived in them.
 Nothing here imports anything of ours, so every layer may record.
 """
 
-from coordinator.metrics.cells import (
-    Cells,
-    MemoryCells,
-    SharedCells,
-    SlotBusy,
-    clear_free_slots,
-    forget_gauges,
-    slot_is_free,
-)
+from coordinator.metrics.cells import Cells, MemoryCells, SharedCells
 from coordinator.metrics.exposition import CONTENT_TYPE, Exposition
 from coordinator.metrics.recorder import Recorder, install, recorder
+from coordinator.metrics.slots import SlotBusy, clear_free_slots, forget_gauges, reserved_slots, slot_is_free
 
 __all__ = [
     "CONTENT_TYPE",
@@ -39,5 +32,6 @@ __all__ = [
     "forget_gauges",
     "install",
     "recorder",
+    "reserved_slots",
     "slot_is_free",
 ]

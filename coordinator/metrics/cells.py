@@ -14,7 +14,6 @@ process is killed, and an aligned double is never seen half written.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import mmap
 import os
 import struct
@@ -27,6 +26,7 @@ from pathlib import Path
 from prometheus_client.mmap_dict import mmap_key
 
 from coordinator.metrics.catalogue import Metric
+from coordinator.metrics.slots import forget_gauges, own
 
 HEADER = 8
 """Bytes before the first entry; the first four say how many bytes are used."""
@@ -34,10 +34,6 @@ HEADER = 8
 _CHUNK = 1 << 16
 
 Numbers = ctypes.Array[ctypes.c_double]
-
-
-class SlotBusy(Exception):
-    """Another living process owns the slot."""
 
 
 class Cell:
@@ -135,9 +131,7 @@ class SharedCells(Cells):
         self._files: dict[str, _File] = {}
         self._making = threading.Lock()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._owner = _lock(directory / f"{slot}.lock")
-        if self._owner is None:
-            raise SlotBusy(f"another process is running as {slot} (see {directory})")
+        self._owner: int | None = own(directory, slot)
         forget_gauges(directory, slot)
 
     def _place(self, metric: Metric, keys: list[str]) -> tuple[Numbers, list[int]]:
@@ -232,42 +226,3 @@ class _File:
         with self._path.open("ab") as file:
             file.write(bytes(_CHUNK))
         self._map()
-
-
-def _lock(path: Path) -> int | None:
-    """A descriptor that holds the lock until it is closed or the process ends; None if another holds it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
-
-
-def slot_is_free(directory: Path, slot: str) -> bool:
-    """Whether no living process owns the slot."""
-    path = directory / f"{slot}.lock"
-    if not path.exists():
-        return True
-    owner = _lock(path)
-    if owner is None:
-        return False
-    os.close(owner)
-    return True
-
-
-def clear_free_slots(directory: Path) -> None:
-    """Deletes the numbers of all slots that nobody owns: done once, when a supervisor starts."""
-    for path in sorted(directory.glob("*.lock")):
-        owner = _lock(path)
-        if owner is not None:
-            for file in (*directory.glob(f"*_{path.stem}.db"), *directory.glob(f"*_{path.stem}.new"), path):
-                file.unlink(missing_ok=True)
-            os.close(owner)
-
-
-def forget_gauges(directory: Path, slot: str) -> None:
-    """Takes what a dead process said of its present state out of the sums; its counters stay."""
-    for path in directory.glob(f"gauge_*_{slot}.db"):
-        path.unlink(missing_ok=True)

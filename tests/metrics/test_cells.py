@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from coordinator.metrics import (
     SlotBusy,
     clear_free_slots,
     forget_gauges,
+    reserved_slots,
     slot_is_free,
 )
 from coordinator.metrics.catalogue import CATALOGUE, REQUESTS, Label, Metric
@@ -263,3 +265,38 @@ def test_the_catalogue_keeps_the_naming_rules(metric: Metric) -> None:
     assert metric.meaning.endswith(".")
     assert all(bool(label.values) != bool(label.limit) for label in metric.labels)
     json.dumps(metric.meaning)
+
+
+def test_who_starts_at_the_same_moment_gets_other_slots(tmp_path: Path) -> None:
+    directory = tmp_path / "m"
+    with reserved_slots(directory, "fe", 2) as mine, reserved_slots(directory, "fe", 2) as other:
+        assert (mine, other) == (["fe-0", "fe-1"], ["fe-2", "fe-3"])
+        clear_free_slots(directory)
+        assert not slot_is_free(directory, "fe-1")
+        # The children own what was set aside for them.
+        child = SharedCells(directory, "fe-0")
+    assert [slot for slot in (*mine, *other) if slot_is_free(directory, slot)] == ["fe-1", "fe-2", "fe-3"]
+    with reserved_slots(directory, "fe", 1) as later:
+        assert later == ["fe-1"]
+    child.close()
+    clear_free_slots(directory)
+    assert list(directory.iterdir()) == []
+
+
+def test_a_lock_that_is_deleted_while_it_is_taken_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+    calls = []
+
+    def deleted_before(descriptor: int, how: int) -> None:
+        calls.append(how)
+        if len(calls) == 1:
+            (tmp_path / "fe-0.lock").unlink()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", deleted_before)
+    cells = SharedCells(tmp_path, "fe-0")
+    assert len(calls) == 2
+    assert not slot_is_free(tmp_path, "fe-0")
+    cells.close()
