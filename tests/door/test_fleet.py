@@ -310,7 +310,9 @@ def test_operators_have_a_port_of_their_own(guarded: Guarded) -> None:
 
     wait_until_sync(both, 10, "both processes")
     # The numbers are those of all of them.
-    assert {f"coordinator_slot_requests_total{{slot=fe-{n}}}" for n in (0, 1)} <= guarded.metrics().keys()
+    token = guarded.tokens.add("counted")
+    counted = {f"coordinator_slot_requests_total{{slot=fe-{n}}}" for n in (0, 1)}
+    wait_until_sync(lambda: guarded.both(token) == {200} and counted <= guarded.metrics().keys(), 10, "both counts")
 
 
 def test_hosts_that_operators_may_be_asked_under(guarded: Guarded) -> None:
