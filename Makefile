@@ -37,8 +37,8 @@ bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on th
 
 lock: $(VENV)/.created ## Renew both lock files; ARGS=--upgrade takes newer versions.
 	@$(BIN)/python -c 'import uv' 2>/dev/null || $(PIP) install uv
-	$(LOCK) $(ARGS) --group build pyproject.toml -o requirements.lock
-	$(LOCK) $(ARGS) --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
+	$(LOCK) $(ARGS) --extra tracing --group build pyproject.toml -o requirements.lock
+	$(LOCK) $(ARGS) --extra tracing --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
 
 # Stamp files make repeated calls instant. What is installed is what the lock says, checked by hash.
 $(VENV)/.created:

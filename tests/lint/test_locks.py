@@ -52,7 +52,8 @@ def test_the_locks_hold_what_the_project_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     groups = project["dependency-groups"]
     development = [one for one in groups["dev"] if isinstance(one, str)]
-    asked = {RUNTIME: project["project"]["dependencies"] + groups["build"], TESTS: development}
+    extras = [one for extra in project["project"]["optional-dependencies"].values() for one in extra]
+    asked = {RUNTIME: project["project"]["dependencies"] + extras + groups["build"], TESTS: development}
     for path, requirements in asked.items():
         locked = entries(path)
         for requirement in map(Requirement, requirements):
