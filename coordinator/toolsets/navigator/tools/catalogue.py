@@ -77,7 +77,7 @@ def tools(shown: Documents) -> tuple[Tool, ...]:
             status="healthy",
             server=SERVER,
             version=__version__,
-            workflows_available=len(shown.library.workflows),
+            workflows_available=len(shown.current.workflows),
             uptime_seconds=int(time.monotonic() - began),
         )
 
@@ -110,7 +110,7 @@ def tools(shown: Documents) -> tuple[Tool, ...]:
         return shown.reply(make, "checkpoint", args.workflow_id, args.activity_id, args.checkpoint_id)
 
     async def validate_transition(call: Call, args: ValidateTransition) -> Validity:
-        workflow = workflow_found(shown.library, args.workflow_id)
+        workflow = workflow_found(shown.current, args.workflow_id)
         source = workflow.activity(args.from_activity)
         if source is None:
             return Validity(valid=False, reason=f"Source activity not found: {args.from_activity[:200]}")
@@ -139,7 +139,7 @@ def tools(shown: Documents) -> tuple[Tool, ...]:
 
     async def list_skills(call: Call, args: ListSkills) -> Reply:
         workflow = args.workflow_id
-        if workflow is not None and workflow not in shown.library.folders:
+        if workflow is not None and workflow not in shown.current.folders:
             raise missing("Workflow not found", workflow)
         return shown.reply(lambda library: documents.listed_skills(library, workflow), "listed skills", workflow)
 
@@ -150,26 +150,26 @@ def tools(shown: Documents) -> tuple[Tool, ...]:
                 raise missing("Skill not found", args.skill_id)
             return dict(found.data)
 
-        known = args.workflow_id if args.workflow_id in shown.library.folders else None
+        known = args.workflow_id if args.workflow_id in shown.current.folders else None
         return shown.reply(make, "skill", known, args.skill_id)
 
     async def list_workflow_resources(call: Call, args: OfWorkflow) -> Reply:
-        folder = shown.library.folders.get(args.workflow_id)
+        folder = shown.current.folders.get(args.workflow_id)
         return Reply(structured=[] if folder is None else documents.texts(folder.resources, formats=True))
 
     async def get_resource(call: Call, args: GetText) -> Reply:
-        folder = shown.library.folders.get(args.workflow_id)
+        folder = shown.current.folders.get(args.workflow_id)
         found = None if folder is None else folder.resource(args.index, _WIDTH)
         if found is None:
             raise _not_there("Resource not found: {index} in workflow {workflow}", args)
         return Reply(text=(found.text,))
 
     async def list_templates(call: Call, args: OfWorkflow) -> Reply:
-        folder = shown.library.folders.get(args.workflow_id)
+        folder = shown.current.folders.get(args.workflow_id)
         return Reply(structured=[] if folder is None else documents.texts(folder.templates, formats=False))
 
     async def get_template(call: Call, args: GetText) -> Reply:
-        found = shown.library.template(args.workflow_id, args.index)
+        found = shown.current.template(args.workflow_id, args.index)
         if found is None:
             raise _not_there("Template not found: index {index} in workflow {workflow}", args)
         return Reply(text=(found.text,))

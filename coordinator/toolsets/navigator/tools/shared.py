@@ -43,7 +43,7 @@ class Documents:
         self._made: dict[Key, Reply] = {}
 
     @property
-    def library(self) -> Library:
+    def current(self) -> Library:
         """The newest definitions."""
         return self._definitions.current
 

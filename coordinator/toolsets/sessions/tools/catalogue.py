@@ -26,10 +26,10 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     """discover, list_workflows, health_check."""
 
     async def discover(_call: Call, _args: NoArguments) -> Reply:
-        return in_text(texts.discovery(SERVER, __version__, desk.library))
+        return in_text(texts.discovery(SERVER, __version__, desk.current))
 
     async def list_workflows(_call: Call, _args: NoArguments) -> Reply:
-        return in_text(texts.listing(desk.library))
+        return in_text(texts.listing(desk.current))
 
     async def health_check(_call: Call, _args: NoArguments) -> Reply:
         await desk.store.ping()
@@ -37,7 +37,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             status="healthy",
             server=SERVER,
             version=__version__,
-            workflows_available=len(texts.listed(desk.library)),
+            workflows_available=len(texts.listed(desk.current)),
             uptime_seconds=int(monotonic() - desk.started),
         )
         return in_json(health, None)

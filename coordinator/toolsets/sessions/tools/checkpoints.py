@@ -65,7 +65,7 @@ class _Meant(NamedTuple):
     """What a call about a checkpoint refers to."""
 
     token: Payload
-    library: Library
+    current: Library
     """The definitions that the call goes by."""
     warnings: list[str]
     checkpoint: str
@@ -87,7 +87,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         if len(args.checkpoint_id) > MAX_NAME:
             raise invalid("checkpoint_id", f"must be at most {MAX_NAME} characters")
         shown = await desk.opened(args.session_token)
-        library = desk.library
+        library = desk.current
         problem: ToolFailure | None = None
         try:
             _definition(library, shown.wf, shown.act, args.checkpoint_id)
@@ -132,7 +132,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     async def resume_checkpoint(call: Call, args: SessionOnly) -> Reply:
         began = perf_counter()
         shown = await desk.opened(args.session_token)
-        warnings = drift(desk.library, shown)
+        warnings = drift(desk.current, shown)
         noted = trace.entry("resume_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
         state = await desk.store.resume(call.project, shown, noted)
         if state.outcome == "blocked":
@@ -159,7 +159,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         if not text:
             raise answers.nothing_named()
         shown = await desk.opened(text)
-        library = desk.library
+        library = desk.current
         return _Meant(shown, library, drift(library, shown), shown.checkpoint, shown.act)
 
     async def present_checkpoint(call: Call, args: PresentCheckpoint) -> Reply:
@@ -254,7 +254,7 @@ def _asked(meant: _Meant) -> Checkpoint:
         ToolFailure: RESOURCE_NOT_FOUND, it has been taken away since; told only if the checkpoint still waits.
     """
     try:
-        return _definition(meant.library, meant.token.wf, meant.activity, meant.checkpoint)
+        return _definition(meant.current, meant.token.wf, meant.activity, meant.checkpoint)
     except ToolFailure as failure:
         hint = "It was there when it was yielded: have its definition put back, or begin again with start_session."
         raise ToolFailure(failure.code, f"{failure.message}. {hint}") from None

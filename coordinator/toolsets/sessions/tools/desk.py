@@ -59,7 +59,7 @@ class Desk:
         self.definitions = definitions or shared(roots)
 
     @property
-    def library(self) -> Library:
+    def current(self) -> Library:
         """The newest definitions; a call takes them once."""
         return self.definitions.current
 
@@ -121,7 +121,7 @@ class Desk:
         """
         began = perf_counter()
         shown = await self.opened(token)
-        library = self.library
+        library = self.current
         problem: ToolFailure | None = None
         warnings: list[str] = []
         made: T | None = None

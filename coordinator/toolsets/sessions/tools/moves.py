@@ -58,7 +58,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         warnings: list[str] = []
         name, ends = "", False
         try:
-            workflow = loaded(desk.library, shown.wf)
+            workflow = loaded(desk.current, shown.wf)
             name, ends = _target(shown, args.activity_id, workflow)
             warnings = _warnings(shown, args, workflow)
         except ToolFailure as failure:
@@ -98,7 +98,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         found = state.details(Standing)
         token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), await desk.seal())
         return in_json(
-            _status(shown, state, found, desk.library.workflows.get(shown.wf), token), {"session_token": token}
+            _status(shown, state, found, desk.current.workflows.get(shown.wf), token), {"session_token": token}
         )
 
     async def get_trace(call: Call, args: GetTrace) -> Reply:

@@ -74,7 +74,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
 
     async def fresh(call: Call, args: StartSession, claim: Claim, reason: str = "") -> _Way:
         """A session of its own; ``reason`` says why a token that was shown did not help."""
-        workflow = loaded(desk.library, args.workflow_id or META)
+        workflow = loaded(desk.current, args.workflow_id or META)
         state, new = await start(call, args, workflow, claim, trace.RECOVERED if reason else "")
         if state.outcome == "exists":
             # Made for the same item and workflow a moment ago, under the same claim.
@@ -132,7 +132,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
                 raise
             return await fresh(call, args, claim, reason or tokens.UNKNOWN)
         if state.outcome == "other":
-            loaded(desk.library, shown.wf)
+            loaded(desk.current, shown.wf)
             return await fresh(call, args, claim, reason or tokens.UNKNOWN)
         refuse(state, shown)
         if state.outcome != "ok":
@@ -168,7 +168,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             way = await of_item(call, args, claim)
         else:
             way = await fresh(call, args, claim)
-        workflow = loaded(desk.library, way.payload.wf)
+        workflow = loaded(desk.current, way.payload.wf)
         token = tokens.encode(way.payload, await desk.seal())
         said = workflow.workflow
         result = Started(
