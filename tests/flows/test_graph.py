@@ -308,8 +308,40 @@ def test_judging_the_worst_flow_does_not_take_long() -> None:
     names = [f"{'x' * 20}{number}" for number in range(limits.MAX_STEPS)]
     wide = {"start": step("s", branch=arms)} | {name: step(name, branch=arms[:5]) for name in names[1:]}
     tokens = {"start": end("s", args={"q": "{{steps.a.result}}" * 12_000})}
-    for flow in (wide, tokens, {name: end(name, tool="z" * 150 + name) for name in names}):
+    braces = {"start": end("s", tool="?", args={"q": "{" * 200_000})}
+    deep = {"start": end("s", args={"q": "{{input." + "a." * 100_000 + "a}}"})}
+    long = {"start": end("s", args={"k" * 100_000: ["{{q}}"] * 10_000})}
+    alike = {name: step("ab" * 45 + name, next="ba" * 47 + str(at)) for at, name in enumerate(names)}
+    lacking = {"start": end("s", args={"q": "{{input.q}} " * 10_000})}
+    given = {f"k{number}": "" for number in range(50_000)}
+    for flow in (
+        *(wide, tokens, braces, deep, long, alike, lacking),
+        {name: end(name, tool="z" * 150 + name) for name in names},
+    ):
         began = time.process_time()
-        found = problems(flow, with_results=True)
+        found = problems(flow, with_results=True, **given)
         assert time.process_time() - began < 1.0
         assert 1 <= len(found) <= MOST
+        assert len("".join(found)) < 200_000
+
+
+def test_problems_are_short_whatever_the_names() -> None:
+    args = {f"k{number}": f"{{{{input.z{number}}}}}" for number in range(300)}
+    flow = {"start": end("s", args=args), "y" * 100_000: step("y" * 100_000, next="start")}
+    given: Json = {"x" * 200_000: 1}
+    found = problems(flow, **given)
+    assert len(found) == MOST
+    assert max(map(len, found)) < 1_000
+
+
+def test_arguments_that_become_too_large_are_refused() -> None:
+    text = "x" * 1_000_000
+    for args in (
+        {"q": "{{input.text}}" * 5},
+        {"q": ["{{input.text}}"] * 5},
+        {f"q{n}": "{{input.text}}" for n in "12345"},
+    ):
+        assert problems({"start": end("s", args=args)}, text=text) == [
+            "flow.start.args: the arguments have more than 4194304 bytes when their templates are replaced"
+        ]
+    assert problems({"start": end("s", args={"q": "{{input.text}}" * 4})}, text=text) == []

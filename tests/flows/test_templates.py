@@ -20,6 +20,14 @@ GIVEN: dict[str, Any] = {
 }  # fmt: skip
 
 
+def test_results_that_are_too_much_together_fail_the_step() -> None:
+    results = {"a": "x" * 1_000_000}
+    assert len(templates.resolve("{{steps.a.result}}" * 4, {}, results)) == 4_000_000
+    for args in ("{{steps.a.result}}" * 5, ["{{steps.a.result}}"] * 5):
+        with pytest.raises(templates.TooLarge, match="more than 4194304 bytes"):
+            templates.resolve(args, {}, results)
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -59,8 +59,8 @@ class FlowPlanner:
         try:
             results = await self._results(step, spec) if _asks_for_results(mine.args) else None
             arguments = templates.resolve(mine.args, spec.given, results)
-        except templates.Absent as absent:
-            return Failure(str(absent), "template", retryable=False)
+        except templates.TemplateError as error:
+            return Failure(str(error), "template", retryable=False)
         return ToolCall(mine.tool, arguments, mine.timeout_ms, mine.retry or Work(None).retry, spec.creator)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:

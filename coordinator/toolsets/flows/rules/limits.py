@@ -10,6 +10,10 @@ MAX_FLOW_BYTES = 262_144
 """A flow as JSON."""
 MAX_INPUT_BYTES = 1_048_576
 """The input variables as JSON."""
+MAX_ARGS_BYTES = 4_194_304
+"""The arguments of one call as JSON, templates replaced."""
+MAX_TOKEN = 500
+"""Characters between the braces of a template."""
 MAX_NAME = 200
 """Characters of a workflow's name, and of a step's name or key."""
 MAX_DELAY_MS = 31_536_000_000

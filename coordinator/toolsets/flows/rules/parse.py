@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Any
 
 from coordinator.steps.model import Retry
@@ -62,7 +63,9 @@ def steps(flow: Mapping[str, Any], problems: Problems) -> dict[str, Step]:
         if problem := name_problem(key):
             problems.add(place(key), f"a step's key {problem}")
         if isinstance(spec, dict):
-            found[key] = _Reader(key, spec, problems).step()
+            step = _Reader(key, spec, problems).step()
+            if len(key) <= limits.MAX_NAME:
+                found[key] = step
         else:
             problems.add(place(key), "must be an object with name, tool and what follows")
     return found
@@ -282,6 +285,8 @@ def check_templates(
     """
     names = {step.name for step in found.values()}
     forms = "{{input.key}}" + (" and {{steps.name.result}}" if with_results else "")
+    have = ", ".join(name[:50] for name in islice(given, 20)) or "none"
+    sizes: dict[str, int] = {}
     for key, step in found.items():
         for where, token in templates.tokens(step.args):
             spot, shown = place(key, where), "{{" + token[:80] + "}}"
@@ -297,5 +302,10 @@ def check_templates(
                 try:
                     templates.reach(given, asked.path)
                 except KeyError:
-                    have = ", ".join(list(given)[:20]) or "none"
                     problems.add(spot, f"{shown}: the input has no {asked.path[:80]!r}; its keys: {have}")
+        try:
+            templates.check_size(step.args, given, sizes)
+        except templates.TooLarge as too_large:
+            problems.add(place(key, "args"), str(too_large))
+        except templates.Absent:
+            pass  # said above

@@ -12,11 +12,14 @@ MOST = 200
 """Problems that are kept."""
 MOST_SHOWN = 20
 """Problems that the message spells out; ``problems`` beside the error has the others too."""
-MOST_GUESSES = 20
+MOST_GUESSES = 10
 """Unknown names for which a similar one is looked for, which takes a while."""
+MOST_COMPARED = 2_000
+"""Characters of known names that an unknown one is compared with."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
 _LONGEST = 100
+_LONGEST_SENTENCE = 600
 
 
 def place(key: str, *rest: str) -> str:
@@ -36,12 +39,15 @@ class Problems:
 
     def add(self, where: str, problem: str) -> None:
         """One more problem."""
-        # What a caller wrote may not move the cursor of a terminal that shows the message.
-        sentence = "".join(letter if letter.isprintable() else "?" for letter in f"{where}: {problem}")
-        if sentence in self._seen:
-            return
         if len(self.sentences) >= MOST:
             self._more += 1
+            return
+        sentence = f"{where}: {problem}"
+        if len(sentence) > _LONGEST_SENTENCE:
+            sentence = f"{sentence[:_LONGEST_SENTENCE]}..."
+        # What a caller wrote may not move the cursor of a terminal that shows the message.
+        sentence = "".join(letter if letter.isprintable() else "?" for letter in sentence)
+        if sentence in self._seen:
             return
         self._seen.add(sentence)
         self.sentences.append(sentence)
@@ -49,8 +55,10 @@ class Problems:
     def unknown(self, where: str, what: str, name: str, known: Collection[str]) -> None:
         """A name that means nothing, with the one that was meant, if that can be guessed."""
         self._guesses += 1
-        name = name[:_LONGEST]
-        if self._guesses > MOST_GUESSES or len(known) > MOST:
+        name, length = name[:_LONGEST], 0
+        for one in known:
+            length += min(len(one), _LONGEST)
+        if self._guesses > MOST_GUESSES or length > MOST_COMPARED:
             self.add(where, f"unknown {what} {name!r}")
         else:
             self.add(where, unknown(what, name, [one[:_LONGEST] for one in known]))

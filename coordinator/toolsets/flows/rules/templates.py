@@ -7,13 +7,14 @@ brings in is not searched for tokens again, so input may hold any text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-_TOKEN = re.compile(r"\{\{((?:(?!\}\}).)*)\}\}", re.DOTALL)
+from coordinator.toolsets.flows.rules.limits import MAX_ARGS_BYTES, MAX_TOKEN
+
+_LONGEST_PLACE = 100
 _encode = msgspec.json.Encoder().encode
 
 
@@ -26,21 +27,49 @@ class Reference(NamedTuple):
     """What follows the namespace; empty: all of it (a whole result)."""
 
 
-class Absent(Exception):
-    """A token asks for something that is not there; the text says what."""
+class TemplateError(Exception):
+    """Arguments cannot be made; the text says why."""
+
+
+class Absent(TemplateError):
+    """A token asks for something that is not there."""
+
+
+class TooLarge(TemplateError):
+    """What the tokens bring in is too much for one call."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the arguments have more than {MAX_ARGS_BYTES} bytes when their templates are replaced")
 
 
 def tokens(value: Any, place: str = "args") -> Iterator[tuple[str, str]]:
     """Every token within arguments: where it stands, and the text between its braces."""
     if isinstance(value, str):
-        for match in _TOKEN.finditer(value):
-            yield place, match[1].strip()
+        for part, is_token in _parts(value):
+            if is_token:
+                yield place, part.strip()
     elif isinstance(value, dict):
         for key, member in value.items():
-            yield from tokens(member, f"{place}.{key}")
+            yield from tokens(member, _below(place, f".{key[:_LONGEST_PLACE]}"))
     elif isinstance(value, list):
         for position, member in enumerate(value):
-            yield from tokens(member, f"{place}[{position}]")
+            yield from tokens(member, _below(place, f"[{position}]"))
+
+
+def _below(place: str, part: str) -> str:
+    return place + part if len(place) < _LONGEST_PLACE else place
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """The tokens of a text, without their braces, and what stands between them; one pass, whatever the text."""
+    at = 0
+    while (begin := text.find("{{", at)) >= 0 and (end := text.find("}}", begin + 2)) >= 0:
+        if begin > at:
+            yield text[at:begin], False
+        yield text[begin + 2 : end], True
+        at = end + 2
+    if at < len(text):
+        yield text[at:], False
 
 
 def reference(token: str) -> Reference | None:
@@ -48,6 +77,8 @@ def reference(token: str) -> Reference | None:
 
     A step's name may hold dots: it ends at the first ``.result``.
     """
+    if len(token) > MAX_TOKEN:
+        return None
     space, dot, rest = token.partition(".")
     if space == "input" and dot and rest:
         return Reference("", rest)
@@ -67,17 +98,25 @@ def resolve(value: Any, given: Mapping[str, Any], results: Mapping[str, Any] | N
 
     Raises:
         Absent: a token asks for what is not there.
+        TooLarge: the tokens bring in more than one call may carry.
     """
-    if isinstance(value, str):
-        whole = _TOKEN.fullmatch(value)
-        if whole is not None:
-            return _look_up(whole[1].strip(), given, results or {})
-        return _TOKEN.sub(lambda match: _as_text(_look_up(match[1].strip(), given, results or {})), value)
-    if isinstance(value, dict):
-        return {key: resolve(member, given, results) for key, member in value.items()}
-    if isinstance(value, list):
-        return [resolve(member, given, results) for member in value]
-    return value
+    return _Values(given, results or {}).resolve(value)
+
+
+def check_size(value: Any, given: Mapping[str, Any], sizes: dict[str, int]) -> None:
+    """Whether arguments that ask for the input only may become too large.
+
+    Args:
+        sizes: what is known of tokens so far, for further calls with the same input.
+
+    Raises:
+        TooLarge: they do.
+    """
+    values = _Values(given, {}, sizes)
+    for _, token in tokens(value):
+        asked = reference(token)
+        if asked is not None and not asked.step:
+            values.count(token)
 
 
 def reach(value: Any, path: str) -> Any:
@@ -108,17 +147,51 @@ def _member(value: Any, name: str) -> Any:
     raise KeyError(name)
 
 
-def _look_up(token: str, given: Mapping[str, Any], results: Mapping[str, Any]) -> Any:
-    asked = reference(token)
-    if asked is None:
-        raise Absent(f"{{{{{token}}}}} means nothing")
-    try:
-        if asked.step:
-            return reach(results[asked.step], asked.path)
-        return reach(given, asked.path)
-    except KeyError:
-        where = f"the result of step {asked.step!r}" if asked.step else "the input"
-        raise Absent(f"{{{{{token}}}}}: {where} has no {asked.path!r}") from None
+class _Values:
+    """What tokens stand for, as far as one call may carry it."""
+
+    def __init__(
+        self, given: Mapping[str, Any], results: Mapping[str, Any], sizes: dict[str, int] | None = None
+    ) -> None:
+        self._given = given
+        self._results = results
+        self._sizes = {} if sizes is None else sizes
+        self._left = MAX_ARGS_BYTES
+
+    def resolve(self, value: Any) -> Any:
+        if isinstance(value, str):
+            parts = list(_parts(value))
+            if len(parts) == 1 and parts[0][1]:
+                return self.count(parts[0][0].strip())
+            return "".join(_as_text(self.count(part.strip())) if is_token else part for part, is_token in parts)
+        if isinstance(value, dict):
+            return {key: self.resolve(member) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self.resolve(member) for member in value]
+        return value
+
+    def count(self, token: str) -> Any:
+        """What a token stands for; counts it."""
+        found = self._look_up(token)
+        size = self._sizes.get(token)
+        if size is None:
+            size = self._sizes[token] = len(_encode(found))
+        self._left -= size
+        if self._left < 0:
+            raise TooLarge
+        return found
+
+    def _look_up(self, token: str) -> Any:
+        asked = reference(token)
+        if asked is None:
+            raise Absent(f"{{{{{token[:80]}}}}} means nothing")
+        try:
+            if asked.step:
+                return reach(self._results[asked.step], asked.path)
+            return reach(self._given, asked.path)
+        except KeyError:
+            where = f"the result of step {asked.step!r}" if asked.step else "the input"
+            raise Absent(f"{{{{{token}}}}}: {where} has no {asked.path!r}") from None
 
 
 def _as_text(value: Any) -> str:
