@@ -112,6 +112,18 @@ async def test_the_call_that_was_repeated_can_go_on_one_front_end(fronts: Fronts
     assert await again.item() == item
 
 
+async def test_a_request_id_in_two_projects_is_two_calls(fronts: Fronts, elsewhere: Client) -> None:
+    tools = await fronts.make()
+    here = await tools.park("agent")
+    project, tools.project = tools.project, elsewhere.project
+    there = await tools.park("agent", request_id=here.request_id)
+    item = await elsewhere.add()
+    assert await there.item() == item
+    tools.project = project
+    item = await tools.add()
+    assert await here.item() == item
+
+
 async def test_repetitions_on_one_front_end_have_one_answer(fronts: Fronts) -> None:
     tools = await fronts.make()
     call = await tools.park("agent")

@@ -66,7 +66,8 @@ class Parking:
         self._work = work
         self.process = uuid4().hex
         """Names this process among those that hold parked calls."""
-        self._parked: dict[str, _Parked] = {}
+        self._parked: dict[tuple[str, str], _Parked] = {}
+        """By project and request."""
         self._projects: dict[str, int] = {}
         self._tending: dict[str, asyncio.Task[None]] = {}
         channels = (f"fc:wake:{self.process}",)
@@ -125,7 +126,7 @@ class Parking:
             await self._work.sweep(project, self.process, ALIVE_MS)
 
     def _enter(self, project: str, request: Request) -> _Parked:
-        parked = self._parked.setdefault(request.key, _Parked())
+        parked = self._parked.setdefault((project, request.key), _Parked())
         parked.calls += 1
         self._projects[project] = self._projects.get(project, 0) + 1
         if project not in self._tending:
@@ -135,7 +136,7 @@ class Parking:
     def _exit(self, project: str, request: Request, parked: _Parked) -> None:
         parked.calls -= 1
         if not parked.calls:
-            del self._parked[request.key]
+            del self._parked[project, request.key]
         self._projects[project] -= 1
         if not self._projects[project]:
             del self._projects[project]
@@ -168,9 +169,10 @@ class Parking:
             parked.end(problem)
 
     def _wake(self, channel: str, data: bytes) -> None:
-        parked = self._parked.get(data[:_NAME].decode())
+        project, _, told = data.partition(b" ")
+        parked = self._parked.get((project.decode(), told[:_NAME].decode()))
         if parked is not None:
-            parked.end(_decode(data[_NAME:]) if len(data) > _NAME else _Missed())
+            parked.end(_decode(told[_NAME:]) if len(told) > _NAME else _Missed())
 
 
 def _draining() -> ToolFailure:

@@ -22,9 +22,9 @@ local GRACE = 10000 -- ms that a waiter outlives its call
 local FRONT = 16 -- waiters read at a time
 local SHIELDED = 256 -- waiters passed over, for one item below a held one, in search of its holder
 
--- Publishes to the process of a call: its reply, or '' for it to ask again.
+-- Publishes to the process of a call, with the call's project: its reply, or '' for it to ask again.
 local function tell(process, name, reply)
-  redis.call('PUBLISH', WAKE_CHANNEL .. process, name .. reply)
+  redis.call('PUBLISH', WAKE_CHANNEL .. process, string.sub(P, 5, -3) .. ' ' .. name .. reply)
 end
 
 -- Where every item that suits a selector leads.
