@@ -158,6 +158,11 @@ def checked(actor: Actor, field: str = "actor") -> Actor:
     return actor if kind == actor.kind else type(actor)(actor.id, kind, actor.parent, actor.proof)
 
 
+def signature(actor: Actor | None) -> tuple[str, str, str | None] | None:
+    """What a request id stands for of an actor: all but the proof, which a repeated call may have renewed."""
+    return None if actor is None else (actor.id, actor.kind, actor.parent)
+
+
 def echo(actor: Actor) -> ActorEcho:
     """The actor without its proof."""
     return ActorEcho(actor.id, actor.kind, UNSET if actor.parent is None else actor.parent)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
+from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.store import keys
+from coordinator.store import Store, keys
+from coordinator.toolsets.actor import Actor, Distrusted, Trusted
 from coordinator.toolsets.items.audit import audit
 from tests.items.calls import (
     Prepare,
@@ -122,6 +125,74 @@ async def test_a_renewed_proof_is_the_same_call(tools: Client) -> None:
     call = {**arguments, "requestId": fresh_id()}
     first = await tools.answer(tool, **call, actor=actor("agent", proof="token 1"))
     assert await tools.answer(tool, **call, actor=actor("agent", proof="token 2")) == first
+
+
+@pytest.mark.parametrize("good_first", [True, False])
+async def test_what_proofs_are_worth_later_does_not_change_the_answer(
+    store: Store, project: str, good_first: bool
+) -> None:
+    """The first proof of a batch is what its record is kept under; the others may be renewed, or run out."""
+    bad: set[str | None] = set() if good_first else {"second"}
+
+    async def policy(actor: Actor) -> Trusted:
+        trusted = await trust_self_reported(actor)
+        if actor.proof in bad:
+            raise Distrusted("the proof is no good", trusted)
+        return trusted
+
+    tools = Client(store, project, resolve_actor=policy)
+    items = await tools.add_many(2)
+    batch = [
+        {"itemId": item, "trigger": "start", "actor": actor("agent", proof=proof)}
+        for item, proof in zip(items, ("first", "second"), strict=True)
+    ]
+    call = {"transitions": batch, "requestId": fresh_id()}
+    first = await tools("advance_item", **call)
+    assert [result["applied"] for result in first["results"]] == [True, good_first]
+    bad ^= {"second"}
+    assert await tools("advance_item", **call) == first
+    assert [await tools.role(item) for item in items] == ["work", "work" if good_first else "queue"]
+
+
+@pytest.mark.parametrize("tool", ["advance_item", "manage_notes", "create_work_tree"])
+@pytest.mark.parametrize("change", [{"kind": "robot"}, {"kind": "user"}, {"parent": "boss"}])
+async def test_another_signature_is_another_argument(tools: Client, tool: str, change: Json) -> None:
+    item, agent = await tools.add(), actor("agent")
+
+    def call(who: Json) -> Json:
+        if tool == "advance_item":
+            return {"transitions": [{"itemId": item, "trigger": "start", "actor": agent},
+                                    {"itemId": item, "trigger": "complete", "actor": who}]}  # fmt: skip
+        if tool == "create_work_tree":
+            return {"root": {"title": "t"}, "actor": agent if who is agent else {**agent, **change, "kind": "user"}}
+        notes = [{"itemId": item, "key": "k", "role": "queue", "actor": signed} for signed in (agent, who)]
+        return {"operation": "upsert", "notes": notes, "actor": agent}
+
+    request_id = fresh_id()
+    await tools(tool, **call(agent), requestId=request_id)
+    failure = await tools.refusal(tool, **call({**agent, **change}), requestId=request_id)
+    assert failure.code == "request_id_reused"
+
+
+@pytest.mark.parametrize("role", ["queue", "work"])
+async def test_a_tree_is_repeated_under_other_schemas(tools: Client, role: str) -> None:
+    def configure(*notes: Json) -> None:
+        tools.configure(msgspec.convert({"work_item_schemas": {"bug": {"notes": notes}}}, Settings))
+
+    plan = {"key": "plan", "role": "queue"}
+    configure(plan)
+    call: Json = {
+        "root": {"title": "t", "type": "bug"},
+        "createNotes": True,
+        "notes": [{"itemRef": "root", "key": "plan", "role": "queue", "body": "b"}],
+        "actor": actor("agent"),
+        "requestId": fresh_id(),
+    }
+    first = await tools("create_work_tree", **call)
+    configure({**plan, "role": role}, {"key": "log", "role": "work"})
+    again = await tools("create_work_tree", **call)
+    assert (again["root"]["id"], again["notes"]) == (first["root"]["id"], first["notes"])
+    assert [note["exists"] for note in again["root"]["expectedNotes"]] == [True, False]
 
 
 async def test_records_live_as_long_as_configured(tools: Client) -> None:

@@ -6,7 +6,7 @@ guarantee: All or nothing: the only thing that can fail, the parent, is looked a
 args:      request fingerprint keep_ms events_max config labels specs edges notes
            specs = packed list of specs (include/create.lua), root first; edges = packed list of
            {id, from, to, code, mark}; notes = packed list (include/notes.lua)
-reply:     {reason or '', depth of the root, item ids, edge ids, note ids}
+reply:     {reason or '', depth of the root, item ids, edge ids, notes {id, item, key, role letter}}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 --]]
 -- @include clock
@@ -46,7 +46,7 @@ if depth then
     reply[4][n] = edge[1]
   end
   for n, note in ipairs(cmsgpack.unpack(notes)) do
-    reply[5][n] = store_note(note, run.now)
+    reply[5][n] = {store_note(note, run.now), note[1], note[2], note[3]}
     emit(run.cap, 'note', note[1], 'n', note[2])
   end
 end

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coordinator.errors import invalid
+from coordinator.toolsets.items.contract.base import PHASES
 
 ROLE_NAMES = ("queue", "work", "review", "terminal", "blocked")
 ROLE_CODES = {name: code for code, name in enumerate(ROLE_NAMES)}
@@ -18,6 +19,11 @@ DEFAULT_LABELS: Mapping[str, str] = {
     "cancel": "cancelled",
     "cascade": "done",
 }
+
+
+def phase_of(letter: str) -> str:
+    """The phase that a note is stored with the letter of."""
+    return next(phase for phase in PHASES if phase[0] == letter)
 
 
 def one_of(value: str, allowed: tuple[str, ...], field: str) -> str:

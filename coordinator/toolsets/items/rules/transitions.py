@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.actor import Trusted
+from coordinator.toolsets.actor import Distrusted, Trusted, signature
 from coordinator.toolsets.items.contract.work import (
     Blocker,
     CascadeEvent,
@@ -38,7 +38,7 @@ def check_one_actor(transitions: Sequence[Transition]) -> None:
 
 def asked(transitions: Sequence[Transition]) -> list[tuple[Any, ...]]:
     """What a batch asks for, without proofs: the part that a request id stands for."""
-    return [(t.item_id, t.trigger, t.summary, t.actor.id if t.actor else None, t.fence_token) for t in transitions]
+    return [(t.item_id, t.trigger, t.summary, signature(t.actor), t.fence_token) for t in transitions]
 
 
 def element(item: str, trigger: str, who: Trusted | None, transition: Transition) -> tuple[Any, ...]:
@@ -54,8 +54,20 @@ def element(item: str, trigger: str, who: Trusted | None, transition: Transition
     )
 
 
+_REFUSED = "refused "
+
+
+def refused_element(trigger: str, failure: ToolFailure) -> tuple[Any, ...]:
+    """An element whose actor is malformed or not trusted, as ``advance_item.lua`` takes it.
+
+    It names no item, so nothing is looked up, and its reason is kept with the others: a repeated call
+    gets the first answer, whatever its proofs are worth by then.
+    """
+    return f"?{_REFUSED}{failure.code} {failure.message}", trigger, "", "", "", "", 0
+
+
 def refused_actor(transition: Transition, trigger: str, failure: ToolFailure) -> TransitionResult:
-    """An element whose actor is malformed or not trusted."""
+    """The result of such an element."""
     policy = failure.code != "VALIDATION_ERROR"
     return TransitionResult(
         item_id=transition.item_id,
@@ -68,9 +80,20 @@ def refused_actor(transition: Transition, trigger: str, failure: ToolFailure) ->
 
 
 def rendered(
-    transition: Transition, trigger: str, who: Trusted | None, reply: Advanced, schemas: SchemaConfig
+    transition: Transition,
+    trigger: str,
+    who: Trusted | ToolFailure | None,
+    reply: Advanced | None,
+    schemas: SchemaConfig,
 ) -> TransitionResult:
-    """The result of one element from the script's reply."""
+    """The result of one element from the script's reply; none: every element was refused, and it was not run."""
+    if reply is None:
+        return refused_actor(transition, trigger, cast("ToolFailure", who))
+    if reply.reason.startswith(_REFUSED):
+        code, message = reply.reason.removeprefix(_REFUSED).split(" ", 1)
+        return refused_actor(transition, trigger, ToolFailure(code, message))
+    if isinstance(who, ToolFailure):  # of a repeated call: the first one's proof was good
+        who = who.claim if isinstance(who, Distrusted) else None
     schema = schemas.resolve_reported(reply.filled)
     if reply.reason:
         return _refused(transition, trigger, reply, schema)

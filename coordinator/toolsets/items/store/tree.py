@@ -23,7 +23,8 @@ class TreeReply(msgspec.Struct, array_like=True):
     depth: int
     items: list[str]
     edges: list[str]
-    notes: list[str]
+    notes: list[tuple[str, str, str, str]]
+    """Id, item, key, letter of the phase."""
 
 
 class Completion(msgspec.Struct, array_like=True):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.actor import ActorEcho, Trusted, Verification, attributed, checked
+from coordinator.toolsets.actor import ActorEcho, Trusted, Verification, attributed, checked, signature
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.notes import (
     NOTE_ROLES,
@@ -24,7 +24,7 @@ from coordinator.toolsets.items.contract.notes import (
 )
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
 from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
@@ -72,7 +72,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
     async def upsert(call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
         check_signed(notes.schemas.current, [n.actor for n in inputs], "notes")
-        asked = [(n.item_id, n.key, n.role, n.body, n.actor.id if n.actor else None) for n in inputs]
+        asked = [(n.item_id, n.key, n.role, n.body, signature(n.actor)) for n in inputs]
         record = await keyed(services, args.actor, args.request_id, "manage_notes", args.operation, asked)
         failures: dict[int, str] = {}
         ready: list[tuple[int, Prepared]] = []
@@ -193,7 +193,7 @@ def _shown(row: NoteRow, body: bool) -> Note:
         id=dashed(row.id),
         item_id=dashed(row.item),
         key=row.key,
-        role=next(role for role in NOTE_ROLES if role[0] == row.role),
+        role=phase_of(row.role),
         body=row.body if body else UNSET,
         created_at=iso(row.created),
         modified_at=iso(row.modified),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
-from coordinator.toolsets.actor import Actor, Distrusted, checked
+from coordinator.toolsets.actor import Actor, Distrusted, checked, signature
 from coordinator.toolsets.items.contract.base import Ancestor
 from coordinator.toolsets.items.rules.idempotency import NONE, Request, request
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid
@@ -47,7 +47,7 @@ async def keyed(services: Services, actor: Actor | None, request_id: str | None,
         trusted = await services.resolve_actor(claim)
     except Distrusted:
         return NONE
-    return request(trusted.id, request_id, tool, *arguments)
+    return request(trusted.id, request_id, tool, signature(actor), *arguments)
 
 
 def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: str) -> None:

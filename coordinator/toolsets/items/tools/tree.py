@@ -22,7 +22,7 @@ from coordinator.toolsets.items.rules import tree as rules
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.edges import mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
-from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import expected
 from coordinator.toolsets.items.rules.specs import trait_list
 from coordinator.toolsets.items.store.notes import StoredNote
@@ -63,12 +63,17 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
         schemas = {
             ref: config.resolve(item.type, item.tags, trait_list(item.traits or "")) for ref, item in items.items()
         }
-        notes = rules.notes(args, schemas)
         who = await attributed(services.resolve_actor, checked(args.actor)) if args.actor else None
         record = await keyed(
             services, args.actor, args.request_id, "create_work_tree",
             args.root, args.parent_id, args.children, args.deps, args.create_notes, args.notes,
         )  # fmt: skip
+        try:
+            notes = rules.notes(args, schemas)
+        except ToolFailure:
+            if not await trees.recorded(call.project, record):
+                raise
+            notes = []  # a repeated call, and other schemas: its record has the notes
         parent = (await trees.resolve(call.project, [parse(args.parent_id, "parentId")]))[0] if args.parent_id else ""
         ids = {ref: new_id() for ref in items}
         specs = [
@@ -91,10 +96,11 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
         if reply.reason:
             raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item")
         made = dict(zip(items, reply.items, strict=True))
+        refs = {item: ref for ref, item in made.items()}
+        exists = {(item, key) for _, item, key, _ in reply.notes}
 
         def node(ref: str) -> TreeNode:
             item, schema = items[ref], schemas[ref]
-            exists = {n.key for n in notes if n.ref == ref}
             return TreeNode(
                 ref=UNSET if ref == rules.ROOT else ref,
                 id=dashed(made[ref]),
@@ -103,7 +109,9 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
                 depth=reply.depth if ref == rules.ROOT else reply.depth + 1,
                 tags=item.tags if item.tags and item.tags.strip() else UNSET,
                 schema_match=schema is not None,
-                expected_notes=[expected(spec, spec.key in exists) for spec in schema.notes] if schema else [],
+                expected_notes=[expected(spec, (made[ref], spec.key) in exists) for spec in schema.notes]
+                if schema
+                else [],
             )
 
         return CreateWorkTreeResult(
@@ -120,8 +128,8 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
                 for edge_id, e in zip(reply.edges, edges, strict=True)
             ],
             notes=[
-                CreatedNote(item_ref=n.ref, key=n.key, role=n.role, id=dashed(note_id))
-                for note_id, n in zip(reply.notes, notes, strict=True)
+                CreatedNote(item_ref=refs[item], key=key, role=phase_of(letter), id=dashed(note))
+                for note, item, key, letter in reply.notes
             ],
         )
 

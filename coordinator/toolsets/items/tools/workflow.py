@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
@@ -18,7 +16,6 @@ from coordinator.toolsets.items.contract.work import (
     GetNextItemResult,
     Recommendation,
     Transition,
-    TransitionResult,
     UnblockedItem,
 )
 from coordinator.toolsets.items.rules import transitions as rules
@@ -26,7 +23,7 @@ from coordinator.toolsets.items.rules.idempotency import NONE, request
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.selection import selector
-from coordinator.toolsets.items.store.work import Next, WorkStore
+from coordinator.toolsets.items.store.work import Advanced, Next, WorkStore
 from coordinator.toolsets.items.tools.shared import ancestors, check_signed, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
@@ -83,20 +80,19 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
         )
         # Of what the policy refuses, nothing is even looked up.
         runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
-        ids = await work.resolve(call.project, [wanted[n] for n in runnable])
-        elements: list[tuple[Any, ...]] = []
-        for n, item in zip(runnable, ids, strict=True):
-            who = trusted[n]
-            elements.append(rules.element(item, triggers[n], who if isinstance(who, Trusted) else None, transitions[n]))
-        replies = await work.advance(call.project, record, elements) if elements else []
-        results: list[TransitionResult] = []
-        answered = dict(zip(runnable, replies, strict=True))
-        for n, transition in enumerate(transitions):
-            who = trusted[n]
-            if isinstance(who, ToolFailure):
-                results.append(rules.refused_actor(transition, triggers[n], who))
-            else:
-                results.append(rules.rendered(transition, triggers[n], who, answered[n], schemas))
+        ids = dict(zip(runnable, await work.resolve(call.project, [wanted[n] for n in runnable]), strict=True))
+        elements = [
+            rules.refused_element(trigger, who)
+            if isinstance(who, ToolFailure)
+            else rules.element(ids[n], trigger, who, transition)
+            for n, (transition, trigger, who) in enumerate(zip(transitions, triggers, trusted, strict=True))
+        ]
+        replies = await work.advance(call.project, record, elements) if runnable else []
+        answers: list[Advanced | None] = [*replies] or [None] * len(transitions)
+        results = [
+            rules.rendered(transition, trigger, who, reply, schemas)
+            for transition, trigger, who, reply in zip(transitions, triggers, trusted, answers, strict=True)
+        ]
         for result in results:
             if result.error_code in _COLLISIONS:
                 metrics.claim_conflict(_COLLISIONS[result.error_code], call.project, result.item_id)
