@@ -421,7 +421,7 @@ def test_every_setting_is_described_and_can_be_set_from_everywhere() -> None:
         assert field.description.endswith("."), field.name
         assert field.environment not in INTERNAL_ENVIRONMENT
         if isinstance(field.default, int) and not isinstance(field.default, bool):
-            assert field.unit or field.name in ("port", "admin_port"), f"{field.name} has no unit"
+            assert field.unit or field.name in ("port", "admin_port", "worker_port"), f"{field.name} has no unit"
 
 
 def test_every_default_is_allowed() -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -41,6 +41,8 @@ _log = structlog.get_logger(__name__)
 MakeRooms = Callable[[Settings, Store, Isolated], Mapping[str, StepRoom]]
 """Makes the rooms whose steps a worker executes, by name."""
 OnSettings = Callable[[Callable[[Settings], None]], None]
+Beside = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
+"""What is open for as long as a worker runs, for the worker given."""
 
 _PAUSE = 0.5
 _TIDY_SECONDS = 60.0
@@ -84,12 +86,17 @@ class WorkerProcess:
         self._make_rooms = make_rooms
         self._stop = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "plain-jobs")
+        self.store: Store | None = None
+        """The store, once it answers."""
+        self.at_work = False
+        """Whether it takes steps."""
 
     def run(
         self,
         on_ready: Callable[[], None],
         orphaned: Callable[[], bool] = lambda: False,
         on_settings: OnSettings = lambda take: None,
+        beside: Beside | None = None,
     ) -> None:
         """Works until SIGTERM or SIGINT, then drains.
 
@@ -97,19 +104,32 @@ class WorkerProcess:
             on_ready: called once, when it takes steps.
             orphaned: whether nobody waits for it any more, so that it should end fast.
             on_settings: has a function called, in the event loop, whenever the settings have changed.
+            beside: opened before the store, and closed after the last step.
 
         Raises:
             StoreError: the store cannot be used, and never will.
         """
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._run(on_ready, orphaned, on_settings))
+            runner.run(self._run(on_ready, orphaned, on_settings, beside))
 
-    async def _run(self, on_ready: Callable[[], None], orphaned: Callable[[], bool], on_settings: OnSettings) -> None:
+    async def _run(
+        self,
+        on_ready: Callable[[], None],
+        orphaned: Callable[[], bool],
+        on_settings: OnSettings,
+        beside: Beside | None,
+    ) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        async with beside(self) if beside is not None else nullcontext():
+            await self._with_stores(on_ready, orphaned, on_settings)
+
+    async def _with_stores(
+        self, on_ready: Callable[[], None], orphaned: Callable[[], bool], on_settings: OnSettings
+    ) -> None:
         settings = self._settings
-        store = await self._open(settings.redis_url)
+        store = self.store = await self._open(settings.redis_url)
         if store is None:
             return
         queue = await self._open(settings.steps.queue_url) if settings.steps.queue_url else store
@@ -196,9 +216,11 @@ class WorkerProcess:
             *([] if handoff.direct else [relay.run()]),
         ]
         tasks = [listening, *(loop.create_task(run) for run in others)]
+        self.at_work = True
         on_ready()
         _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)
         failed = await self._until_told(tasks)
+        self.at_work = False
         listening.cancel()
         await engine.drain(2.0 if orphaned() else settings.drain_seconds)
         for task in tasks:

@@ -8,7 +8,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,7 @@ import uvloop
 from coordinator.cli.doors import open_door
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import ORPHAN_SECONDS
+from coordinator.cli.operators import QuietServer, operators_port
 from coordinator.cli.reload import InForce
 from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
@@ -36,7 +37,6 @@ from coordinator.store.store import Observe
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, SurfaceError, create_app, http_protocol
-from coordinator.transport.protocol import bounded
 from coordinator.transport.schema import describe
 
 _log = structlog.get_logger(__name__)
@@ -118,7 +118,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         looking = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
         probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
-            async with _operators_port(app, settings):
+            async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
                 await _run(server, sock, app, guardian, settings.drain_seconds)
         finally:
             probe.cancel()
@@ -167,49 +167,7 @@ async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Gu
     await server.serve([sock])
 
 
-@contextlib.asynccontextmanager
-async def _operators_port(app: FrontEnd, settings: Settings) -> AsyncGenerator[None, None]:
-    """Serves /metrics and /readyz on the port that is for them alone, if there is one, also while the other drains.
-
-    Raises:
-        CommandFailed: the port cannot be had.
-    """
-    if not settings.admin_port:
-        yield
-        return
-    sock = listening(settings.admin_host or settings.host, settings.admin_port, "admin_port")
-    server = _QuietServer(
-        uvicorn.Config(
-            app.admin,
-            loop="none",
-            http=bounded(settings.max_header_bytes),
-            ws="none",
-            interface="asgi3",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-    )
-    serving = asyncio.create_task(server.serve([sock]), name="operators' port")
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await serving
-
-
-class _QuietServer(uvicorn.Server):
-    """uvicorn's server, which leaves signals to us."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
-class _Server(_QuietServer):
+class _Server(QuietServer):
     """The server of the MCP endpoint, which says when it listens."""
 
     def __init__(self, app: FrontEnd, settings: Settings) -> None:

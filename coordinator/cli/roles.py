@@ -7,7 +7,7 @@ import hashlib
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
@@ -18,6 +18,9 @@ from coordinator.cli.stores import store_failed
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots
 from coordinator.settings import Settings, config_version, taken_over
 from coordinator.store import StoreTooOld
+
+if TYPE_CHECKING:
+    from workers.process import Beside
 
 
 class Guardian(Protocol):
@@ -39,12 +42,18 @@ class Guardian(Protocol):
 
 
 def run(
-    role: Literal["frontend", "worker"], slot: str, settings: Settings, metrics_dir: Path, guardian: Guardian
+    role: Literal["frontend", "worker"],
+    slot: str,
+    settings: Settings,
+    metrics_dir: Path,
+    guardian: Guardian,
+    beside: Beside | None = None,
 ) -> None:
     """Runs until SIGTERM or SIGINT, and returns when all work in hand is done.
 
     Args:
         settings: ``redis_url`` names the store.
+        beside: what a worker has open while it works.
 
     Raises:
         CommandFailed: it cannot start; the sentence says why.
@@ -59,7 +68,7 @@ def run(
 
             run_frontend(settings, recorder, metrics_dir, guardian)
         else:
-            _work(settings, recorder, guardian)
+            _work(settings, recorder, guardian, beside)
     finally:
         recorder.close()
 
@@ -110,7 +119,7 @@ def settings_digest(settings: Settings) -> str:
     return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
 
 
-def _work(settings: Settings, recorder: Recorder, guardian: Guardian) -> None:
+def _work(settings: Settings, recorder: Recorder, guardian: Guardian, beside: Beside | None) -> None:
     # Imported here: front-ends do without RQ.
     from workers.process import WorkerProcess
     from workers.rooms import make_rooms
@@ -128,6 +137,6 @@ def _work(settings: Settings, recorder: Recorder, guardian: Guardian) -> None:
 
     worker = WorkerProcess(settings, recorder.slot, make_rooms)
     try:
-        worker.run(guardian.ready, lambda: guardian.orphaned, on_settings)
+        worker.run(guardian.ready, lambda: guardian.orphaned, on_settings, beside)
     except StoreTooOld as error:
         raise store_failed(error) from None

@@ -32,18 +32,22 @@ class Announcer:
     Args:
         line: what it says.
         loaded: what a process that takes news reads again on SIGHUP.
+        role: of a process that no supervisor counts.
     """
 
     orphaned = False
     news = None
 
-    def __init__(self, line: str, loaded: LoadedSettings | None = None) -> None:
+    def __init__(self, line: str, loaded: LoadedSettings | None = None, role: Role | None = None) -> None:
         self._line = line
+        self._role = role
         self._loaded = loaded
         self._reading: asyncio.Task[None] | None = None
 
     def ready(self) -> None:
         """Prints the line."""
+        if self._role is not None:
+            recorder().processes(self._role, 1)
         # Whoever started us may not care to read.
         with contextlib.suppress(BrokenPipeError):
             print(self._line, flush=True)

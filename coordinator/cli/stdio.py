@@ -34,6 +34,7 @@ _FOR_THE_NETWORK = (
     "admin_port",
     "admin_host",
     "frontends",
+    "worker_port",
     "workers",
     "drain_seconds",
     "toolsets",

@@ -35,7 +35,7 @@ LEFTOVER_SECONDS = 10.0
 """How long a start waits for the processes of a fleet whose supervisor was killed."""
 
 
-@with_settings()
+@with_settings(without=("worker_port",))
 def up(loaded: LoadedSettings) -> int:
     """Runs the fleet until SIGTERM or SIGINT."""
     settings = loaded.settings

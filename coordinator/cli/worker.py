@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,12 +13,18 @@ from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.roles import run, slots
 from coordinator.cli.running import Announcer, metrics_dir
+from coordinator.cli.sockets import reserve
 from coordinator.cli.stores import running_url
-from coordinator.settings import LoadedSettings
+from coordinator.metrics import forget_gauges
+from coordinator.settings import LoadedSettings, Settings
+
+if TYPE_CHECKING:
+    from workers.process import Beside
 
 _FOR_FRONTENDS = (
     "host",
     "port",
+    "admin_port",
     "frontends",
     "workers",
     "embedded_fsync",
@@ -35,6 +44,20 @@ def worker(loaded: LoadedSettings) -> int:
     """Works until SIGTERM or SIGINT, then finishes the steps in hand within drain_seconds and gives the rest back."""
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
     directory = metrics_dir(settings)
-    with slots(directory, "w") as (slot,):
-        run("worker", slot, settings, directory, Announcer(f"fleet worker {slot} ready", loaded))
+    with contextlib.ExitStack() as held:
+        if settings.worker_port:
+            held.enter_context(reserve(settings.admin_host or settings.host, settings.worker_port, "worker_port"))
+        (slot,) = held.enter_context(slots(directory, "w"))
+        held.callback(forget_gauges, directory, slot)
+        ready = Announcer(f"fleet worker {slot} ready", loaded, "worker")
+        run("worker", slot, settings, directory, ready, _beside(settings, directory, slot))
     return Exit.OK
+
+
+def _beside(settings: Settings, directory: Path, slot: str) -> Beside | None:
+    if not settings.worker_port:
+        return None
+    # Imported here: most workers do without HTTP.
+    from coordinator.cli.operators import worker_port
+
+    return worker_port(settings, directory, slot)

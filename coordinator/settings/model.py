@@ -93,12 +93,23 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     admin_host: Annotated[
         str,
         Meta(
-            description="Address that admin_port is bound on. Empty: the host above.",
+            description="Address that admin_port and worker_port are bound on. Empty: the host above.",
             pattern=r"^[A-Za-z0-9._:-]*\Z",
             extra={"allowed": "empty, a host name or an IP address"},
         ),
     ] = ""
     frontends: Annotated[
+    worker_port: Annotated[
+        int,
+        Meta(
+            description=(
+                "A port of `fleet worker` for /metrics, /readyz and /healthz, for a host or a pod where no front-end "
+                "serves them. 0: none; `fleet up` has none either."
+            ),
+            ge=0,
+            le=65535,
+        ),
+    ] = 0
         int,
         Meta(description="Front-end processes that answer MCP requests.", ge=1, le=64, extra={"unit": "processes"}),
     ] = 2

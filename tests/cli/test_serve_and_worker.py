@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -94,3 +96,45 @@ def test_without_any_store_it_says_what_to_do(tmp_path: Path) -> None:
             "fleet: no Redis to work with: give --redis-url (or FLEET_REDIS_URL), or start `fleet up` on the data "
             f"directory {tmp_path}\n"
         )
+
+
+def test_a_worker_alone_can_be_probed_and_scraped(start: Start, redis_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    start("worker", FLEET_REDIS_URL=redis_url, FLEET_WORKER_PORT=str(port))
+    assert once(port, "/healthz")[0] == 200
+    status, body = once(port, "/readyz")
+    assert (status, json.loads(body)["process"]) == (200, "w-0")
+    assert once(port, "/mcp")[0] == 404
+    numbers = scrape(port)
+    # What the alert about missing workers goes by, though no supervisor counts them.
+    assert numbers["coordinator_processes{role=worker}"] == 1
+    second = fleet_command("worker", "--worker-port", str(port), FLEET_REDIS_URL=redis_url)
+    assert second.returncode != 0
+    assert "worker_port" in second.stderr
+
+
+def test_a_worker_without_a_store_lives_but_is_not_ready(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as dead:
+        port, nobody = taken.getsockname()[1], dead.getsockname()[1]
+    command = RunningCommand(
+        tmp_path / "output",
+        "worker",
+        *("--data-dir", str(tmp_path / "data"), "--worker-port", str(port)),
+        FLEET_REDIS_URL=f"redis://127.0.0.1:{nobody}/0",
+    )
+    try:
+        wait_until_sync(lambda: command.logged("no answer from Redis, trying again"), 30, "the worker to try")
+        assert once(port, "/healthz")[0] == 200
+        status, body = once(port, "/readyz")
+        assert status == 503
+        assert "no steps are taken" in json.loads(body)["checks"]["redis"]["reason"]
+        assert "coordinator_processes{role=worker}" not in scrape(port)
+        assert command.end() == 0
+    finally:
+        command.clean_up()
+
+
+def test_one_front_end_is_counted_without_a_supervisor(start: Start, redis_url: str) -> None:
+    command = start("serve", "--port", "0", "--frontends", "1", FLEET_REDIS_URL=redis_url)
+    assert scrape(port_of(command))["coordinator_processes{role=frontend}"] == 1
