@@ -21,6 +21,9 @@ SECRET_KEYS = frozenset({"authorization", "password", "proof", "secret", "token"
 
 HIDDEN = "***"
 
+LONGEST = 20_000
+"""Characters of a text that a line holds at most; its middle goes."""
+
 _CHATTY = (
     "asyncio",
     "httpcore2",
@@ -37,8 +40,9 @@ _CHATTY = (
 _FIRST_KEYS = ("timestamp", "level", "slot", "event")
 
 _SECRET_KEY = re.compile("|".join(sorted(SECRET_KEYS)), re.IGNORECASE)
+# None of them may look at a character more than a few times: what is logged may be as long as callers like.
 _SECRET_IN_TEXT = (
-    (re.compile(r"(?P<keep>[a-z][a-z0-9+.-]*://[^\s/@:]*:)[^\s/@]+(?=@)", re.IGNORECASE), r"\g<keep>" + HIDDEN),
+    (re.compile(r"(?P<keep>[a-z][a-z0-9+.-]{0,30}://[^\s/@:]*:)[^\s/@]+(?=@)", re.IGNORECASE), r"\g<keep>" + HIDDEN),
     (re.compile(r"(?P<keep>[?&](?:password|token|secret)=)[^\s&#]+", re.IGNORECASE), r"\g<keep>" + HIDDEN),
     (re.compile(r"(?P<keep>\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE), r"\g<keep>" + HIDDEN),
 )
@@ -124,11 +128,17 @@ def _in_order(logger: WrappedLogger, method: str, event: EventDict) -> EventDict
     return {**{key: event[key] for key in _FIRST_KEYS if key in event}, **event}
 
 
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest // 2]} [...] {text[-longest // 2 :]}"
+
+
 def _clean(value: object) -> object:
     if isinstance(value, str):
+        # Cut twice: the first cut may go through a credential, and what is left of that goes with the second.
+        value = _shortened(value, 10 * LONGEST)
         for pattern, replacement in _SECRET_IN_TEXT:
             value = pattern.sub(replacement, value)
-        return value
+        return _shortened(value, LONGEST)
     if isinstance(value, Mapping):
         return {
             key: HIDDEN if isinstance(key, str) and _SECRET_KEY.search(key) else _clean(inner)

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -109,6 +110,17 @@ def test_secrets_in_tracebacks_and_local_variables_are_hidden(form: Any) -> None
     text = out.getvalue()
     assert text.count("ConnectionError") >= 2
     assert "SECRET-1" not in text
+
+
+@pytest.mark.parametrize("text", ["x" * 5_000_000, "x://" * 1_000_000, "bearer" * 1_000_000, "a.b+" * 1_000_000])
+def test_a_long_text_costs_no_time_and_little_room(text: str) -> None:
+    out = io.StringIO()
+    logs.configure("info", "json", stream=out)
+    began = time.process_time()
+    structlog.get_logger("x").info(text, url="redis://user:SECRET-1@host " + text)
+    assert time.process_time() - began < 5.0
+    assert len(out.getvalue()) < 100_000
+    assert "SECRET-1" not in out.getvalue()
 
 
 def test_the_form_follows_the_terminal() -> None:
