@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from coordinator.steps.model import Failure, NewStep, Outcome, Plan, Retry, StepRun, Success, Work
-from coordinator.steps.results import failure_json, result_json
+from coordinator.steps.results import failure_json, presentable, result_json
 from coordinator.steps.room import StepRoom
 from coordinator.steps.store import Report
 
@@ -163,9 +163,10 @@ class Attempt:
         if isinstance(outcome, Success):
             try:
                 text = step.arguments if step.verdict == "recorded" else result_json(outcome.value)[0]
-            except (TypeError, ValueError, RecursionError):
+            except Exception:
                 outcome = Failure("the tool returned what cannot be written as JSON", "invalid_result")
         if isinstance(outcome, Failure):
+            outcome = presentable(outcome)
             text = failure_json(outcome.message, outcome.type)
             if outcome.retryable and not step.verdict and step.failures + 1 < retry.max_attempts:
                 self.outcome = "retry"

@@ -25,6 +25,8 @@ from coordinator.steps.room import CallFailed
 CALLS = 100
 """Calls that a child serves before another takes its place: what leaks does not add up."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
+_LAST_WORDS_SECONDS = 1.0
+"""How long the answer of a child that has ended may be on its way."""
 _HEAD = struct.Struct("!I")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -48,6 +50,8 @@ class _Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
                 pass_fds=[theirs.fileno()],
+                # So that what a callable starts can be ended with it.
+                start_new_session=True,
             )
         except BaseException:
             ours.close()
@@ -64,31 +68,54 @@ class _Child:
         said = _encode({"target": target, "arguments": arguments, "key": key})
         self._writer.write(_HEAD.pack(len(said)) + said)
         await self._writer.drain()
-        (size,) = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
-        if size > MAX_REPLY_BYTES:
-            raise CallFailed(f"the callable returned more than {MAX_REPLY_BYTES} bytes", "too_large")
-        reply = _decode(await self._reader.readexactly(size))
+        reply = _decode(await self._answer(self._reader))
         if "error" in reply:
             raise CallFailed(reply["error"], reply["type"])
         return reply["value"]
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        """The next answer; ConnectionError also if the process ended, but left copies that hold the line open."""
+        reading = asyncio.ensure_future(_framed(reader))
+        ending = asyncio.ensure_future(self.ended())
+        try:
+            await asyncio.wait([reading, ending], return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                await asyncio.wait([reading], timeout=_LAST_WORDS_SECONDS)
+            if not reading.done():
+                raise ConnectionError("the child ended without an answer")
+            return reading.result()
+        finally:
+            reading.cancel()
+            ending.cancel()
 
     @property
     def alive(self) -> bool:
         """Whether it runs."""
         return self._process is not None and self._process.returncode is None
 
-    def kill(self) -> None:
-        """Ends it at once."""
+    def hang_up(self) -> None:
+        """Lets go of it."""
         if self._writer is not None:
             self._writer.transport.abort()
-        if self._process is not None and self.alive:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+
+    def kill(self) -> None:
+        """Ends it at once, with what it has started."""
+        self.hang_up()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     async def ended(self) -> str:
         """How it ended, in words; for one that hung up."""
         code = -signal.SIGKILL if self._process is None else await self._process.wait()
         return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+
+
+async def _framed(reader: asyncio.StreamReader) -> bytes:
+    (size,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
+    if size > MAX_REPLY_BYTES:
+        raise CallFailed(f"the callable returned more than {MAX_REPLY_BYTES} bytes", "too_large")
+    return await reader.readexactly(size)
 
 
 class IsolatedCalls:
@@ -137,7 +164,9 @@ class IsolatedCalls:
             child = self._idle.pop()
             if child.alive:
                 return child
-            self._end(child)
+            # It ended by itself, nobody knows when: its number may be another's now.
+            child.hang_up()
+            self._all.discard(child)
         child = _Child()
         await child.start()
         self._all.add(child)

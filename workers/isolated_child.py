@@ -40,7 +40,16 @@ def _serve(call: dict[str, Any]) -> bytes:
         return _encode({"value": value})
     except Exception as error:
         # A tool's own sentence about what went wrong is for its caller; where it happened is not.
-        return _encode({"error": str(error)[:2000] or type(error).__name__, "type": type(error).__name__})
+        return _encode({"error": said(error), "type": type(error).__name__})
+
+
+def said(error: BaseException) -> str:
+    """What an exception of somebody's says, else what it is; whatever that is, it can be passed on."""
+    try:
+        text = str(error)[:2000].encode(errors="replace").decode()
+    except Exception:
+        text = ""
+    return text or type(error).__name__
 
 
 def _read(connection: socket.socket, size: int) -> bytes:
@@ -62,9 +71,14 @@ def main() -> None:
     if os.getppid() != int(sys.argv[2]):
         raise SystemExit("the worker has ended already")
     connection = socket.socket(fileno=int(sys.argv[1]))
+    connection.set_inheritable(False)
+    pid = os.getpid()
     while True:
         (size,) = _HEAD.unpack(_read(connection, _HEAD.size))
         answer = _serve(msgspec.json.decode(_read(connection, size)))
+        if os.getpid() != pid:
+            # A copy that the callable made of this process has come back from it; the answer is the original's.
+            os._exit(0)
         connection.sendall(_HEAD.pack(len(answer)) + answer)
 
 

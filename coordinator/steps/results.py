@@ -6,8 +6,13 @@ from typing import Any
 
 import msgspec
 
+from coordinator.steps.model import Failure
+
 MAX_RESULT_BYTES = 1_048_576
 """A longer result is cut, and marked."""
+
+MAX_MESSAGE = 4_000
+"""Characters of a failure's message, at most."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -32,6 +37,14 @@ def result_json(value: Any, limit: int = MAX_RESULT_BYTES) -> tuple[str, bool]:
             return cut.decode(), True
         # Quotes and backslashes take two bytes now.
         beginning = beginning[: len(beginning) * (limit - 100) // len(cut)]
+
+
+def presentable(failure: Failure) -> Failure:
+    """A failure as it can be recorded, whatever the tool said: not too long, and valid Unicode."""
+    message, kind = (text.encode(errors="replace").decode() for text in (failure.message, failure.type))
+    if len(message) > MAX_MESSAGE:
+        message = f"{message[:MAX_MESSAGE]}..."
+    return msgspec.structs.replace(failure, message=message, type=kind[:100])
 
 
 def failure_json(message: str, kind: str) -> str:

@@ -181,6 +181,25 @@ async def test_python_callables(registry: Registry, callables: str) -> None:
         assert not failure.retryable
 
 
+async def test_callables_that_end_the_process_fail_their_steps_only(
+    store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"ends_{uuid.uuid4().hex}"
+    (tmp_path / f"{name}.py").write_text("import sys\nasync def end(): sys.exit(3)\n")
+    (tmp_path / f"{name}_at_once.py").write_text("import sys\nsys.exit('no licence')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = step_tools(
+        Settings(flows=Flows(tools={"end": f"{name}:end", "at_once": f"{name}_at_once:f"})), store, Isolated()
+    )
+    await made.open()
+    registry = Registry(made, project)
+    assert await registry.failure("end") == Failure("3", "SystemExit")
+    failure = await registry.failure("at_once")
+    assert "SystemExit: no licence" in failure.message
+    assert not failure.retryable
+    await made.close()
+
+
 async def test_a_coroutine_is_cancelled(registry: Registry) -> None:
     waiting = asyncio.create_task(registry("wait", {"ms": 60_000}))
     await asyncio.sleep(0)

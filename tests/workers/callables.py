@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -77,3 +78,30 @@ class Thing:
     @staticmethod
     def method() -> Any:
         return {"nested": [1, None]}
+
+
+def doubles() -> int:
+    """Makes a copy of its process, which returns too."""
+    os.fork()
+    return os.getpid()
+
+
+def leaves_a_copy(started: str) -> None:
+    """Ends, but not the copy that it has made of itself."""
+    if os.fork() == 0:
+        Path(started).write_text(str(os.getpid()))
+        while True:
+            signal.pause()
+    os._exit(4)
+
+
+def starts_another(started: str) -> None:
+    """Starts a program and waits for it."""
+    program = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    Path(started).write_text(str(program.pid))
+    program.wait()
+
+
+def says(code: int) -> None:
+    """Raises what is no valid text."""
+    raise ValueError(f"bad {chr(code)} text")

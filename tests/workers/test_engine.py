@@ -13,7 +13,7 @@ import pytest
 import workers.attempts
 from coordinator.errors import ToolFailure
 from coordinator.steps.model import Failure, Plan, Retry, StepRun
-from coordinator.steps.results import MAX_RESULT_BYTES
+from coordinator.steps.results import MAX_MESSAGE, MAX_RESULT_BYTES
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.rules import spec
@@ -189,6 +189,20 @@ async def test_what_is_raised_is_a_failure_without_its_text(bench: Bench) -> Non
         "failed",
         '{"error":"the step failed unexpectedly: RuntimeError","type":"unexpected"}',
     )
+
+
+async def test_a_failure_is_recorded_whatever_it_says(bench: Bench) -> None:
+    async def odd(step: StepRun, arguments: Any) -> Failure:
+        return Failure("\ud800" + "x" * 5_000_000, "\udfff")
+
+    bench.tools.tools["odd"] = odd
+    bench.start()
+    flow = await bench.create(chain({"tool": "odd"}))
+    assert await bench.result(flow) == (
+        "failed",
+        msgspec.json.encode({"error": "?" + "x" * (MAX_MESSAGE - 1) + "...", "type": "?"}).decode(),
+    )
+    assert len((await bench.flow(flow)).row.error or "") < MAX_MESSAGE + 100
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}.__iter__(), float], ids=["object", "iterator", "type"])

@@ -75,6 +75,7 @@ async def test_what_it_prints_does_not_disturb_the_answer(calls: IsolatedCalls) 
         ("no_such_module:f", {}, "No module named 'no_such_module'", "ModuleNotFoundError"),
         (f"{HERE}:ends", {"code": 3}, "the process of the callable ended with code 3", "crashed"),
         (f"{HERE}:dies", {}, "the process of the callable was ended by signal 9", "crashed"),
+        (f"{HERE}:says", {"code": 0xD800}, "bad ? text", "ValueError"),
     ],
 )
 async def test_failures(
@@ -104,6 +105,29 @@ async def test_a_cancelled_call_kills_its_child(calls: IsolatedCalls, tmp_path: 
         await call
     await wait_until(lambda: not process_alive(pid))
     assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
+
+
+async def test_a_copy_that_a_callable_makes_of_its_process_answers_nobody(calls: IsolatedCalls) -> None:
+    for number in range(3):
+        pid = await calls.call(f"{HERE}:doubles", {}, "k")
+        assert await calls.call(f"{HERE}:add", {"a": number, "b": 0}, "k") == number
+        assert (await calls.call(f"{HERE}:who", {}, "k"))[0] == pid
+
+
+async def test_a_child_that_ended_is_noticed_although_its_copy_lives(calls: IsolatedCalls, tmp_path: Path) -> None:
+    with pytest.raises(CallFailed, match="ended with code 4"):
+        await calls.call(f"{HERE}:leaves_a_copy", {"started": str(tmp_path / "pid")}, "k")
+    assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
+
+
+async def test_what_a_callable_started_ends_with_it(calls: IsolatedCalls, tmp_path: Path) -> None:
+    started = tmp_path / "pid"
+    call = asyncio.create_task(calls.call(f"{HERE}:starts_another", {"started": str(started)}, "k"))
+    pid = int(await wait_until(lambda: started.exists() and started.read_text(), 20))
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await wait_until(lambda: not process_alive(pid))
 
 
 async def test_closing_ends_all_children(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import structlog
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.room import CallFailed, Isolated
 from coordinator.toolsets.caller import Caller
+from workers.isolated_child import said
 from workers.tools.source import StepTool
 
 _log = structlog.get_logger(__name__)
@@ -56,8 +57,8 @@ class PythonTools:
                 continue
             try:
                 found = await asyncio.to_thread(_resolved, target)
-            except Exception as error:
-                reason = f"{target} cannot be used: {type(error).__name__}: {error}"
+            except (Exception, SystemExit) as error:
+                reason = f"{target} cannot be used: {type(error).__name__}: {said(error)}"
                 _log.error("a step tool is not there", tool=name, reason=reason)
                 self._tools[name] = StepTool(name, partial(_broken, reason), f"({reason})")
                 continue
@@ -90,9 +91,9 @@ async def _await(
         return Failure(f"args: {error}", "VALIDATION_ERROR", retryable=False)
     try:
         return Success(msgspec.to_builtins(await function(**arguments)))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         _log.info("a step tool raised", function=function.__qualname__, exc_info=True)
-        return Failure(f"{error}" or type(error).__name__, type(error).__name__)
+        return Failure(said(error), type(error).__name__)
 
 
 async def _broken(reason: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
