@@ -347,6 +347,25 @@ def test_workflows_come_first_and_imports_last() -> None:
     assert never.items["connection:srv"].available is False
 
 
+def test_what_a_server_calls_its_tools_cannot_do_harm() -> None:
+    """Its names become parts of definitions that instances take along, and that every process has to read again."""
+    gateway = section(
+        connections={"srv": {"kind": "mcp", "url": "http://x/mcp"}},
+        proxy={"import": [{"connection": "srv", "prefix": "s"}, {"connection": "srv", "exclude": ["fine-1/x"]}]},
+    )
+    deep: Json = {}
+    for _ in range(300):
+        deep = {"properties": {"a": deep}}
+    bad = ["", "my tool", "a[b]$", "x" * 300, "\x1b[31m", "a\nb", "\u202egnp"]
+    tools = [*map(ImportedTool, bad), ImportedTool("deep", input_schema=deep), ImportedTool("fine-1/x")]
+    found = Catalogue(gateway, servers={"srv": ServerTools(tuple(tools))})
+    assert list(found.items) == ["s.fine-1/x"]
+    assert len(found.collisions) == 2 * len(bad) + 2
+    packed = found.session("s.fine-1/x")
+    assert packed is not None
+    assert unpacked(packed.text) == packed.bundle
+
+
 def test_what_is_listed_can_be_chosen() -> None:
     parts: Json = {
         "connections": {"srv": {"kind": "cli", "command": "ls"}},

@@ -57,6 +57,24 @@ async def test_arguments_cannot_become_options(working: Working) -> None:
     assert "args.1: $.arguments.text has no value" in missing["error"]["message"]
 
 
+async def test_what_is_nested_too_deep_is_not_kept(working: Working) -> None:
+    """Encoders of MCP libraries give up at some depth, and nobody could be told of the instance any more."""
+    nested = "head -c {0} /dev/zero | tr '\\0' '['; head -c {0} /dev/zero | tr '\\0' ']'"
+    lab = await working(
+        capabilities={name: capability({"kind": "cli", "command": "sh", "args": ["-c", nested.format(depth)]})
+                      for name, depth in (("deep", 400), ("shallow", 90))}
+    )  # fmt: skip
+    started = await lab.start("proxy_default", capability="deep")
+    refused = await lab.follow_refused(started, "deep")
+    assert refused["error"]["code"] == "EXECUTOR_FAILED"
+    assert "nested more than 100 deep" in refused["error"]["message"]
+    assert (await lab.get(started))["version"] == 1
+    found: Any = (await lab.call("shallow", arguments={}))["context"]["lastResult"]["json"]
+    for _ in range(89):
+        (found,) = found
+    assert found == []
+
+
 async def test_the_environment_is_what_the_configuration_states(
     working: Working, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

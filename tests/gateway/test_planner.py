@@ -132,3 +132,15 @@ def test_a_timeout_moves_an_instance_whatever_its_executors_do(
     assert instance.state == target or instance.ending.chain
     if target == "d":
         assert instance.ended == machine["states"]["d"]["outcome"]
+
+
+def test_a_chain_may_be_as_long_as_the_configuration_allows() -> None:
+    hops = 999
+    step = {"actor": "deterministic", "output": {"n": {"add": ["$.context.n", 1]}}}
+    states: dict[str, Any] = {f"s{n}": {"transitions": {"go": {"target": f"s{n + 1}", **step}}} for n in range(hops)}
+    machine = {"initialState": "s0", "maxChainDepth": 1000, "states": {**states, f"s{hops}": {"terminal": True}}}
+    bundle = Bundle(definitions={"w": msgspec.convert(machine, Workflow)})
+    principal = Principal(id="ana")
+    task = Task(op="c", kind="start", workflow="wf_1", definition="w", principal=principal, state="s0", version=1)
+    advance = planner.start(bundle, task)
+    assert (advance.state, advance.version, advance.context) == (f"s{hops}", hops + 1, f'{{"n":{hops}}}')

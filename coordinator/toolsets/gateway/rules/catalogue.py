@@ -15,12 +15,14 @@ from msgspec import Struct
 
 from coordinator.settings.connections import Connection
 from coordinator.settings.gateway.executor import Executor
-from coordinator.settings.gateway.model import PROXY, Gateway, Import, State, Workflow
+from coordinator.settings.gateway.model import PROXY, FieldName, Gateway, Import, State, Workflow
 from coordinator.toolsets.gateway.rules.bundle import Packed, packed
+from coordinator.toolsets.gateway.rules.depth import MAX_DEPTH, too_deep
 from coordinator.toolsets.gateway.rules.resolve import READY, Resolved, all_connections, resolved, session_of
 from coordinator.toolsets.gateway.rules.search import Entry, Index
 
 WORKFLOW, CAPABILITY, CONNECTION = "workflow", "capability", "connection"
+_SHOWN = 100
 
 
 class ImportedTool(Struct, frozen=True):
@@ -82,7 +84,7 @@ class Catalogue:
         self.capabilities: dict[str, Resolved] = {**found.capabilities, **found.exposed}
         """Declared, exposed and imported ones by id."""
         self.collisions: list[str] = []
-        """Imported tools that are left out, because something else has their name: sentences."""
+        """Imported tools that are left out, because something else has their name, or nothing can: sentences."""
         self._unavailable: set[str] = set()
         self._packed: dict[str, Packed] = {}
         self.items: dict[str, Listed] = {}
@@ -180,6 +182,11 @@ class Catalogue:
                     f"called {name!r}; give the import a prefix, or exclude the tool"
                 )
                 continue
+            if unfit := _unfit(name, tool):
+                self.collisions.append(
+                    f"the tool {tool.name[:_SHOWN]!r} of the connection {stated.connection!r} is left out: {unfit}"
+                )
+                continue
             capability = Resolved(
                 id=name,
                 title=tool.title or tool.name,
@@ -220,6 +227,19 @@ class Catalogue:
         elif item.kind == CAPABILITY:
             aliases = self.capabilities[item.id].aliases
         return Entry(item.id, item.kind, item.title, item.tags, aliases, item.description, text)
+
+
+def _unfit(name: str, tool: ImportedTool) -> str:
+    """Why a tool cannot be offered, whatever its server says; empty: it can."""
+    try:
+        msgspec.convert(name, FieldName)  # it becomes the name of a transition
+    except msgspec.ValidationError:
+        return "its name is not one of 1 to 128 characters without blanks, '$' and brackets"
+    if not name.isprintable() or not tool.name:
+        return "its name is not printable"
+    if too_deep(tool.input_schema):
+        return f"the schema of its input is nested more than {MAX_DEPTH} deep"
+    return ""
 
 
 def _texts(workflow: Workflow) -> Iterator[str]:

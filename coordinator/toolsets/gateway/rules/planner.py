@@ -20,6 +20,7 @@ from coordinator.settings.gateway.model import OnEnter, State, Transition, Workf
 from coordinator.steps.model import Failure, Outcome
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.bundle import Bundle, candidate
+from coordinator.toolsets.gateway.rules.depth import MAX_DEPTH, too_deep
 from coordinator.toolsets.gateway.rules.guards import Circumstances, evaluate
 from coordinator.toolsets.gateway.rules.mapping import written
 from coordinator.toolsets.gateway.rules.redact import redacted
@@ -48,7 +49,7 @@ def start(bundle: Bundle, task: Task) -> Advance:
     """Begins an instance in its initial state, at version 1."""
     run = _Run(bundle, task)
     run.tell("workflow.started", definitionId=task.definition, input=task.input, nesting=task.nesting or None)
-    return run.enter(task.state, task.context)
+    return run.on(run.enter(task.state, task.context))
 
 
 def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = ()) -> Advance:
@@ -61,7 +62,7 @@ def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = (
     run.tell("transition.requested", transition=task.transition, state=task.state, arguments=task.arguments)
     for kind, held in evaluated:
         run.tell("guard.evaluated", transition=task.transition, guard=kind, passed=held)
-    return run.fire()
+    return run.on(run.fire())
 
 
 def timeout(bundle: Bundle, task: Task) -> Advance:
@@ -69,12 +70,13 @@ def timeout(bundle: Bundle, task: Task) -> Advance:
     run = _Run(bundle, task)
     target = run.workflow.on_timeout.target if run.workflow.on_timeout is not None else ""
     run.tell("workflow.timed_out", state=task.state, target=target or None)
-    return run.enter(target, task.context) if target else run.give_up()
+    return run.on(run.enter(target, task.context) if target else run.give_up())
 
 
 def after(bundle: Bundle, task: Task, outcome: Outcome) -> Advance:
     """Goes on when an executor has come to its end."""
-    return _Run(bundle, task).resume(outcome)
+    run = _Run(bundle, task)
+    return run.on(run.resume(outcome))
 
 
 def failed(bundle: Bundle, task: Task, failure: Failure) -> Advance:
@@ -92,8 +94,17 @@ class _Run:
         self._advance = Advance(
             op=task.op, base=task.version, state=task.state, version=task.version, actor=task.principal.id
         )
+        self._goes_on = False
+        """Whether the task's transition, which nobody asked for, is to be taken next."""
 
     # --- hops -------------------------------------------------------------------------------------
+
+    def on(self, advance: Advance) -> Advance:
+        """Takes the hops that follow by themselves, one after the other: a chain may be long."""
+        while self._goes_on:
+            self._goes_on = False
+            advance = self.fire()
+        return advance
 
     def fire(self) -> Advance:
         """Takes the task's transition from its beginning."""
@@ -244,11 +255,15 @@ class _Run:
     def _entered(self, draft: dict[str, Any]) -> Advance:
         """Commits the hop, and goes on if nobody has to be asked."""
         task = self.task
-        if (size := len(_encode(draft))) > MAX_CONTEXT and (task.kind != "timeout" or task.first_done):
+        text = _encode(draft)
+        if (size := len(text)) > MAX_CONTEXT and (task.kind != "timeout" or task.first_done):
             return self.fail(
                 Failure(f"the context would have {size} bytes as JSON; allowed: at most {MAX_CONTEXT}", PERMANENT)
             )
-        if size > MAX_CONTEXT:
+        deep = text.count(b"{") + text.count(b"[") > MAX_DEPTH and too_deep(draft)
+        if deep and (task.kind != "timeout" or task.first_done):
+            return self.fail(Failure(f"the context would be nested more than {MAX_DEPTH} deep", PERMANENT))
+        if deep or size > MAX_CONTEXT:
             draft = task.context
         began = task.kind == "start" and not task.first_done
         outcome = machine.outcome_of(self.workflow, task.target)
@@ -262,7 +277,7 @@ class _Run:
         task, state = self.task, self._state
         if task.then:
             task.transition, task.arguments, task.then = task.then, task.then_arguments, ""
-            return self.fire()
+            return self._go_on()
         if not machine.chains(state):
             return self._end()
         if len(task.chain) >= self.workflow.max_chain_depth:
@@ -276,7 +291,12 @@ class _Run:
         if chosen is None:
             return self._stranded(state)
         task.transition, task.arguments, task.phase, task.candidate = chosen, {}, "run", 0
-        return self.fire()
+        return self._go_on()
+
+    def _go_on(self) -> Advance:
+        """Leaves the next hop to ``on``."""
+        self._goes_on = True
+        return self._advance
 
     def _commit(self, target: str, draft: dict[str, Any], outcome: str, *, bump: bool = True) -> None:
         task, advance = self.task, self._advance

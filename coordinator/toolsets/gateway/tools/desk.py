@@ -102,6 +102,9 @@ class Desk:
                 await self._take_servers()
             except ToolFailure as failure:
                 _log.warning("what is known of downstream servers cannot be read", reason=failure.message)
+            except Exception:
+                # What agents find now stays, and the next news may be better.
+                _log.exception("what is known of downstream servers cannot be used")
             self._look.clear()
             try:
                 async with asyncio.timeout(REFRESH_SECONDS):

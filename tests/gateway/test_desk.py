@@ -1,0 +1,43 @@
+"""What a process makes of news of downstream servers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator.identity.noop import trust_self_reported
+from coordinator.store import Store
+from coordinator.toolsets.gateway.tools.desk import Desk
+from coordinator.toolsets.tool import Services
+from tests.gateway.lab import section, settings_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_news_that_cannot_be_used_are_not_the_last(
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise one server could keep a process from hearing of all others, for good."""
+    desk = Desk(Services(settings_of(section(), project), store, trust_self_reported))
+    looked: list[int] = []
+    again = asyncio.Event()
+
+    async def take() -> None:
+        looked.append(1)
+        if len(looked) > 1:
+            again.set()
+            return
+        desk._look_again()
+        raise ValueError("a server said what nobody expects")
+
+    monkeypatch.setattr(desk, "_take_servers", take)
+    desk.start()
+    try:
+        # News of the subscription's beginning may come in between, so it is told until it is heard.
+        async with asyncio.timeout(20):
+            while not again.is_set():
+                desk._look_again()
+                await asyncio.sleep(0)
+    finally:
+        await desk.drain()
