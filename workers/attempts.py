@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 import structlog
 
+from coordinator.metrics.tracing import Scope
 from coordinator.steps.model import Failure, NewStep, Outcome, Plan, Retry, StepRun, Success, Work
 from coordinator.steps.results import failure_json, presentable, result_json
 from coordinator.steps.room import StepRoom
@@ -58,6 +59,7 @@ class Attempt:
         "deadline",
         "interrupted",
         "outcome",
+        "span",
         "step",
     )
 
@@ -71,6 +73,8 @@ class Attempt:
         self.interrupted: Interruption | None = None
         self.abandoned = False
         """Whether somebody else has reported for it, because it did not end."""
+        self.span: Scope | None = None
+        """Set where it is traced."""
         self.outcome = "lost"
         """For metrics: ok, failed, retry, returned; lost: nothing was reported."""
         self._room = room
@@ -147,6 +151,8 @@ class Attempt:
     async def _execute(self, room: StepRoom, work: Work) -> Outcome:
         if work.tool is None:
             return Success()
+        if self.span is not None:
+            self.span.name_tool(work.tool)
         self._expire_in(work.timeout_ms / 1000)
         return await room.executor.execute(self.step, work)
 

@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
+from coordinator.metrics import recorder, tracing
 from coordinator.steps.model import StepRun
 from coordinator.steps.room import StepRoom
 from coordinator.steps.store import NOT_RECORDED, RECORDED, REFUSED, RETURN, Report, StepStore, Taken
@@ -111,6 +111,7 @@ class Engine:
         self._sends: set[asyncio.Task[Any]] = set()
         self._free = asyncio.Event()
         self._specs = Specs()
+        self._tracing = tracing.active()
 
     def start(self) -> None:
         """Begins with empty slots."""
@@ -245,6 +246,10 @@ class Engine:
             attempt = Attempt(step, self._rooms.get(step.room), task, self._abandon)
             job = step.job_id
             self.held[job] = attempt
+            if self._tracing is not None:
+                attempt.span = self._tracing.step(
+                    step.room, step.project, step.run, step.step, step.key, step.attempt, step.trace
+                )
             try:
                 if self._draining:
                     report: Report | None = attempt.returned(0)
@@ -256,6 +261,9 @@ class Engine:
             finally:
                 if not attempt.abandoned:
                     self.held.pop(job, None)
+                if attempt.span is not None:
+                    attempt.span.end(attempt.outcome)
+                    attempt.span.leave()
             if attempt.abandoned:
                 return
             self._ended(attempt, report)
@@ -283,7 +291,10 @@ class Engine:
         _log.error("an attempt did not end when it was told to", step=attempt.step.job_id, why=attempt.interrupted)
         self.held.pop(attempt.step.job_id, None)
         self._add_slot()
-        self._ended(attempt, attempt.cut_short(self._specs.get(attempt.step)))
+        report = attempt.cut_short(self._specs.get(attempt.step))
+        if attempt.span is not None:
+            attempt.span.end(attempt.outcome)
+        self._ended(attempt, report)
 
     def _ended(self, attempt: Attempt, report: Report | None) -> None:
         step = attempt.step
@@ -329,6 +340,8 @@ class Engine:
         sending = ((room, project), reports)
         self._sending.append(sending)
         taken: Taken | None = None
+        spans = [attempt.span for _, attempt in reports if attempt.span is not None]
+        reporting = self._tracing.reporting(spans) if self._tracing is not None and spans else None
         while taken is None:
             now = monotonic()
             turn = now - self._looked > TURN_SECONDS
@@ -348,6 +361,8 @@ class Engine:
                 _log.exception("outcomes cannot be recorded")
                 taken = Taken(0, [NOT_RECORDED] * len(reports), [], [], False)
         self._sending.remove(sending)
+        if reporting is not None:
+            reporting.forget()
         for (report, attempt), result in zip(reports, taken.results, strict=True):
             if result == RECORDED and report[2] in "DF" and (report[4].complete or report[4].error):
                 recorder().run_ended(room, "completed" if report[4].complete else "failed")

@@ -19,7 +19,7 @@ import uvloop
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from coordinator.metrics import recorder
+from coordinator.metrics import recorder, tracing
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.room import Configurable, Isolated, StepRoom
@@ -205,7 +205,7 @@ class WorkerProcess:
         handoff.worker(worker.name, names)
         keeper = Keeper(own, own_queue, worker, lambda: list(engine.held.values()), lost)
         sweeper = Sweeper(worker.name, steps, rooms.values(), engine.held_in, engine.lost_reply, relay.tell)
-        store.observe = recorder().script
+        store.observe = tracing.observing(recorder().script)
         keeper.start()
         engine.start()
         listening = loop.create_task(Listener(engine, steps, queue, names).run(), name="listener")
@@ -236,6 +236,7 @@ class WorkerProcess:
         if engine.stuck or engine.busy:
             # Event loop and interpreter would wait for them for ever.
             _log.warning("left something behind that did not end")
+            tracing.stop()
             os._exit(1 if failed else 0)
         if failed is not None:
             raise failed

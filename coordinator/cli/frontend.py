@@ -27,7 +27,7 @@ from coordinator.cli.stores import open_store
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
-from coordinator.metrics import Exposition, Recorder
+from coordinator.metrics import Exposition, Recorder, tracing
 from coordinator.metrics.hot import publish
 from coordinator.overload import Admission
 from coordinator.settings import Settings
@@ -85,7 +85,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         admission = Admission(settings.overload, recorder, time.monotonic)
         others = [actors.configure, door.configure, lambda fresh: admission.configure(fresh.overload)]
         in_force = InForce(settings, toolsets.values(), recorder, guardian.news, others)
-        store.observe = _observer(recorder, admission)
+        store.observe = tracing.observing(_observer(recorder, admission))
         recorder.start_frontend(
             (tool.name for toolset in toolsets.values() for tool in toolset.tools),
             (script.name for script in Script.registered()),

@@ -15,7 +15,7 @@ from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.news import News
 from coordinator.cli.stores import store_failed
-from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots
+from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots, tracing
 from coordinator.settings import Settings, config_version, taken_over
 from coordinator.store import StoreTooOld
 
@@ -63,6 +63,7 @@ def run(
     logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
     recorder = open_recorder(metrics_dir, slot, settings)
     try:
+        start_tracing(settings, slot)
         if role == "frontend":
             from coordinator.cli.frontend import run_frontend
 
@@ -70,7 +71,21 @@ def run(
         else:
             _work(settings, recorder, guardian, beside)
     finally:
+        tracing.stop()
         recorder.close()
+
+
+def start_tracing(settings: Settings, slot: str) -> None:
+    """Has this process traced if the settings say so.
+
+    Raises:
+        CommandFailed: what that takes is not installed.
+    """
+    if settings.tracing.endpoint:
+        try:
+            tracing.start(settings.tracing.endpoint, settings.tracing.sample_ratio, __version__, slot)
+        except tracing.TracingUnavailable as error:
+            raise CommandFailed(str(error), Exit.USAGE) from None
 
 
 def open_recorder(metrics_dir: Path, slot: str, settings: Settings) -> Recorder:

@@ -13,10 +13,11 @@ from cyclopts import Parameter
 from coordinator.cli.doors import TOKEN_VARIABLE, opened_door, stdio_principal
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.roles import start_tracing
 from coordinator.cli.stores import given_url, open_store, store_failed
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
-from coordinator.metrics import logs, recorder
+from coordinator.metrics import logs, recorder, tracing
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store, StoreError
 from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
@@ -33,8 +34,8 @@ _FOR_THE_NETWORK = (
     "insecure_no_auth",
     "admin_port",
     "admin_host",
-    "frontends",
     "worker_port",
+    "frontends",
     "workers",
     "drain_seconds",
     "toolsets",
@@ -64,8 +65,12 @@ def stdio(
     settings = loaded.settings
     logs.configure(settings.log_level, settings.log_format, context={"slot": f"stdio-{os.getpid()}"})
     names = toolset or settings.toolsets
-    with asyncio.Runner() as runner:
-        ended_by_signal = runner.run(_Session(settings, names, project, streams, token).run())
+    start_tracing(settings, f"stdio-{os.getpid()}")
+    try:
+        with asyncio.Runner() as runner:
+            ended_by_signal = runner.run(_Session(settings, names, project, streams, token).run())
+    finally:
+        tracing.stop()
     if ended_by_signal:
         # A thread may still be waiting for the client's next line, and nothing ends that wait.
         os._exit(Exit.OK)
@@ -113,6 +118,8 @@ class _Session:
         try:
             async with opened_door(self._settings, store, recorder()) as door:
                 principal = await stdio_principal(door, self._token, self._project)
+                if tracing.active() is not None:
+                    store.observe = tracing.observing(lambda *_: None)
                 toolsets = load_toolsets(Services(self._settings, store, trusting_callers(actors.resolve)))
                 for toolset in toolsets.values():
                     toolset.start()

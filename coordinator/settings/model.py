@@ -28,6 +28,7 @@ from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.identity import ActorAuthentication, identity_problems
 from coordinator.settings.overload import Overload, overload_problems
 from coordinator.settings.steps import StepSettings
+from coordinator.settings.tracing import Tracing
 from coordinator.settings.work import Labels, LegacySchemas, Path, Schemas, Traits, work_problems
 from coordinator.settings.workflows import Signing, Workflows
 
@@ -98,7 +99,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             extra={"allowed": "empty, a host name or an IP address"},
         ),
     ] = ""
-    frontends: Annotated[
     worker_port: Annotated[
         int,
         Meta(
@@ -110,6 +110,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             le=65535,
         ),
     ] = 0
+    frontends: Annotated[
         int,
         Meta(description="Front-end processes that answer MCP requests.", ge=1, le=64, extra={"unit": "processes"}),
     ] = 2
@@ -346,6 +347,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
     overload: Overload = Overload()
+    tracing: Tracing = Tracing()
     gateway: Annotated[
         Gateway | None,
         Meta(

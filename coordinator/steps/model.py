@@ -48,6 +48,8 @@ class StepRun(Struct, array_like=True, frozen=True):
     (``recorded``)."""
     spec: int = 0
     """Where in the reply the run's spec is; 0: this worker has had it before."""
+    trace: str = ""
+    """The trace of what the run, or what goes on in it, was begun with; see ``coordinator.metrics.tracing``."""
 
     @property
     def idempotency_key(self) -> str:

@@ -49,6 +49,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """For logs only; names the HTTP request, never used for idempotency."""
     caller: Caller | None = None
     """Who presented a verified credential at the front door; none: nobody identified himself."""
+    trace: str = ""
+    """The trace that the call says it is part of; see ``coordinator.metrics.tracing``."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

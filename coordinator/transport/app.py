@@ -27,14 +27,14 @@ from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
 from coordinator.identity.door import Door
 from coordinator.identity.grants import Grant
-from coordinator.metrics import recorder
-from coordinator.overload import Admission
+from coordinator.metrics import recorder, tracing
+from coordinator.overload import Admission, Ticket
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Toolset
 from coordinator.transport.admin import AdminApp
 from coordinator.transport.bodies import Bodies
-from coordinator.transport.calls import Calls, Hooks
+from coordinator.transport.calls import Calls, Done, Hooks
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.detour import PROBES, PROBES_OF_CLIENTS, Detour, Limits, refuse
 from coordinator.transport.entrance import Entrance
@@ -154,6 +154,7 @@ class FrontEnd:
         )
         self.fast = fast
         """Whether the fast path is in use."""
+        self._tracing = tracing.active()
         self._drains = [toolset.drain for toolset in toolsets.values() if toolset.drain is not None]
         self._holds = [toolset.hold for toolset in toolsets.values() if toolset.hold is not None]
         self._ending: list[asyncio.Future[None]] = []
@@ -256,12 +257,33 @@ class FrontEnd:
         if isinstance(target, Target):
             await (await self._sdk.get(target.surface)).warm_up()
 
-    async def call(self, order: Order, plan: Plan, caller: Caller | None) -> Answer:
-        """Runs a call that the fast path has taken, for a caller who may make it."""
+    def enter(self, order: Order, plan: Plan, caller: Caller | None) -> Ticket | Answer | None:
+        """Lets a call in that the fast path has taken, or turns it away; None: it has to wait (see ``Calls.enter``)."""
+        call = Call(plan.project, "", caller)
+        entered = self._calls.enter(order.tool, call, order.arguments, "fast")
+        if type(entered) is not Done:
+            return entered
+        self.fast_path.hits += 1
+        self._hooks.fast_path("hit")
+        request_id = self._identify(plan.given_id).encode()
+        return Answer(self.fast_path.response(order, entered), request_id, entered.retry_after)
+
+    async def call(
+        self, order: Order, plan: Plan, caller: Caller | None, ticket: Ticket | None = None
+    ) -> Answer:
+        """Runs a call that the fast path has taken, for a caller who may make it.
+
+        Args:
+            ticket: if it was let in already.
+        """
         request_id = self._identify(plan.given_id)
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
-        done = await self._calls.run(order.tool, Call(plan.project, request_id, caller), order.arguments, "fast")
+        trace = ""
+        if self._tracing is not None and order.meta is not None:
+            trace = tracing.trace_of(order.meta.traceparent, order.meta.tracestate)
+        call = Call(plan.project, request_id, caller, trace)
+        done = await self._calls.run(order.tool, call, order.arguments, "fast", ticket=ticket)
         return Answer(self.fast_path.response(order, done), request_id.encode(), done.retry_after)
 
     async def _answer(self, order: Order, plan: Plan, caller: Caller | None, send: Send) -> None:

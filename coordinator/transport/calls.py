@@ -19,6 +19,7 @@ import structlog
 from coordinator.errors import Kind, ToolFailure
 from coordinator.identity.door import LOOK_SECONDS
 from coordinator.identity.signing import sign
+from coordinator.metrics import tracing
 from coordinator.overload import Admission, Ticket
 from coordinator.toolsets.tool import Call, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
@@ -81,22 +82,52 @@ class Calls:
         self._report = hooks.request
         self._deadlines = deadlines
         self._admission = admission
+        self._tracing = tracing.active()
         self._encode = msgspec.json.Encoder().encode
 
-    async def run(self, tool: Tool, call: Call, arguments: Any, transport: str, still: Still | None = None) -> Done:
+    def enter(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Ticket | Done | None:
+        """Lets a call in, or turns it away, before anything else is done for it.
+
+        Returns:
+            What ``run`` is to be given; the answer, if there is nothing to be run; None: it has to wait.
+        """
+        if self._admission is None:
+            return None
+        try:
+            if call.caller is not None:
+                sign(arguments, call.caller)
+            return _enter(self._admission, tool, call, arguments)
+        except ToolFailure as failure:
+            return self.refused(tool, failure, transport, call)
+
+    async def run(
+        self,
+        tool: Tool,
+        call: Call,
+        arguments: Any,
+        transport: str,
+        still: Still | None = None,
+        ticket: Ticket | None = None,
+    ) -> Done:
         """Runs the handler and encodes what came of it; only cancellation from outside is raised.
 
         Args:
             still: ends a call that may wait, once the credential that it came with is no longer good.
+            ticket: of a call that was let in already.
         """
         began = perf_counter()
+        span, outcome, code = None, "cancelled", ""
+        if self._tracing is not None:
+            span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
         task = None if tool.patient(arguments) else self._deadlines.start(began + self._seconds)
-        ticket = None
         try:
-            if call.caller is not None:
-                sign(arguments, call.caller)
-            if self._admission is not None:
-                ticket = await self._let_in(self._admission, tool, call, arguments)
+            if ticket is None:
+                if call.caller is not None:
+                    sign(arguments, call.caller)
+                if self._admission is not None:
+                    ticket = await _let_in(self._admission, tool, call, arguments)
+            elif self._admission is not None:
+                self._admission.begins(ticket)
             handling = tool.handler(call, arguments)
             result = await (handling if task is not None or still is None else _as_long_as(still, handling))
             if type(result) is Reply:
@@ -106,12 +137,12 @@ class Calls:
                 done = Done(self._encode(result), False)
                 outcome = "ok"
         except ToolFailure as failure:
-            outcome = _outcome(failure)
+            outcome, code = _outcome(failure), failure.code
             done = _failed(tool, failure)
         except asyncio.CancelledError:
             if task is None or not self._deadlines.expired(task):
                 raise
-            outcome = "conflict"
+            outcome, code = "conflict", "deadline_exceeded"
             done = _failed(tool, self._late(tool))
         except Exception:
             _log.exception("tool failed", tool=tool.name, request_id=call.request_id)
@@ -122,20 +153,18 @@ class Calls:
                 self._deadlines.stop(task)
             if ticket is not None and self._admission is not None:
                 self._admission.leave(ticket)
+            if span is not None:
+                span.end(outcome, code)
+                span.leave()
         self._report(tool.name, outcome, transport, perf_counter() - began)
         return done
 
-    @staticmethod
-    async def _let_in(admission: Admission, tool: Tool, call: Call, arguments: Any) -> Ticket:
-        criticality = tool.weigh(arguments)
-        actor = getattr(arguments, "actor", None)
-        who = actor.id if actor else call.caller.id if call.caller is not None else ""
-        parks = tool.parks is not None and tool.parks(arguments)
-        ticket = admission.enter(criticality, who, call.project, parks=parks)
-        return await admission.wait(criticality, who, call.project) if ticket is None else ticket
-
-    def refused(self, tool: Tool, failure: ToolFailure, transport: str) -> Done:
+    def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:
         """The answer to a call whose arguments were refused before its handler ran."""
+        if self._tracing is not None:
+            span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
+            span.end(_outcome(failure), failure.code)
+            span.leave()
         self._report(tool.name, _outcome(failure), transport, 0.0)
         return _failed(tool, failure)
 
@@ -143,6 +172,23 @@ class Calls:
         return ToolFailure(
             "deadline_exceeded", f"{tool.name} did not finish within {self._seconds:g} s; it may have taken effect"
         )
+
+
+def _enter(admission: Admission, tool: Tool, call: Call, arguments: Any) -> Ticket | None:
+    parks = tool.parks is not None and tool.parks(arguments)
+    return admission.enter(tool.weigh(arguments), _who(call, arguments), call.project, parks=parks)
+
+
+async def _let_in(admission: Admission, tool: Tool, call: Call, arguments: Any) -> Ticket:
+    ticket = _enter(admission, tool, call, arguments)
+    if ticket is None:
+        return await admission.wait(tool.weigh(arguments), _who(call, arguments), call.project)
+    return ticket
+
+
+def _who(call: Call, arguments: Any) -> str:
+    actor = getattr(arguments, "actor", None)
+    return actor.id if actor else call.caller.id if call.caller is not None else ""
 
 
 async def _as_long_as(still: Still, handling: Awaitable[Any]) -> Any:

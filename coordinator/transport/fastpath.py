@@ -31,7 +31,7 @@ from starlette.requests import Request
 
 from coordinator.toolsets.tool import Tool
 from coordinator.transport.calls import Done
-from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, ModernMeta, modern_decoder
+from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, LegacyMeta, ModernMeta, modern_decoder
 from coordinator.transport.guards import Gate, nested_deeper
 from coordinator.transport.replies import Header, Scope
 from coordinator.transport.schema import nesting
@@ -115,6 +115,8 @@ class Order(msgspec.Struct, frozen=True):
     modern: bool
     access: Access
     """Who may make it."""
+    meta: ModernMeta | LegacyMeta | None = None
+    """What came with it that may be different with each call; none: nothing of interest."""
 
 
 class FastPath:
@@ -233,12 +235,15 @@ class FastPath:
     def order(self, plan: Plan, body: bytes) -> Order | str:
         """The call in ``body``; else the reason why it is not one for the fast path."""
         entry = plan.entry
+        meta: ModernMeta | LegacyMeta | None = None
         try:
             if entry is not None:
                 call = entry.decode(body)
                 params = call.params
-                if bytes(params.meta) not in self._metas and not self._known_client(params.meta, body):
-                    return "client"
+                if bytes(params.meta) not in self._metas:
+                    meta = self._known_client(params.meta, body)
+                    if meta is None:
+                        return "client"
                 arguments = params.arguments
                 if arguments is UNSET:
                     if not entry.optional:
@@ -251,13 +256,14 @@ class FastPath:
                 if entry is None:
                     return "tool"
                 arguments = entry.decode(bytes(params.arguments) or b"{}")
+                meta = params.meta or None
         except _UNDECODABLE:
             return "envelope"
         if entry.tool.patient(arguments):
             return "waits"
         if entry.unbounded and nested_deeper(body, self._max_depth):
             return "depth"
-        return Order(entry.tool, arguments, _encode(call.id), entry.modern, entry.access)
+        return Order(entry.tool, arguments, _encode(call.id), entry.modern, entry.access, meta)
 
     def response(self, order: Order, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""
@@ -339,8 +345,8 @@ class FastPath:
             self._names.update(head)
         return True
 
-    def _known_client(self, raw: msgspec.Raw, body: bytes) -> bool:
-        """Whether an envelope is well-formed and its client's description known to be so.
+    def _known_client(self, raw: msgspec.Raw, body: bytes) -> ModernMeta | None:
+        """An envelope that is well-formed, if its client's description is known to be so.
 
         Raises:
             msgspec.MsgspecError: it is not one for the fast path.
@@ -348,13 +354,13 @@ class FastPath:
         meta = self._meta(raw)
         client = bytes(meta.capabilities) + bytes(meta.client)
         if client not in self._clients and not self._learn_client(client, body):
-            return False
+            return None
         if meta.progress is UNSET and meta.traceparent is UNSET:
             # Nothing in it changes from call to call.
             if len(self._metas) >= _FEW:
                 self._metas.clear()
             self._metas.add(bytes(raw))
-        return True
+        return meta
 
     def _learn_client(self, client: bytes, body: bytes) -> bool:
         """Has the SDK's model of a whole request look at this client's description once."""

@@ -9,7 +9,7 @@ answer cannot show signs of life while it is not there yet.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ from starlette.requests import Request
 
 from coordinator import __version__
 from coordinator.errors import ToolFailure
+from coordinator.metrics import tracing
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.arguments import decoded, may_wait
@@ -100,17 +101,18 @@ def build_server(surface: Surface, calls: Calls, stdio: Callable[[], Awaitable[E
         tool = surface.tools.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+        call = Call("", str(context.request_id))
         try:
             exchange = await stdio() if stdio is not None else _exchange(context)
+            call = Call(exchange.project, exchange.request_id or call.request_id, exchange.caller, _trace(context.meta))
             access, caller = surface.access[params.name], exchange.caller
             # Over HTTP that is known before; this holds for whatever way a call gets here.
             if caller is not None and not access.permits(caller):
                 raise ToolFailure("permission_denied", f"{params.name} needs the permission '{access.least}'")
             arguments = decoded(tool, surface.input_schemas[params.name], params.arguments or {})
         except ToolFailure as failure:
-            return _result(calls.refused(tool, failure, transport), context)
-        request_id = exchange.request_id or str(context.request_id)
-        done = await calls.run(tool, Call(exchange.project, request_id, caller), arguments, transport, exchange.still)
+            return _result(calls.refused(tool, failure, transport, call), context)
+        done = await calls.run(tool, call, arguments, transport, exchange.still)
         exchange.retry_after = done.retry_after
         return _result(done, context)
 
@@ -124,9 +126,16 @@ def build_server(surface: Surface, calls: Calls, stdio: Callable[[], Awaitable[E
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    # Spans for a part of the calls only (the fast path makes none) would mislead.
+    # The spans of calls are made in ``Calls``, which both ways have in common.
     server.middleware.clear()
     return server
+
+
+def _trace(meta: Mapping[str, Any] | None) -> str:
+    """The trace that a request names, as far as anybody wants to know."""
+    if not meta or tracing.active() is None:
+        return ""
+    return tracing.trace_of(meta.get("traceparent"), meta.get("tracestate"))
 
 
 def _exchange(context: ServerRequestContext[Any]) -> Exchange:

@@ -6,7 +6,9 @@ import asyncio
 
 import msgspec
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
+from coordinator.metrics import tracing
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN
 from coordinator.steps.times import CRASHES
@@ -72,6 +74,34 @@ async def test_a_renewed_lease_lives_on_and_a_lost_one_is_told(rig: Rig) -> None
     assert sorted(gone) == sorted([lost.step.encode(), b"999"])
     assert (await rig.worker.steps.sweep("default")).lost == 0
     assert await rig.store.command("ZSCORE", keys.step_leases.key("default"), kept.step) > 1e12
+
+
+async def test_attempts_after_a_lost_worker_belong_to_the_trace_that_the_flow_was_created_in(rig: Rig) -> None:
+    provider = TracerProvider()
+    tracer = tracing.Tracing(provider, provider.get_tracer("test"))
+    tracing.install(tracer)
+    try:
+        scope = tracer.call("workflow_create", "default", "r", "fast", "")
+        of_call = tracing.carried()
+        flow = await rig.create()
+        scope.end("ok")
+        scope.leave()
+        untraced = await rig.create()
+    finally:
+        tracing.install(None)
+    assert of_call.startswith("00-")
+    first, other = await rig.worker.take(2)
+    assert (first.run, first.trace) == (str(flow), of_call)
+    assert (other.run, other.trace) == (str(untraced), "")
+    await rig.worker.done(other)
+    await rig.expire([first])
+    assert (await rig.worker.steps.sweep("default")).lost == 1
+    (again,) = await rig.player("w2").take()
+    assert (again.attempt, again.trace) == (2, of_call)
+    assert (await rig.player("w2").report(again, "D", then("next"), want=0)).results == [RECORDED]
+    (following,) = await rig.worker.take()
+    assert (following.key, following.trace) == ("next", of_call)
+    await rig.worker.done(following)
 
 
 async def test_a_step_that_kills_its_workers_is_given_up(rig: Rig) -> None:

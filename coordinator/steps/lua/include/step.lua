@@ -8,7 +8,7 @@
 -- Status: q queued  r running  d waits for its time  h held back by the project's limit  g gate
 -- A run, as far as steps go: n name  u creator  o room ('flows' where it is missing)  s status, 'r' while
 --   it goes on  p priority  q pool  i steps created so far  w the worker that has its spec
---   j<fork> arrivals that its join waits for
+--   j<fork> arrivals that its join waits for  tr trace that its steps belong to
 -- Times are ms. Times and ids in a run's history count from the run's id, where that is a number: small ones
 -- take less.
 
@@ -55,10 +55,10 @@ local runs = {}
 local function load_run(id, prefix)
   local key = key_in(prefix or P, K_RUN) .. id
   if runs[key] then return runs[key] end
-  local v = redis.call('HMGET', key, 's', 'p', 'q', 'o', 'u', 'n', 'w')
+  local v = redis.call('HMGET', key, 's', 'p', 'q', 'o', 'u', 'n', 'w', 'tr')
   if not v[1] then return nil end
   runs[key] = {id = id, s = v[1], p = v[2] or nil, q = v[3] or nil, o = v[4] or 'flows', u = v[5] or '', n = v[6] or '',
-    w = v[7]}
+    w = v[7], tr = v[8] or nil}
   return runs[key]
 end
 

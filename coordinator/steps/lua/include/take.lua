@@ -18,7 +18,7 @@ local function begin(st, prefix)
     specs[spec] = redis.call('GET', key_in(prefix, K_RUN_SPEC) .. st.r)
   end
   taken[#taken + 1] = {string.sub(prefix, 5, -3), run.o, st.r, st.id, tonumber(st.f), st.k, st.z or '', st.a or '', run.u,
-    run.n, tonumber(st.e), tonumber(st.b), tonumber(st.l or 0), tonumber(st.c or 0), st.v or '', spec}
+    run.n, tonumber(st.e), tonumber(st.b), tonumber(st.l or 0), tonumber(st.c or 0), st.v or '', spec, run.tr}
 end
 
 -- Whether the worker can execute it: not, where a newer release made it so.

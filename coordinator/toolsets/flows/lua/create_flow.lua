@@ -3,7 +3,7 @@ purpose:   Stores a flow and starts it.
 guarantee: Ids of flows and steps only rise, and none is given out twice: the flow takes the present time, or
            the number after the last one, and as many after it as it can have steps.
 args:      request fingerprint keep_ms engine flow spec plan
-           flow = packed {name, creator, creator hashed, most steps, priority, pool, delay ms, parent}
+           flow = packed {name, creator, creator hashed, most steps, priority, pool, delay ms, parent, trace}
            engine, plan = see include/handoff.lua and include/plan.lua of steps
 reply:     {id, whether there is something for the relay}
 errors:    REQUEST_ID_REUSED
@@ -28,6 +28,7 @@ end
 also('p', run.p)
 also('q', run.q)
 also('m', none(new[8]))
+also('tr', none(new[9]))
 also('t', id ~= now and at)
 redis.call('HSET', K_RUN .. run.id, unpack(fields))
 redis.call('SET', K_RUN_SPEC .. run.id, spec)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from coordinator.metrics.tracing import carried
 from coordinator.steps.model import Plan
 from coordinator.steps.runs import INCLUDES, RunStore
 from coordinator.store import Script
@@ -123,7 +124,7 @@ class FlowStore(RunStore):
         await self._note(project)
         owner = _hashed(new.creator)
         pool = new.queue or self._pools.get(project, "")
-        flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent)
+        flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent, carried())
         run, told = await self._change(_CREATE, project, request, _pack(flow), new.spec, _pack(new.plan))
         await self._ring(project, told)
         return run

@@ -2,7 +2,7 @@
 purpose:   Begins a transition of an instance.
 guarantee: Only if the version is the expected one and nothing else is under way; the operation's token is on the
            instance from then on until it is over. Who finds another one under way is told when that is over.
-args:      request fingerprint keep_ms engine waiter workflow retention_ms transition advance
+args:      request fingerprint keep_ms engine waiter workflow retention_ms transition trace advance
 reply:     {what, operation, whether there is something for the relay}; what = begun, busy, stale, ended, gone
 errors:    REQUEST_ID_REUSED
 --]]
@@ -21,7 +21,7 @@ if inst.c then
   return cmsgpack.pack({'busy', inst.c, false})
 end
 if inst.y then redis.call('ZADD', K_GATE_EXPIRY, whole(now + inst.y), workflow) end
-engage(inst, adv[1], transition)
+engage(inst, adv[1], transition, trace)
 if adv[13] then await(workflow, waiter) end
 apply(inst, adv, keep_ms, retention_ms)
 return remember(request, fingerprint, 'D', cmsgpack.pack({'begun', adv[1], hand_over()}), keep_ms)

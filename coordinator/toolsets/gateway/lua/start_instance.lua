@@ -4,7 +4,7 @@ guarantee: The instance, its definitions and the first step come into being toge
            instance that is there already stays as it is.
 args:      request fingerprint keep_ms engine waiter instance bundle_text input advance
            instance = packed {id, definition, creator, bundle, deadline after ms, parent, nesting, session ms,
-           pool, retention ms, transition}; bundle_text = '' if it is probably stored already
+           pool, retention ms, transition, trace}; bundle_text = '' if it is probably stored already
 reply:     {id, operation, whether there is something for the relay}; id = '': the bundle has to be sent along;
            operation = '': the instance was there already
 errors:    REQUEST_ID_REUSED
@@ -47,7 +47,7 @@ redis.call('SET', K_RUN_SPEC .. id, hash)
 redis.call('HSET', K_GATE_DATA .. id, 'n', input, 'c', '{}')
 if new[8] > 0 then redis.call('ZADD', K_GATE_EXPIRY, whole(now + new[8]), id) end
 emit(E.cap, 'gateway_started', id, 'n', new[2])
-engage(inst, adv[1], new[11])
+engage(inst, adv[1], new[11], new[12])
 if adv[13] then await(id, waiter) end
 apply(inst, adv, keep_ms, new[10])
 return remember(request, fingerprint, 'D', cmsgpack.pack({id, adv[1], hand_over()}), keep_ms)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from coordinator.metrics.tracing import carried
 from coordinator.settings import Settings
 from coordinator.steps.runs import INCLUDES, RunStore
 from coordinator.store import Script, Store, keys
@@ -143,6 +144,7 @@ class InstanceStore(RunStore):
                 self._pools.get(project, ""),
                 self.retention_ms,
                 new.transition,
+                carried(),
             )
         )
         packed = _pack(advance)
@@ -164,7 +166,7 @@ class InstanceStore(RunStore):
         """Begins a transition, if the version is still the one that the advance goes on from."""
         await self._note(project)
         begun = await self._change(
-            _BEGIN, project, request, waiter, workflow, self.retention_ms, transition, _pack(advance)
+            _BEGIN, project, request, waiter, workflow, self.retention_ms, transition, carried(), _pack(advance)
         )
         await self._ring(project, begun.told)
         return begun

@@ -60,10 +60,11 @@ local function apply(inst, adv, keep_ms, retention_ms)
   if adv[11] ~= '' then resume_parent(inst) end
 end
 
--- Puts the token of an operation on an instance.
-local function engage(inst, op, transition)
+-- Puts the token of an operation on an instance, and the trace that it belongs to if there is one.
+local function engage(inst, op, transition, trace)
   inst.c = op
   redis.call('HSET', K_RUN .. inst.id, 'c', op, 'ct', transition, 'cs', at)
+  if trace and trace ~= '' then redis.call('HSET', K_RUN .. inst.id, 'tr', trace) end
 end
 
 -- Its time is over: whatever goes on is stopped, and it moves as planned. False: it has moved meanwhile.

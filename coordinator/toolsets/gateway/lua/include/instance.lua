@@ -3,7 +3,7 @@
 -- @include waiters
 -- An instance in Redis: a run of steps (include/step.lua of steps), which besides has
 --   h bundle  z state  v version  t started at  d deadline  k nesting  m parent: instance and operation
---   y ms that a session is kept  c operation under way, with  ct its transition  cs since  a its step
+--   y ms that a session is kept  c operation under way, with  ct its transition  cs since  a its step  tr its trace
 --   b the sub-workflow that it waits for;  x outcome  e ended at.  Its status is r running or e ended.
 -- K_GATE_DATA: c context  n input  v evidence by kind  f last failure (all JSON)  fa its time
 --   o open approvals  g all approvals (ids with a blank behind each)
@@ -21,7 +21,7 @@ end
 -- The operation is over.
 local function finish(inst, ending, keep_ms)
   redis.call('SET', K_GATE_ENDING .. inst.c, ending, 'PX', keep_ms)
-  redis.call('HDEL', K_RUN .. inst.id, 'c', 'ct', 'cs', 'a', 'b')
+  redis.call('HDEL', K_RUN .. inst.id, 'c', 'ct', 'cs', 'a', 'b', 'tr')
   inst.c, inst.a, inst.b = nil, nil, nil
   wake(inst.id)
 end

@@ -1,0 +1,36 @@
+"""The section ``tracing``: where spans go, if anywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+
+class Tracing(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """OpenTelemetry, for every process that answers calls or executes steps."""
+
+    endpoint: Annotated[
+        str,
+        Meta(
+            description=(
+                "Collector that spans of tool calls, scripts and steps are sent to, by OTLP over HTTP: "
+                "http://collector:4318 (/v1/traces is added where there is no path). Empty: nothing is traced. Needs "
+                "the extra 'tracing' (pip install 'fleet-coordinator[tracing]'). Headers, certificates and compression "
+                "come from the environment: OTEL_EXPORTER_OTLP_HEADERS and so on."
+            ),
+            pattern=r"^(https?://[^\s@]+)?\Z",
+            extra={"allowed": "empty, or an http:// or https:// URL without a password"},
+        ),
+    ] = ""
+    sample_ratio: Annotated[
+        float,
+        Meta(
+            description=(
+                "Share of the traces that begin here which are recorded. Of calls that come with a trace context, "
+                "whoever began the trace has decided."
+            ),
+            ge=0,
+            le=1,
+        ),
+    ] = 1.0

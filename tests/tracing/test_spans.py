@@ -1,0 +1,210 @@
+"""Spans without processes: what becomes of calls, what is carried on, and what the end waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from coordinator.cli.exits import CommandFailed
+from coordinator.cli.roles import start_tracing
+from coordinator.metrics import tracing
+from coordinator.settings import Settings
+from coordinator.settings.tracing import Tracing as Section
+from coordinator.toolsets.tool import Call
+from coordinator.transport.calls import Calls
+from coordinator.transport.deadlines import Deadlines
+from tests.support.wait import wait_until
+from tests.tracing.collector import Collector
+from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait
+
+pytestmark = pytest.mark.anyio
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture
+def exported() -> Iterator[InMemorySpanExporter]:
+    """Spans of this process, in the order of their ends."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.install(tracing.Tracing(provider, provider.get_tracer("test")))
+    yield exporter
+    tracing.install(None)
+
+
+def test_nothing_is_traced_unless_somebody_says_so() -> None:
+    start_tracing(Settings(), "fe-0")
+    assert tracing.active() is None
+    assert tracing.carried() == ""
+
+    def observe(script: str, seconds: float, outcome: str) -> None:
+        pass
+
+    assert tracing.observing(observe) is observe
+
+
+async def test_each_outcome_of_a_call_ends_its_span(exported: InMemorySpanExporter) -> None:
+    rig = Rig()
+    tools = {tool.name: tool for tool in rig.toolset().tools}
+    calls = Calls(10_000, Hooks(), Deadlines(0.01))
+    call = Call("default", "r" * 1000, None, PARENT)
+    await calls.run(tools["add"], call, Add(left=1), "fast")
+    await calls.run(tools["fail"], call, Fail(code="conflict"), "fast")
+    await calls.run(tools["broken"], call, Nothing(), "sdk")
+    left = asyncio.create_task(calls.run(tools["late"], call, Wait(gate="g"), "fast"))
+    await wait_until(lambda: "g" in rig.waiting)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    seen = []
+    for span in exported.get_finished_spans():
+        attributes = dict(span.attributes or {})
+        seen.append((span.name, attributes["coordinator.outcome"], attributes.get("error.type"), span.status.is_ok))
+        assert len(str(attributes["coordinator.request_id"])) == 128
+        assert span.parent is not None
+        assert f"{span.parent.span_id:016x}" == "b7ad6b7169203331"
+        assert not span.events
+    assert seen == [
+        ("tools/call add", "ok", None, True),
+        ("tools/call fail", "conflict", "conflict", False),
+        ("tools/call broken", "internal", None, False),
+        ("tools/call late", "cancelled", None, True),
+    ]
+    assert tracing.carried() == "", "the span of a call is left with it"
+
+
+async def test_scripts_are_below_what_runs_them_as_long_as_that_goes_on(exported: InMemorySpanExporter) -> None:
+    tracer = tracing.active()
+    assert tracer is not None
+    told: list[str] = []
+    observe = tracing.observing(lambda script, seconds, outcome: told.append(script))
+    observe("before", 0.1, "ok")
+    scope = tracer.call("add", "default", "r", "fast", PARENT)
+    observe("during", 0.1, "unavailable")
+    outlives = asyncio.create_task(asyncio.sleep(0))
+    gate = asyncio.Event()
+
+    async def late() -> None:
+        await gate.wait()
+        observe("late", 0.1, "ok")
+
+    outliving = asyncio.create_task(late())
+    scope.end("ok")
+    scope.leave()
+    gate.set()
+    await asyncio.gather(outlives, outliving)
+    observe("after", 0.1, "ok")
+    script, call = exported.get_finished_spans()
+    assert (script.name, call.name) == ("script during", "tools/call add")
+    assert script.parent is not None
+    assert call.context is not None
+    assert script.parent.span_id == call.context.span_id
+    assert script.end_time is not None
+    assert script.start_time is not None
+    assert script.end_time - script.start_time == 100_000_000
+    assert not script.status.is_ok
+    assert told == ["before", "during", "late", "after"]
+
+
+async def test_a_report_of_several_steps_is_below_the_first_and_linked_to_the_others(
+    exported: InMemorySpanExporter,
+) -> None:
+    tracer = tracing.active()
+    assert tracer is not None
+    steps = []
+    for number in range(3):
+        steps.append(tracer.step("flows", "default", "1", str(number), "k" * 1000, 1, PARENT))
+        steps[-1].end("ok")
+        steps[-1].leave()
+    reporting = tracer.reporting(steps)
+    tracer.script("report_steps", 0.001, "ok")
+    reporting.forget()
+    tracer.script("take_steps", 0.001, "ok")
+    *of_steps, report = exported.get_finished_spans()
+    assert report.name == "script report_steps"
+    ids = [span.context.span_id for span in of_steps if span.context is not None]
+    assert report.parent is not None
+    assert [report.parent.span_id, *(link.context.span_id for link in report.links)] == ids
+    assert len(str((of_steps[0].attributes or {})["coordinator.step.key"])) == 128
+
+
+def test_what_is_carried_on_is_what_came_in_with_the_span_of_here(exported: InMemorySpanExporter) -> None:
+    tracer = tracing.active()
+    assert tracer is not None
+    scope = tracer.call("add", "default", "r", "fast", tracing.trace_of(PARENT, "a=1,b=2"))
+    parent, _, state = tracing.carried().partition(" ")
+    assert parent == f"00-0af7651916cd43dd8448eb211c80319c-{scope.span.get_span_context().span_id:016x}-01"
+    assert state == "a=1,b=2"
+    scope.end("ok")
+    scope.leave()
+
+
+@given(
+    st.one_of(st.none(), st.integers(), st.text(), st.text("-0123456789abcdef", min_size=50, max_size=60)), st.text()
+)
+def test_nonsense_for_a_trace_begins_one_here(parent: object, state: str) -> None:
+    provider = TracerProvider()
+    tracer = tracing.Tracing(provider, provider.get_tracer("test"))
+    found = tracing.trace_of(parent, state)
+    assert len(found) <= 128 + 1 + 512
+    scope = tracer.call("add", "default", "r", "fast", found)
+    assert scope.span.get_span_context().is_valid
+    scope.end("ok")
+    scope.leave()
+
+
+@pytest.mark.parametrize("state", [None, 7, "", "x" * 513, "a=1\r\nb=2", "é=1"])
+def test_a_state_that_makes_no_sense_is_left_out(state: object) -> None:
+    assert tracing.trace_of(PARENT, state) == PARENT
+
+
+def test_the_end_delivers_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing, "_DELAY_MS", 600_000)
+    with Collector() as collector:
+        tracer = tracing.start(collector.url, 1.0, "1", "fe-0")
+        scope = tracer.call("add", "default", "r", "fast", "")
+        scope.end("ok")
+        scope.leave()
+        tracing.stop()
+        assert [(span.name, span.process) for span in collector.spans] == [("tools/call add", "fe-0")]
+    assert tracing.active() is None
+
+
+def test_the_end_does_not_wait_for_a_collector_that_does_not_answer() -> None:
+    with Collector() as collector:
+        collector.held.clear()
+        tracer = tracing.start(collector.url, 1.0, "1", "fe-0")
+        scope = tracer.call("add", "default", "r", "fast", "")
+        scope.end("ok")
+        scope.leave()
+        began = time.monotonic()
+        tracing.stop()
+        # The exporter itself would wait for 10 s.
+        assert time.monotonic() - began < 8
+        assert collector.asked.is_set()
+
+
+def test_a_collector_that_is_not_there_harms_nobody() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    tracer = tracing.start(f"http://127.0.0.1:{port}", 1.0, "1", "fe-0")
+    scope = tracer.call("add", "default", "r", "fast", "")
+    scope.end("ok")
+    scope.leave()
+    tracing.stop()
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(CommandFailed, match=r"pip install 'fleet-coordinator\[tracing\]'"):
+        start_tracing(Settings(tracing=Section(endpoint="http://127.0.0.1:4318")), "fe-0")
