@@ -13,7 +13,8 @@ from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN
 from coordinator.steps.times import CRASHES
 from coordinator.store import keys
-from tests.steps.rig import Rig, join, then
+from coordinator.toolsets.flows.store.flows import NONE
+from tests.steps.rig import Rig, fork, join, then
 
 pytestmark = pytest.mark.anyio
 
@@ -60,6 +61,19 @@ async def test_the_step_of_a_lost_worker_gets_another_attempt(rig: Rig) -> None:
     assert await rig.worker.done(step, then("late")) == REFUSED
     assert await rig.statuses(flow) == {"start": "done", "b": "ready"}
     assert (await rig.step(flow, "start")).result_json == "2"
+
+
+async def test_no_other_attempt_follows_a_lost_worker_when_the_flow_has_failed(rig: Rig) -> None:
+    flow = await rig.create(fork("f", "a", "b"))
+    a, b = await rig.worker.take(2)
+    await rig.worker.failed(a)
+    await rig.expire([b])
+    assert (await rig.worker.steps.sweep("default")).lost == 1
+    assert await rig.worker.take(2) == []
+    assert await rig.statuses(flow) == {"a": "failed", "b": "cancelled"}
+    assert await rig.worker.done(b, join("f", "end")) == REFUSED
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
+    assert {step.key: step.attempt for step in await rig.worker.take(2)} == {"a": 2, "b": 2}
 
 
 async def test_a_renewed_lease_lives_on_and_a_lost_one_is_told(rig: Rig) -> None:

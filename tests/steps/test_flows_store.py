@@ -198,10 +198,26 @@ async def test_a_flow_without_failed_steps_cannot_run_again(rig: Rig) -> None:
     flow = await rig.create()
     assert await rig.flows.retry("default", NONE, flow, "bob") == (0, "running")
     (step,) = await rig.worker.take()
-    # No branch matched: the step is done, and would end the flow again.
-    await rig.worker.done(step, Plan(error="no branch matched"))
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (0, "failed")
-    assert await rig.status(flow) == "failed"
+    await rig.worker.done(step)
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (0, "completed")
+    assert await rig.status(flow) == "completed"
+
+
+async def test_a_step_whose_result_no_branch_matched_runs_again(rig: Rig) -> None:
+    flow = await rig.create(fork("f", "a", "b"))
+    a, b = await rig.worker.take(2)
+    await rig.worker.done(a, Plan(error="no branch matched"), "1")
+    assert await rig.worker.done(b, join("f", "end"), "2") == OVER
+    assert await rig.statuses(flow) == {"a": "done", "b": "done"}
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
+    again = {step.key: step for step in await rig.worker.take(5)}
+    assert (again["a"].attempt, again["a"].verdict) == (2, "")
+    for step in again.values():
+        await rig.worker.done(step, join("f", "end"), "3")
+    (end,) = await rig.worker.take(5)
+    await rig.worker.done(end)
+    assert await rig.status(flow) == "completed"
+    assert await rig.statuses(flow) == {"a": "done", "b": "done", "end": "done"}
 
 
 # --- requests -----------------------------------------------------------------------------------

@@ -21,10 +21,12 @@ for _, id in ipairs(expired) do
   local st = load_step(id)
   if not st or st.s ~= 'r' then
     redis.call('ZREM', K_STEP_LEASES, id)
-  elseif load_run(st.r) then
-    crash_attempt(st, tonumber(crashes))
-  else
+  elseif not load_run(st.r) then
     discard(st)
+  elseif load_run(st.r).o == 'flows' and load_run(st.r).s ~= 'r' then
+    record(st, 'X', false, 'x') -- no attempt begins in a flow that has ended
+  else
+    crash_attempt(st, tonumber(crashes))
   end
 end
 

@@ -25,8 +25,9 @@ local function settle(id, attempt, how, result, what)
   if how == 'Y' and not over then fail_attempt(st, what) return 1 end
   if how == 'B' then record(st, 'X', false, 'x') return 2 end
   local done = how == 'D'
-  local failed = not done and (over or what[5] ~= '')
-  record(st, done and 'D' or 'F', result, failed and 'f' or over and 'o' or nil)
+  -- A retry of the flow runs the step again that ended it, also where no branch matched its result.
+  local ends = not over and what[5] ~= '' or over and not done
+  record(st, done and 'D' or 'F', result, ends and 'f' or over and 'o' or nil)
   emit(E.cap, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
   if over then return 2 end
   follow(run, what)

@@ -1,6 +1,6 @@
 --[[
 purpose:   Runs the failed and cancelled steps of a failed or cancelled flow again, under the same ids.
-guarantee: Steps that are done are not executed again; what should have followed those that ended after the
+guarantee: Steps that are done are not executed again, but for one whose result no branch matched; what should have followed those that ended after the
            flow did follows now.
 args:      request fingerprint keep_ms engine flow actor
 reply:     {steps that were opened again, the flow's status before, whether there is something for the relay}
