@@ -7,6 +7,7 @@ file, defaults); the store is the job's own Redis unless they name one.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable
@@ -81,7 +82,12 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
     try:
         async with opened(make_rooms(settings, store, isolated)) as rooms:
             engine = _OneStep(steps, rooms, 1, told.add, lambda job, queue: None)
-            keeper = Keeper(client, client, _Nobody(), lambda: list(engine.held.values()), lambda attempt: None)
+            loop = asyncio.get_running_loop()
+
+            def lost(attempt: Attempt) -> None:
+                loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
+
+            keeper = Keeper(client, client, _Nobody(), lambda: list(engine.held.values()), lost)
             keeper.start()
             engine.start()
             engine.deliver(taken)

@@ -17,6 +17,7 @@ from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import QUEUE
 from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.flows.store.flows import NONE
 from tests.support.fleets import RunningCommand, environment
 from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.fleet import Flows, assert_recorded_once, chain, echo, fan, sleep
@@ -47,9 +48,33 @@ async def flows(server: EmbeddedServer, connection: object) -> AsyncIterator[Flo
 async def test_a_stock_worker_executes_steps(server: EmbeddedServer, flows: Flows, worker_class: str) -> None:
     flow = chain(echo(1), echo([2])) if worker_class == "rq.Worker" else fan(2, echo(), echo([2]))
     made = await flows.create(flow)
+    done = await asyncio.to_thread(_work, server, worker_class)
+    assert done.returncode == 0, done.stderr
+    (record,) = await flows.ended([made], 1)
+    assert_recorded_once(record, list(flow))
+    assert record.steps[-1].result_json == "[2]"
+    left = [key.decode() for key in await flows.store.command("KEYS", "fc:{RQ}:job:*")]
+    assert left == []
+
+
+async def test_a_stock_worker_ends_a_step_that_was_cancelled(server: EmbeddedServer, flows: Flows) -> None:
+    made = await flows.create(chain(sleep(600_000, timeout_ms=600_000)))
+    working = asyncio.create_task(asyncio.to_thread(_work, server, "rq.SimpleWorker"))
+
+    async def runs() -> bool:
+        return (await flows.step(made)).status == "running"
+
+    await wait_until(runs, 30, "the step to run")
+    assert await flows.flows.cancel("default", NONE, made, "bob") == (True, "cancelled")
+    done = await working
+    assert done.returncode == 0, done.stderr
+    assert (await flows.step(made)).status == "cancelled"
+
+
+def _work(server: EmbeddedServer, worker_class: str) -> subprocess.CompletedProcess[str]:
+    """Has a worker of RQ's own do all that there is to do."""
     command = [sys.executable, "-m", "rq.cli", "worker", "--burst", "--serializer", "json"]
-    done = await asyncio.to_thread(
-        subprocess.run,
+    return subprocess.run(
         [*command, "--worker-class", worker_class, "fleet-steps.high", "fleet-steps", "fleet-steps.low"],
         env=environment(RQ_KEY_PREFIX=workers.RQ_PREFIX, RQ_REDIS_URL=server.url, FLEET_FLOWS_DEMO_TOOLS="true"),
         capture_output=True,
@@ -57,12 +82,6 @@ async def test_a_stock_worker_executes_steps(server: EmbeddedServer, flows: Flow
         timeout=50,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    (record,) = await flows.ended([made], 1)
-    assert_recorded_once(record, list(flow))
-    assert record.steps[-1].result_json == "[2]"
-    left = [key.decode() for key in await flows.store.command("KEYS", "fc:{RQ}:job:*")]
-    assert left == []
 
 
 # --- an earlier release ---------------------------------------------------------------------------
