@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from coordinator.settings.gateway.model import Workflow
 from coordinator.steps.model import Failure, Outcome, Success
-from coordinator.toolsets.gateway.rules import planner
+from coordinator.toolsets.gateway.rules import machine, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.task import Advance, Task, ending_of, unpacked
+from tests.gateway.lab import Json
 from tests.gateway.machines import FAILS, Meaning, machines
 
 OUTCOMES = st.lists(st.sampled_from([0, 1, 2, 3, FAILS]), min_size=60, max_size=60)
@@ -138,9 +139,20 @@ def test_a_chain_may_be_as_long_as_the_configuration_allows() -> None:
     hops = 999
     step = {"actor": "deterministic", "output": {"n": {"add": ["$.context.n", 1]}}}
     states: dict[str, Any] = {f"s{n}": {"transitions": {"go": {"target": f"s{n + 1}", **step}}} for n in range(hops)}
-    machine = {"initialState": "s0", "maxChainDepth": 1000, "states": {**states, f"s{hops}": {"terminal": True}}}
-    bundle = Bundle(definitions={"w": msgspec.convert(machine, Workflow)})
+    machine_of: Json = {
+        "initialState": "s0",
+        "maxChainDepth": 1000,
+        "states": {**states, f"s{hops}": {"terminal": True}},
+    }
+    bundle = Bundle(definitions={"w": msgspec.convert(machine_of, Workflow)})
     principal = Principal(id="ana")
     task = Task(op="c", kind="start", workflow="wf_1", definition="w", principal=principal, state="s0", version=1)
     advance = planner.start(bundle, task)
     assert (advance.state, advance.version, advance.context) == (f"s{hops}", hops + 1, f'{{"n":{hops}}}')
+    workflow = bundle.definitions["w"]
+    assert not machine.enters_work(workflow, "s0")
+    assert not machine.executes(workflow, "go")
+    last = {**states[f"s{hops - 1}"], "onEnter": {"executor": {"kind": "noop"}}}
+    working = msgspec.convert({**machine_of, "states": {**machine_of["states"], f"s{hops - 1}": last}}, Workflow)
+    assert machine.enters_work(working, "s0")
+    assert machine.executes(working, "go")

@@ -67,30 +67,32 @@ def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[
 
 def executes(workflow: Workflow, name: str) -> bool:
     """Whether anything may have to be executed when a transition of this name is taken, in whichever state."""
-    seen: set[str] = set()
-    return any(
-        _leads_to_work(workflow, state.transitions[name], seen)
-        for state in workflow.states.values()
-        if name in state.transitions
-    )
+    return _works_on(workflow, [state.transitions[name] for state in workflow.states.values()
+                                if name in state.transitions])  # fmt: skip
 
 
-def enters_work(workflow: Workflow, name: str, seen: set[str] | None = None) -> bool:
+def enters_work(workflow: Workflow, name: str) -> bool:
     """Whether anything may have to be executed when a state is entered, and left again by itself."""
-    seen = set() if seen is None else seen
-    if name in seen:
-        return False
-    seen.add(name)
-    state = workflow.states[name]
-    if state.on_enter is not None and _works(state.on_enter.executor):
-        return True
-    return chains(state) and any(_leads_to_work(workflow, one, seen) for one in state.transitions.values())
+    return _works_on(workflow, [Transition(target=name)])
 
 
-def _leads_to_work(workflow: Workflow, transition: Transition, seen: set[str]) -> bool:
-    if _works(transition.executor):
-        return True
-    return any(enters_work(workflow, target, seen) for target in targets(transition))
+def _works_on(workflow: Workflow, waiting: list[Transition]) -> bool:
+    """The same of transitions, and of those that follow by themselves."""
+    seen: set[str] = set()
+    while waiting:
+        transition = waiting.pop()
+        if _works(transition.executor):
+            return True
+        for name in targets(transition):
+            if name in seen:
+                continue
+            seen.add(name)
+            state = workflow.states[name]
+            if state.on_enter is not None and _works(state.on_enter.executor):
+                return True
+            if chains(state):
+                waiting += state.transitions.values()
+    return False
 
 
 def _works(executor: Executor | None) -> bool:
