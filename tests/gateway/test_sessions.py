@@ -76,7 +76,7 @@ async def test_wrong_input_is_told_and_starts_nothing(lab: Lab, given: dict[str,
     assert refused["error"]["code"] == "INPUT_SCHEMA_VIOLATION"
     assert place in refused["error"]["message"]
     assert refused["links"]
-    assert await lab.audit() == []
+    assert [entry.type for entry in await lab.audit()] == ["transition.rejected"]
 
 
 async def test_a_failing_call_leaves_the_session_ready(lab: Lab) -> None:

@@ -38,6 +38,7 @@ _LOOK_SECONDS = 1.0
 """How often somebody who waits looks although nobody told him to."""
 _MOST_SEEN = 20_000
 """Instances whose definitions a process remembers."""
+_LONGEST = 2_000
 _ROUNDS = 20
 """How often a submit begins again because the instance moved under it."""
 
@@ -224,6 +225,16 @@ class Operations:
             key = (packed.hash, definition, capability) if advance.next is not None else None
             return await self._finished(project, found, operation, told, seconds, key)
 
+    async def refuse(self, project: str, principal: Principal, definition: str, asked: str, why: Rejected) -> None:
+        """Puts on record that a start was refused.
+
+        Args:
+            asked: the capability that it was to call; empty: none.
+        """
+        if why.code != checks.NO_DEFINITION:
+            events = refusal_events(asked, why, definitionId=definition)
+            await self._audit.write(project, events, operation=new_operation(), actor=principal.id)
+
     # --- advancing --------------------------------------------------------------------------------
 
     async def submit(self, asked: Submission) -> Standing:
@@ -379,13 +390,22 @@ def timed_out(standing: Standing) -> tuple[Advance, str]:
     return advance, _encode(late).decode()
 
 
-def refusal_events(transition: str, rejected: Rejected) -> Sequence[Event]:
-    """What the audit says of a refusal."""
+def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence[Event]:
+    """What the audit says of a refusal.
+
+    Args:
+        more: further facts.
+    """
     events = [
         Event("guard.evaluated", _encode({"transition": transition, "guard": kind, "passed": held}).decode())
         for kind, held in rejected.guards
     ]
-    told = redacted({"transition": transition[:200], "code": rejected.code, "message": rejected.message})
+    message = rejected.message
+    if rejected.code == checks.SCHEMA:
+        # Which values were wrong, not what they were.
+        places = ", ".join(one["path"] for one in rejected.details["violations"])
+        message = f"The input does not match its schema: {places}."[:_LONGEST]
+    told = redacted({"transition": transition[:200], **more, "code": rejected.code, "message": message})
     return [*events, Event("transition.rejected", _encode(told).decode())]
 
 

@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 REDACTED = "***"
 _SECRET = re.compile(
-    r"pass(word|wd|phrase)?$|secret|token|credential|authorization|api[-_]?key|private[-_]?key|access[-_]?key"
-    r"|cookie|^auth$|bearer|^pin$|^otp$|signature",
+    r"pass$|passw|passphrase|passcode|pwd|secret|token|credential|authorization|api[-_]?key|private[-_]?key"
+    r"|access[-_]?key|cookie|^auth$|bearer|jwt|^pin$|^otp$|signature",
     re.IGNORECASE,
 )
+_OPENING = ("{", "[")
+"""What JSON begins with that can hide something."""
+_decode, _encode = msgspec.json.decode, msgspec.json.Encoder().encode
 _LONGEST = 2_000
 _MOST = 200
 _DEEPEST = 12
 
 
 def redacted(value: Any, depth: int = 0) -> Any:
-    """The value with what hides behind names like password, token or apiKey replaced, and long texts cut."""
+    """The value with what hides behind names like password, token or apiKey replaced, and long texts cut.
+
+    Texts that are JSON are looked into: what is sent on to others often is.
+    """
     if depth > _DEEPEST:
         return "..."
     if isinstance(value, dict):
@@ -28,6 +36,19 @@ def redacted(value: Any, depth: int = 0) -> Any:
         }
     if isinstance(value, list | tuple):
         return [redacted(entry, depth + 1) for entry in value[:_MOST]]
-    if isinstance(value, str) and len(value) > _LONGEST:
-        return value[:_LONGEST] + "..."
+    if isinstance(value, str):
+        text = _inner(value, depth)
+        return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
     return value
+
+
+def _inner(text: str, depth: int) -> str:
+    """A text that is JSON, without the secrets in it; every other as it is."""
+    if text.lstrip()[:1] not in _OPENING:
+        return text
+    try:
+        found = _decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    shown = redacted(found, depth + 1)
+    return text if shown == found else _encode(shown).decode()

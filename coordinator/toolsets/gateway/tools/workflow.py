@@ -45,6 +45,9 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             else:
                 standing = await _start_workflow(desk, call.project, principal, args, request)
         except Rejected as refused:
+            asked = args.input.get("capability") if checks.is_session(args.definition_id) else None
+            capability = asked if isinstance(asked, str) else ""
+            await desk.operations.refuse(call.project, principal, args.definition_id, capability, refused)
             return rejected(refused, principal, links, more=_ways_out(desk, args))
         return answer(standing, principal, links)
 
