@@ -52,7 +52,7 @@ OnlyPriority = Annotated[
     str | None, Meta(description="Only this priority.", extra_json_schema={"enum": [*PRIORITIES, None]})
 ]
 OnlyType = Annotated[str | None, Meta(description="Only exactly this type.")]
-AnyTag = Annotated[str | None, Meta(description="Comma-separated; an item needs one of them.")]
+AnyTag = Annotated[str | None, Meta(description="Comma-separated, at most 20; an item needs one of them.")]
 ChildrenOf = Annotated[str | None, Meta(description="Only direct children of this item; UUID or hex prefix.")]
 ComplexityMax = Annotated[
     int | None,

@@ -43,7 +43,10 @@ class ItemSpec(Arguments, kw_only=True):
     role: Annotated[
         Text, Meta(description="Create only (default queue).", extra_json_schema={"enum": [*ROLES, None]})
     ] = UNSET
-    status_label: Annotated[Text, Meta(description="Free label beside the role. Null clears it.")] = UNSET
+    status_label: Annotated[
+        Text,
+        Meta(description="Label beside the role. Null clears it.", extra_json_schema={"maxLength": 200}),
+    ] = UNSET
     priority: Annotated[Text, Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]})] = (
         UNSET
     )
@@ -52,14 +55,18 @@ class ItemSpec(Arguments, kw_only=True):
         Meta(description="1 (quick) to 10, or null.", extra_json_schema={"minimum": 1, "maximum": 10}),
     ] = UNSET
     parent_id: Annotated[Text, Meta(description="Parent item; on update null moves to the root.")] = UNSET
-    tags: Annotated[Text, Meta(description="Comma-separated tags of a-z, 0-9 and '-'. Null clears.")] = UNSET
+    tags: Annotated[Text, Meta(description="Comma-separated tags of a-z, 0-9 and '-', at most 32. Null clears.")] = (
+        UNSET
+    )
     metadata: Annotated[Text, Meta(description="Free text for tools.")] = UNSET
     type: Annotated[
         Text,
         Meta(description="Selects the work-item schema; up to 200 characters.", extra_json_schema={"maxLength": 200}),
     ] = UNSET
     properties: Annotated[Text, Meta(description="JSON object as a string; traits are kept in it.")] = UNSET
-    traits: Annotated[Text, Meta(description="Comma-separated trait names; replaces the stored list.")] = UNSET
+    traits: Annotated[Text, Meta(description="Comma-separated trait names, at most 32; replaces the stored list.")] = (
+        UNSET
+    )
     requires_verification: Annotated[
         bool | None | UnsetType, Meta(description="Kept with the item; default false.")
     ] = UNSET

@@ -62,7 +62,9 @@ class QueryItems(Arguments, kw_only=True):
     priority: Annotated[
         str | None, Meta(description="Search: of this priority.", extra_json_schema={"enum": [*PRIORITIES, None]})
     ] = None
-    tags: Annotated[str | None, Meta(description="Search: comma-separated; items with any of these tags.")] = None
+    tags: Annotated[
+        str | None, Meta(description="Search: comma-separated, at most 20; items with any of these tags.")
+    ] = None
     type: Annotated[str | None, Meta(description="Search: items of exactly this type.")] = None
     query: Annotated[
         str | None,

@@ -50,11 +50,11 @@ class TreeItem(Arguments, kw_only=True):
     complexity: Annotated[
         int | None, Meta(description="1 (quick) to 10.", extra_json_schema={"minimum": 1, "maximum": 10})
     ] = None
-    tags: Annotated[str | None, Meta(description="Comma-separated tags of a-z, 0-9 and '-'.")] = None
+    tags: Annotated[str | None, Meta(description="Comma-separated tags of a-z, 0-9 and '-', at most 32.")] = None
     type: Annotated[
         str | None, Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": 200})
     ] = None
-    traits: Annotated[str | None, Meta(description="Comma-separated trait names.")] = None
+    traits: Annotated[str | None, Meta(description="Comma-separated trait names, at most 32.")] = None
     summary: Annotated[
         str | None, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})
     ] = None
@@ -65,7 +65,13 @@ class TreeItem(Arguments, kw_only=True):
 class TreeChild(TreeItem, kw_only=True):
     """A child of the new root."""
 
-    ref: Annotated[str, Meta(description="Local name, unique in the call, not 'root'.")]
+    ref: Annotated[
+        str,
+        Meta(
+            description="Local name, unique in the call, not 'root'.",
+            extra_json_schema={"minLength": 1, "maxLength": 100},
+        ),
+    ]
 
 
 class TreeDependency(Arguments, kw_only=True, rename={"source": "from", "target": "to", "unblock_at": "unblockAt"}):

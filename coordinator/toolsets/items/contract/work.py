@@ -58,7 +58,9 @@ class Transition(Arguments, kw_only=True):
 
     item_id: ItemRef
     trigger: Annotated[str, Meta(description="What to do; see the tool.", extra_json_schema={"enum": list(TRIGGERS)})]
-    summary: Annotated[str | None, Meta(description="Kept on the transition record.")] = None
+    summary: Annotated[
+        str | None, Meta(description="Kept on the transition record.", extra_json_schema={"maxLength": 2000})
+    ] = None
     actor: Annotated[Actor | None, Meta(description="Who acts; must hold the item's claim if it has one.")] = None
     fence_token: FenceToken = None
 

@@ -43,6 +43,6 @@ if winner then
   results[place] = {'success', winner.id, now + ttl, winner.co, winner.f}
 end
 
-local released = releases ~= '' and release_all(releases, agent, events_max) or {}
+local released = releases ~= '' and release_all(releases, agent, events_max, now) or {}
 serve(now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack({now, results, released}), keep_ms)

@@ -49,7 +49,7 @@ local released = {}
 if parked then
   released = cmsgpack.unpack(waiter[3])
 elseif releases ~= '' then
-  released = release_all(releases, agent, events_max)
+  released = release_all(releases, agent, events_max, now)
 end
 if found or wait == 0 then
   local result = {'no_match', '', 0, 0, 0}

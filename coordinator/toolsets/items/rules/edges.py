@@ -54,15 +54,17 @@ def _pattern(args: ManageDependencies) -> list[DependencySpec]:
         ids = args.item_ids or []
         if len(ids) < 2:
             raise invalid("itemIds", "linear needs at least 2 items")
-        pairs = list(pairwise(ids))
+        pairs, field = list(pairwise(ids)), "itemIds"
     elif shape == "fan-out":
         if not args.source or not args.targets:
             raise invalid("source", "fan-out needs source and a non-empty targets")
-        pairs = [(args.source, target) for target in args.targets]
+        pairs, field = [(args.source, target) for target in args.targets], "targets"
     else:
         if not args.sources or not args.target:
             raise invalid("target", "fan-in needs target and a non-empty sources")
-        pairs = [(source, args.target) for source in args.sources]
+        pairs, field = [(source, args.target) for source in args.sources], "sources"
+    if len(pairs) > MAX_EDGES:
+        raise invalid(field, f"must make at most {MAX_EDGES} edges")
     return [DependencySpec(from_item_id=source, to_item_id=target) for source, target in pairs]
 
 

@@ -11,12 +11,11 @@ from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, SORT_FIELD
 from coordinator.toolsets.items.rules.clock import instant
 from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, one_of
-from coordinator.toolsets.items.rules.specs import MAX_TITLE, tags, type_name
+from coordinator.toolsets.items.rules.specs import MAX_TAGS_ASKED, MAX_TITLE, names_in, tags, type_name
 
 DEFAULT_LIMIT = 50
 MAX_REACH = 10_000
 """How far down a search goes that has to look at the items: offset and limit together."""
-MAX_TAGS = 20
 FEW_ROOTS = 50
 """Roots of which an overview lists the children within any deadline."""
 _LAST_AGE = 2**41 - 1
@@ -104,11 +103,7 @@ def folds(text: str) -> dict[str, str]:
 
 
 def _tag_list(text: str) -> list[str]:
-    lowered = tags(text.lower())
-    names = list(dict.fromkeys(name for part in lowered.split(",") if (name := part.strip())))
-    if len(names) > MAX_TAGS:
-        raise invalid("tags", f"must be at most {MAX_TAGS} tags")
-    return names
+    return names_in(tags(text.lower(), most=MAX_TAGS_ASKED))
 
 
 def _span(args: QueryItems) -> tuple[int, int, int, int] | None:

@@ -55,11 +55,11 @@ def selector(filters: Filters, parent: str, ancestor: str = "", place: str = "")
     if most is not None and not 1 <= most <= 10:
         raise invalid(f"{place}complexityMax", f"must be 1 to 10, not {most}")
     priority = one_of(filters.priority, PRIORITY_NAMES, f"{place}priority") if filters.priority else None
-    tags = specs.tags(filters.tags, f"{place}tags")
+    tags = specs.tags(filters.tags, f"{place}tags", specs.MAX_TAGS_ASKED)
     return Selector(
         role=ROLE_CODES[one_of(filters.role or "queue", ACTIONABLE, f"{place}role")],
         parent=parent,
-        tags=list(dict.fromkeys(tag for part in tags.split(",") if (tag := part.strip()))),
+        tags=specs.names_in(tags),
         priority=PRIORITY_CODES[priority] if priority else -1,
         type=specs.type_name(filters.type, f"{place}type"),
         complexity=most or 0,

@@ -16,11 +16,20 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAME
 MAX_TITLE = 500
 MAX_SUMMARY = 2000
 MAX_TYPE = 200
+MAX_LABEL = 200
+MAX_TAGS = 32
+MAX_TAGS_ASKED = 20
+"""Tags of a search or a selector."""
+MAX_TRAITS = 32
+MAX_NAME = 100
+"""Characters of a tag, and of a trait's name."""
 TAG = re.compile(r"[a-z0-9][a-z0-9-]*")
 """What one tag looks like."""
 
 Stored = list[str | int | bool]
 """A new item as ``include/create.lua`` takes it."""
+TAGS_AT = 7
+"""Where in it the tags are."""
 
 
 def given(value: Any) -> Any:
@@ -46,14 +55,25 @@ def summary(value: Any) -> str:
     return cast("str", text)
 
 
-def tags(value: Any, field: str = "tags") -> str:
-    """The tags as given, '' for none. Raises ToolFailure VALIDATION_ERROR for a malformed tag."""
+def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
+    """The tags as given, '' for none.
+
+    Each tag is a place in the index, so there are bounds.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for a malformed tag, or too many or too long ones.
+    """
     text = given(value)
     if text is None or not text.strip():
         return ""
-    for tag in text.split(","):
-        if tag.strip() and not TAG.fullmatch(tag.strip()):
-            raise invalid(field, f"'{tag.strip()[:64]}' must be lower-case letters, digits and '-'")
+    names = names_in(text)
+    if len(names) > most or len(text) > (most + 1) * (MAX_NAME + 2):
+        raise invalid(field, f"must be at most {most} tags")
+    for tag in names:
+        if not TAG.fullmatch(tag):
+            raise invalid(field, f"'{tag[:64]}' must be lower-case letters, digits and '-'")
+        if len(tag) > MAX_NAME:
+            raise invalid(field, f"'{tag[:64]}...' must be at most {MAX_NAME} characters")
     return cast("str", text)
 
 
@@ -87,13 +107,28 @@ def role(value: Any) -> int:
 
 def not_blank(value: Any) -> str:
     """The text, '' where it is blank or absent."""
-    text = given(value)
+    text: str | None = given(value)
     return text if text and text.strip() else ""
 
 
-def trait_list(text: str) -> list[str]:
-    """Trait names of a comma list: trimmed, without empties and repeats."""
+def names_in(text: str) -> list[str]:
+    """Names of a comma list: trimmed, without empties and repeats."""
     return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+
+
+def traits(names: list[str], field: str) -> str:
+    """Traits as they are stored. Raises ToolFailure VALIDATION_ERROR for too many or too long ones."""
+    if len(names) > MAX_TRAITS or any(len(name) > MAX_NAME for name in names):
+        raise invalid(field, f"must be at most {MAX_TRAITS} traits of at most {MAX_NAME} characters")
+    return ",".join(names)
+
+
+def label(value: Any) -> str:
+    """The status label, '' for none. Raises ToolFailure VALIDATION_ERROR over 200 characters."""
+    text = not_blank(value)
+    if len(text) > MAX_LABEL:
+        raise invalid("statusLabel", f"must be at most {MAX_LABEL} characters, not {len(text)}")
+    return text
 
 
 def _object(properties: str) -> dict[str, Any] | None:
@@ -108,17 +143,17 @@ def traits_in(properties: str) -> list[str]:
     """The traits that a properties text itself carries, as they are stored; malformed JSON has none (seed 004)."""
     found = (_object(properties) or {}).get("traits") if properties else None
     if isinstance(found, str):
-        return trait_list(found)
+        return names_in(found)
     names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
-    return trait_list(",".join(names))
+    return names_in(",".join(names))
 
 
-def with_traits(properties: str | None, traits: list[str]) -> str | None:
+def with_traits(properties: str | None, names: list[str]) -> str | None:
     """The properties as shown: traits merged in, other keys kept, verbatim where nothing changes."""
-    if traits_in(properties or "") == traits:
+    if traits_in(properties or "") == names:
         return properties
-    merged = {**((_object(properties) if properties else None) or {}), "traits": traits}
-    if not traits:
+    merged = {**((_object(properties) if properties else None) or {}), "traits": names}
+    if not names:
         del merged["traits"]
     return msgspec.json.encode(merged).decode() if merged else None
 
@@ -130,8 +165,7 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         ToolFailure: VALIDATION_ERROR naming the field.
     """
     properties = not_blank(spec.properties)
-    traits_text = not_blank(spec.traits) or (default_traits or "")
-    traits = trait_list(traits_text) or traits_in(properties)
+    named = names_in(not_blank(spec.traits) or default_traits or "")
     return [
         item_id,
         parent,
@@ -142,12 +176,12 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         complexity(spec.complexity),
         tags(spec.tags),
         type_name(spec.type),
-        not_blank(spec.status_label),
+        label(spec.status_label),
         bool(given(spec.requires_verification)),
         not_blank(spec.description),
         not_blank(spec.metadata),
         properties,
-        ",".join(traits),
+        traits(named, "traits") if named else traits(traits_in(properties), "properties"),
     ]
 
 
@@ -170,9 +204,11 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
         fields["p"] = priority(spec.priority)
     if spec.complexity is not UNSET:
         fields["c"] = complexity(spec.complexity) or False
-    for field, value in (("x", spec.description), ("lb", spec.status_label), ("m", spec.metadata)):
+    for field, value in (("x", spec.description), ("m", spec.metadata)):
         if value is not UNSET:
             fields[field] = not_blank(value) or False
+    if spec.status_label is not UNSET:
+        fields["lb"] = label(spec.status_label) or False
     if spec.tags is not UNSET:
         fields["g"] = tags(spec.tags) or False
     if spec.type is not UNSET:
@@ -180,9 +216,9 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
     if spec.properties is not UNSET:
         properties = not_blank(spec.properties)
         fields["o"] = properties or False
-        fields["q"] = ",".join(traits_in(properties)) or False
-    if names := trait_list(not_blank(spec.traits) or default_traits or ""):
-        fields["q"] = ",".join(names)
+        fields["q"] = traits(traits_in(properties), "properties") or False
+    if names := names_in(not_blank(spec.traits) or default_traits or ""):
+        fields["q"] = traits(names, "traits")
     if spec.requires_verification is not UNSET and spec.requires_verification is not None:
         fields["rv"] = 1 if spec.requires_verification else False
     return fields

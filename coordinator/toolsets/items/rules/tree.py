@@ -19,6 +19,7 @@ from coordinator.toolsets.items.rules.specs import Stored, new_item
 ROOT = "root"
 MAX_ELEMENTS = 250
 MAX_KEY = 200
+MAX_REF = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ def items_by_ref(args: CreateWorkTree) -> dict[str, TreeItem]:
         raise invalid("children", f"at most {MAX_ELEMENTS} items, deps and notes together in one call, not {total}")
     items: dict[str, TreeItem] = {ROOT: args.root}
     for number, child in enumerate(args.children):
-        if not child.ref.strip():
-            raise invalid(f"children[{number}].ref", "must not be blank")
+        if not child.ref.strip() or len(child.ref) > MAX_REF:
+            raise invalid(f"children[{number}].ref", f"must be 1 to {MAX_REF} characters, not blank")
         if child.ref in items:
             problem = "is reserved for the root" if child.ref == ROOT else "is used twice"
             raise invalid(f"children[{number}].ref", f"'{child.ref}' {problem}")
@@ -94,7 +95,8 @@ def edges(args: CreateWorkTree, refs: Mapping[str, object]) -> list[Edge]:
 
 def _known(ref: str, field: str, refs: Mapping[str, object]) -> None:
     if ref not in refs:
-        raise invalid(field, f"'{ref}' is not a ref of this call; known: {', '.join(refs)}")
+        known = ", ".join(list(refs)[:20]) + (", ..." if len(refs) > 20 else "")
+        raise invalid(field, f"'{ref[:64]}' is not a ref of this call; known: {known}")
 
 
 def blockers(found: Sequence[Edge], refs: Mapping[str, object]) -> dict[str, set[str]]:

@@ -8,8 +8,8 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.toolsets.items.rules.idempotency import Request
-from coordinator.toolsets.items.rules.specs import Stored
-from coordinator.toolsets.items.store.base import PACKAGE, SLICE, RoomStore, pack
+from coordinator.toolsets.items.rules.specs import TAGS_AT, Stored
+from coordinator.toolsets.items.store.base import PACKAGE, SLICE, RoomStore, pack, slices
 
 Created = tuple[str, int, str]
 """"created" or the reason, depth, id."""
@@ -38,9 +38,9 @@ class ItemStore(RoomStore):
     async def create(self, project: str, request: Request, specs: Sequence[Stored]) -> list[Created]:
         """Creates items in bounded slices."""
         results: list[Created] = []
-        for number, start in enumerate(range(0, len(specs), SLICE)):
-            part = pack(specs[start : start + SLICE])
-            reply = await self._change_by_schema(_CREATE, project, request.slice(number), part)
+        parts = slices(specs, lambda spec: spec, lambda spec: spec[TAGS_AT])
+        for number, part in enumerate(parts):
+            reply = await self._change_by_schema(_CREATE, project, request.slice(number), pack(part))
             results += reply
         return results
 
@@ -49,9 +49,9 @@ class ItemStore(RoomStore):
     ) -> list[tuple[str, str, int, bool]]:
         """Updates items in bounded slices; each answers "updated" or the reason, id, modified, verification."""
         results: list[tuple[str, str, int, bool]] = []
-        for number, start in enumerate(range(0, len(changes), SLICE)):
-            part = pack(changes[start : start + SLICE])
-            reply = await self._change_by_schema(_UPDATE, project, request.slice(number), part)
+        parts = slices(changes, lambda change: change[1].values(), lambda change: change[1].get("g", ""))
+        for number, part in enumerate(parts):
+            reply = await self._change_by_schema(_UPDATE, project, request.slice(number), pack(part))
             results += reply
         return results
 

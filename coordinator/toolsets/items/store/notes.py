@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from coordinator.store import Script
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.base import PACKAGE, SLICE, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, RoomStore, pack, slices
 
 StoredNote = tuple[str, str, str, str, bool, str, str, str]
 """A note as ``include/notes.lua`` takes it."""
@@ -49,8 +49,7 @@ class NoteStore(RoomStore):
     async def upsert(self, project: str, request: Request, notes: Sequence[StoredNote]) -> list[Written]:
         """Writes notes in bounded slices, each on its own."""
         results: list[Written] = []
-        for number, start in enumerate(range(0, len(notes), SLICE)):
-            part: list[Any] = list(notes[start : start + SLICE])
+        for number, part in enumerate(slices(notes, lambda note: note)):
             reply = await self._change_by_schema(_UPSERT, project, request.slice(number), pack(part))
             results.extend(reply)
         return results

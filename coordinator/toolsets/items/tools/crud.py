@@ -47,12 +47,12 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
             args.operation, args.items, args.ids, args.parent_id, args.traits, args.recursive,
         )  # fmt: skip
 
-    async def resolved(project: str, given: Sequence[str | None]) -> list[str | ToolFailure]:
+    async def resolved(project: str, given: Sequence[str | None], field: str) -> list[str | ToolFailure]:
         """Inner ids for what callers wrote; '' where nothing was written, a failure where it is malformed."""
         parsed: list[str | ToolFailure] = []
         for text in given:
             try:
-                parsed.append(parse(text, "id") if text else "")
+                parsed.append(parse(text, field) if text and text.strip() else "")
             except ToolFailure as failure:
                 parsed.append(failure)
         wanted = [inner for inner in parsed if isinstance(inner, str) and inner]
@@ -65,7 +65,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         shared = ""
         if args.parent_id:
             shared = await items.resolve_one(call.project, parse(args.parent_id, "parentId"), record)
-        parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs])
+        parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         schemas = items.schemas.current
         failures: dict[int, str] = {}
         stored: list[tuple[int, rules.Stored]] = []
@@ -94,8 +94,8 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
     async def update(call: Call, args: ManageItems) -> UpdateItemsResult:
         specs = batch(args.items, "items", MAX_ITEMS)
         record = await record_for(args)
-        ids = await resolved(call.project, [spec.id for spec in specs])
-        parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs])
+        ids = await resolved(call.project, [spec.id for spec in specs], "id")
+        parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         failures: dict[int, Failure] = {}
         changes: list[tuple[int, tuple[str, dict[str, str | int | bool]]]] = []
         for number, spec in enumerate(specs):
@@ -174,7 +174,7 @@ def _change(
     if isinstance(parent, ToolFailure):
         raise parent
     fields = rules.changes(spec, default_traits)
-    if spec.parent_id is not UNSET:
+    if spec.parent_id is None or parent:  # a blank one counts as left out: only null moves to the root
         fields["pa"] = parent
     return item, fields
 

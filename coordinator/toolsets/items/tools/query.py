@@ -26,7 +26,7 @@ from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
-from coordinator.toolsets.items.rules.specs import trait_list, with_traits
+from coordinator.toolsets.items.rules.specs import names_in, with_traits
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Tool
@@ -131,7 +131,7 @@ def _counts(counts: Counts) -> ChildCounts:
 
 
 def _traits(row: ShortView) -> dict[str, Any]:
-    return {"traits": trait_list(row.traits)} if isinstance(row.traits, str) else {}
+    return {"traits": names_in(row.traits)} if isinstance(row.traits, str) else {}
 
 
 def _root(root: Root, children: bool) -> RootItem:

@@ -24,7 +24,7 @@ from coordinator.toolsets.items.rules.edges import mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import expected
-from coordinator.toolsets.items.rules.specs import trait_list
+from coordinator.toolsets.items.rules.specs import names_in
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.tree import Completion, TreeStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
@@ -61,7 +61,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
         level = rules.levels(edges, items)
         config = trees.schemas.current
         schemas = {
-            ref: config.resolve(item.type, item.tags, trait_list(item.traits or "")) for ref, item in items.items()
+            ref: config.resolve(item.type, item.tags, names_in(item.traits or "")) for ref, item in items.items()
         }
         who = await attributed(services.resolve_actor, checked(args.actor)) if args.actor else None
         record = await keyed(

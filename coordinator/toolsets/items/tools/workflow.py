@@ -23,6 +23,7 @@ from coordinator.toolsets.items.rules.idempotency import NONE, request
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.selection import selector
+from coordinator.toolsets.items.rules.specs import MAX_SUMMARY
 from coordinator.toolsets.items.store.work import Advanced, Next, WorkStore
 from coordinator.toolsets.items.tools.shared import ancestors, check_signed, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
@@ -68,6 +69,9 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
             raise invalid("transitions", f"must hold 1 to {MAX_TRANSITIONS} elements")
         triggers = [one_of(t.trigger, TRIGGERS, f"transitions[{n}].trigger") for n, t in enumerate(transitions)]
         wanted = [parse(t.item_id, f"transitions[{n}].itemId") for n, t in enumerate(transitions)]
+        for n, transition in enumerate(transitions):
+            if transition.summary is not None and len(transition.summary) > MAX_SUMMARY:
+                raise invalid(f"transitions[{n}].summary", f"must be at most {MAX_SUMMARY} characters")
         check_signed(work.schemas.current, [t.actor for t in transitions], "transitions")
         rules.check_one_actor(transitions)
         trusted = await trusted_by_element(transitions)

@@ -9,7 +9,11 @@
 --   K_AGENTS  agent -> the item whose claim it has, live or lapsed
 --   K_LEASES  agents by the expiry of their claims, those of held items only
 
+--   K_HOLDS   claims that have ended since somebody counted: how many per end and bucket (c1, r3 ...), and
+--             the ms that they were held per end (c, r, e): of finished items, released, expired
+
 local SWEEP_BATCH = 16
+local HOLD_SECONDS = {1, 5, 15, 30, 60, 300, 900, 3600, 14400, 43200} -- as in rules/holds.py
 local unshielded = {} -- items that this run has freed: what is below them is within reach again
 
 local function live(it, now)
@@ -22,6 +26,15 @@ local function count_lapsed(it, by) -- @rare
   end
 end
 
+-- Counts a claim that is over, from its beginning; `expired` if nobody let go of it.
+local function count_hold(it, ends, expired)
+  local held, n = ends - it.co, 1
+  while n <= #HOLD_SECONDS and held > HOLD_SECONDS[n] * 1000 do n = n + 1 end
+  local kind = it.role == TERMINAL and 'c' or expired and 'e' or 'r'
+  redis.call('HINCRBY', K_HOLDS, kind .. n, 1)
+  redis.call('HINCRBY', K_HOLDS, kind, whole(held))
+end
+
 local function put_back(now, cap, budget) -- @rare
   local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, budget)
   redis.call('ZREM', K_LEASES, unpack(agents))
@@ -31,6 +44,7 @@ local function put_back(now, cap, budget) -- @rare
       move(it, resting(it, it.role))
       save(it)
       count_lapsed(it, 1)
+      count_hold(it, it.cx, true)
       unshielded[#unshielded + 1] = id
       emit(cap, 'expire', id, 'a', it.cb, 'f', it.f)
     end
@@ -44,8 +58,9 @@ local function sweep(now, cap, budget)
 end
 
 -- Takes the claim's record off the item; whether it has to be ranked anew.
-local function let_go(it)
+local function let_go(it, now)
   local held = is_held(it)
+  if held then count_hold(it, math.min(it.cx, now), it.cx <= now) end
   unshielded[#unshielded + 1] = it.id
   it.cb, it.cx, it.cc, it.co = nil, nil, nil, nil
   if held then reclass(it, resting(it, it.role)) else count_lapsed(it, -1) end
@@ -54,19 +69,19 @@ local function let_go(it)
 end
 
 -- Ends the claim of an item, live or lapsed.
-local function unclaim(it)
+local function unclaim(it, now)
   redis.call('HDEL', K_AGENTS, it.cb)
   if is_held(it) then redis.call('ZREM', K_LEASES, it.cb) end
-  if let_go(it) then rank(it) end
+  if let_go(it, now) then rank(it) end
 end
 
-local function release(it, cap)
+local function release(it, cap, now)
   emit(cap, 'release', it.id, 'a', it.cb, 'f', it.f)
-  unclaim(it)
+  unclaim(it, now)
 end
 
 -- Releases {id, fence or 0} ... for an agent. Returns {outcome, id} of each.
-local function release_all(packed, agent, cap) -- @rare
+local function release_all(packed, agent, cap, now) -- @rare
   local results = {}
   for n, entry in ipairs(cmsgpack.unpack(packed)) do
     local it = glance(entry[1])
@@ -78,7 +93,7 @@ local function release_all(packed, agent, cap) -- @rare
     elseif entry[2] > 0 and entry[2] ~= it.f then
       outcome = 'stale_fence'
     else
-      release(it, cap)
+      release(it, cap, now)
     end
     results[n] = {outcome, entry[1]}
   end
@@ -93,6 +108,7 @@ local function acquire(it, agent, ttl_ms, now, cap)
   if it.cb and not is_held(it) then count_lapsed(it, -1) end
   if not own then
     if it.cb then
+      if is_held(it) then count_hold(it, it.cx, true) end
       redis.call('HDEL', K_AGENTS, it.cb)
       redis.call('ZREM', K_LEASES, it.cb)
     end
@@ -110,7 +126,7 @@ local function acquire(it, agent, ttl_ms, now, cap)
     if moved then rank(it) end
     return emit(cap, renewed and 'renew' or 'claim', it.id, 'a', agent, 'f', it.f, 'x', whole(ends))
   end
-  local freed = let_go(old)
+  local freed = let_go(old, now)
   if moved and freed then
     rank_both(it, old)
   elseif moved or freed then

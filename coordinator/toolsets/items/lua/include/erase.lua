@@ -3,7 +3,7 @@
 -- Removes one item that has no children, with its claim, edges, notes and index entries. Dependents
 -- lose a blocker and may become ready.
 local function erase(it, cap)
-  if it.cb then unclaim(it) end
+  if it.cb then unclaim(it, server_time()) end
   each_edge(it.id, function(code, other, value) unlink(it, code, load(other), value) end)
   unrank(it)
   local notes = redis.call('HVALS', K_NOTES .. it.id)

@@ -1,0 +1,27 @@
+--[[
+purpose:   Counts a project's items, and takes what is known of claims that have ended.
+guarantee: O(log n), whatever the number of items. What it takes of ended claims nobody else gets.
+args:      none
+reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
+           fields and numbers in turn: see include/claims.lua}
+errors:    none
+--]]
+-- @include classes
+local key, counts = K_RANKED .. '*', {}
+for role = QUEUE, BLOCKED do
+  counts[role + 1] = redis.call('ZCOUNT', key, role * 3 * CLASS, (role + 1) * 3 * CLASS - 1)
+end
+
+-- Ready items stand by priority and complexity first: the first of each such group is its oldest.
+local first, last, oldest = (QUEUE * 3 + READY) * CLASS, (QUEUE * 3 + READY + 1) * CLASS - 1, nil
+while first <= last do
+  local score = redis.call('ZRANGEBYSCORE', key, first, last, 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  if not score then break end
+  score = tonumber(score)
+  oldest = math.min(oldest or created_of(score), created_of(score))
+  first = (math.floor(score / GROUP) + 1) * GROUP
+end
+
+local ended = redis.call('HGETALL', K_HOLDS)
+if ended[1] then redis.call('DEL', K_HOLDS) end
+return cmsgpack.pack({server_time(), counts, oldest or 0, ended})

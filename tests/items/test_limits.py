@@ -1,0 +1,158 @@
+"""Bounds of what one element may bring: what is stored or looked up by name costs the store time for each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.items.store.base import SLICE, slices
+from tests.items.client import Client, Json, actor, fresh_id
+
+pytestmark = pytest.mark.anyio
+
+
+def names(count: int, length: int = 3) -> list[str]:
+    return [f"n{number}".ljust(length, "x") for number in range(count)]
+
+
+def listed(count: int, length: int = 3) -> str:
+    return ", ".join(names(count, length))
+
+
+FITTING: dict[str, Json] = {
+    "tags": {"tags": listed(32, 100)},
+    "traits": {"traits": listed(32, 100)},
+    "properties": {"properties": json.dumps({"traits": names(32, 100)})},
+    "label": {"statusLabel": "l" * 200},
+}
+TOO_MUCH: dict[str, Json] = {
+    "many tags": {"tags": listed(33)},
+    "a long tag": {"tags": "t" * 101},
+    "many commas": {"tags": "a" + "," * 100_000},
+    "many traits": {"traits": listed(33)},
+    "a long trait": {"traits": "t" * 101},
+    "many traits in properties": {"properties": json.dumps({"traits": names(33)})},
+    "a long trait in properties": {"properties": json.dumps({"traits": "t" * 101})},
+    "a long label": {"statusLabel": "l" * 201},
+}
+
+
+@pytest.mark.parametrize("fields", FITTING.values(), ids=FITTING)
+async def test_as_much_as_fits(tools: Client, fields: Json) -> None:
+    created, updated = await tools.add(**fields), await tools.add()
+    assert (await tools.update(updated, **fields))["updated"] == 1
+    for item in (created, updated):
+        shown = await tools.get(item)
+        assert shown.items() >= {name: value for name, value in fields.items() if name != "traits"}.items()
+        assert (await tools.advance(item, "start"))["applied"]
+
+
+@pytest.mark.parametrize("fields", TOO_MUCH.values(), ids=TOO_MUCH)
+async def test_more_is_refused(tools: Client, fields: Json) -> None:
+    item = await tools.add()
+    before = await tools.get(item)
+    (field,) = fields
+    for answer in (await tools.create({"title": "t", **fields}), await tools.update(item, **fields)):
+        (failure,) = answer["failures"]
+        assert failure["error"].startswith(f"{field}: ")
+        assert len(failure["error"]) < 300
+    assert await tools.get(item) == before
+    if field in ("tags", "traits"):
+        refused = await tools.refusal("create_work_tree", root={"title": "t", **fields})
+        assert refused.message.startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize("count", [20, 21])
+async def test_tags_asked_for(tools: Client, count: int) -> None:
+    item = await tools.add(tags="n7x")
+    tags = listed(count)
+    claim = {"claims": [{"selector": {"tags": tags}}], "actor": actor("agent"), "requestId": fresh_id()}
+    for tool, field, arguments in (
+        ("query_items", "tags", {"operation": "search", "tags": tags}),
+        ("get_next_item", "tags", {"tags": tags}),
+        ("claim_item", "claims[0].selector.tags", claim),
+        ("claim_item", "claims[0].selector.tags", {**claim, "requestId": fresh_id(), "waitMs": 1}),
+    ):
+        answer = await tools.attempt(tool, **arguments)
+        if count <= 20:
+            assert item in str(answer) or "waitMs" in arguments
+        else:
+            assert str(answer) == f"{field}: must be at most 20 tags"
+
+
+async def test_a_long_summary_of_a_transition(tools: Client) -> None:
+    item = await tools.add()
+    refused = await tools.refusal(
+        "advance_item", transitions=[{"itemId": item, "trigger": "start", "summary": "s" * 2001}]
+    )
+    assert refused.message.startswith("transitions[0].summary: ")
+    assert (await tools.advance(item, "start", summary="s" * 2000))["applied"]
+
+
+async def test_long_refs_are_neither_taken_nor_repeated(tools: Client) -> None:
+    children = [{"ref": f"child-{number}", "title": "t"} for number in range(100)]
+    long: Any = "r" * 100_000
+    for field, more in (
+        ("children[100].ref", {"children": [*children, {"ref": long[:101], "title": "t"}]}),
+        ("deps[0].from", {"children": children, "deps": [{"from": long, "to": "root"}]}),
+        ("notes[0].itemRef", {"children": children, "notes": [{"itemRef": long, "key": "k", "role": "queue"}]}),
+    ):
+        refused = await tools.refusal("create_work_tree", root={"title": "t"}, **more)
+        assert refused.message.startswith(f"{field}: ")
+        assert len(refused.message) < 500
+
+
+@pytest.mark.parametrize(
+    ("field", "pattern"),
+    [
+        ("itemIds", {"pattern": "linear", "itemIds": ["aaaa"] * (MAX_EDGES + 2)}),
+        ("targets", {"pattern": "fan-out", "source": "aaaa", "targets": ["bbbb"] * (MAX_EDGES + 1)}),
+        ("sources", {"pattern": "fan-in", "target": "aaaa", "sources": ["bbbb"] * (MAX_EDGES + 1)}),
+    ],
+)
+async def test_a_pattern_with_too_many_edges(tools: Client, field: str, pattern: Json) -> None:
+    refused = await tools.refusal("manage_dependencies", operation="create", **pattern)
+    assert refused.message == f"{field}: must make at most {MAX_EDGES} edges"
+
+
+async def test_a_malformed_parent_is_named(tools: Client) -> None:
+    item = await tools.add()
+    for answer in (await tools.create({"title": "t", "parentId": "xyz"}), await tools.update(item, parentId="xyz")):
+        assert answer["failures"][0]["error"].startswith("parentId: must be a UUID")
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+async def test_a_blank_parent_moves_nothing(tools: Client, blank: str) -> None:
+    _, child = await tools.chain(1)
+    assert (await tools.update(child, parentId=blank, title="new"))["updated"] == 1
+    assert ((await tools.get(child))["depth"], (await tools.get(child))["title"]) == (1, "new")
+    await tools.update(child, parentId=None)
+    assert (await tools.get(child))["depth"] == 0
+
+
+async def test_elements_with_many_tags_or_long_texts_go_in_smaller_parts() -> None:
+    def parts(*elements: tuple[str, str]) -> list[int]:
+        found = list(slices(elements, lambda element: element[:1], lambda element: element[1]))
+        assert [each for part in found for each in part] == list(elements)
+        return [len(part) for part in found]
+
+    assert parts() == []
+    assert parts(*[("", "")] * (2 * SLICE + 1)) == [SLICE, SLICE, 1]
+    assert parts(*[("", listed(32))] * 25) == [10, 10, 5]
+    assert parts(("", ""), ("x" * 2_000_000, ""), ("", "")) == [1, 1, 1]
+
+
+async def test_parts_of_any_size_have_one_answer(tools: Client) -> None:
+    items = [{"title": str(number), "tags": listed(32 - number % 30)} for number in range(60)]
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
+    call = {"operation": "create", "items": items, "actor": actor("agent"), "requestId": fresh_id()}
+    first = await tools("manage_items", **call)
+    assert [item["title"] for item in first["items"]] == [item["title"] for item in items]
+    parts = runs.count("create_items new")
+    assert 60 / SLICE < 4 <= parts
+    assert await tools("manage_items", **call) == first
+    assert runs.count("create_items replay") == parts
