@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,6 +163,17 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
     await wait_until(lambda: not any(map(process_alive, pids)), 5, "the end of the command and its child")
 
 
+async def test_what_a_command_leaves_behind_is_not_waited_for(working: Working, tmp_path: Path) -> None:
+    """It has a session of its own, so it stays; the pipes that it holds do not make a success a failure."""
+    script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & echo said; echo warned >&2"
+    lab = await working(capabilities={"c": capability(sh(script), reliability={"timeoutMs": 30_000})})
+    found = (await lab.call("c", x=1))["context"]["lastResult"]
+    assert (found["stdout"], found["stderr"], found["success"]) == ("said\n", "warned\n", True)
+    left = int(await wait_until(lambda: (tmp_path / "pid").read_text().strip(), 5, "what was left behind"))
+    assert process_alive(left)
+    os.kill(left, signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     ("executor", "kind", "says"),
     [
@@ -244,6 +257,8 @@ async def test_unsafe_requests_are_not_made(working: Working, web: Web, given: J
         (500, {}, "transient_error"),
         (503, {}, "transient_error"),
         (302, {"location": "http://169.254.169.254/"}, "permanent_error"),
+        (429, {"retry-after": "9" * 5000}, "rate_limited"),
+        (429, {"retry-after": "Fri, 31 Dec 9999 23:59:59 -2359"}, "rate_limited"),
     ],
 )
 async def test_failures_of_requests_have_classes(
@@ -267,9 +282,42 @@ async def test_bodies_that_are_no_json_are_text(working: Working, web: Web) -> N
     for data, body in ((b"plain", "plain"), (b"", None), (b"[1]", [1])):
         web.answers.append((200, {}, data))
         assert (await lab.call("get", x=1))["context"]["lastResult"]["body"] == body
+    for encoding in ("zlib", "hex", "idna", "undefined", "no-such", "utf-8"):
+        # Not all that Python knows under a name can read text.
+        web.answers.append((200, {"content-type": f"text/plain; charset={encoding}"}, b"plain"))
+        assert (await lab.call("get", x=1))["context"]["lastResult"]["body"] == "plain"
     web.answers.append((200, {}, b"x" * 2_000_000))
     refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "get", "x": 1})
     assert "the context would have" in refused["error"]["message"]
+
+
+async def test_answers_end_where_they_are_cut(working: Working, web: Web) -> None:
+    lab = await working(
+        connections=api(web),
+        workflows={"w": states(a={"transitions": {"go": {
+            "target": "a", "executor": {"kind": "rest", "connection": "api", "path": "/x"},
+            "output": {"cut": "$.output.truncated"}}}})},
+    )  # fmt: skip
+    at = await lab.start("w")
+    for size, cut in ((1024 * 1024, None), (1024 * 1024 + 1, True)):
+        web.answers.append((200, {}, b"x" * size))
+        at = await lab.follow(at, "go")
+        assert at["context"]["cut"] is cut
+
+
+async def test_what_cannot_be_sent_or_read_fails_for_good(working: Working, web: Web) -> None:
+    stated = {"kind": "rest", "connection": "api", "path": "/x", "headers": {"X-Said": "$.arguments.x"}}
+    lab = await working(connections=api(web), capabilities={"get": capability(stated)})
+    for said in ("\u00e9", " leading", "a\x0bb"):
+        refused = await lab.refused("workflow.start", definitionId="proxy_default",
+                                    input={"capability": "get", "x": said})  # fmt: skip
+        assert refused["error"]["details"]["errorClass"] == "permanent_error"
+        assert "the request cannot be made" in refused["error"]["message"]
+    assert web.seen == []
+    web.answers.append((200, {"content-encoding": "gzip"}, b"plain"))
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "get", "x": "1"})
+    assert refused["error"]["details"]["errorClass"] == "permanent_error"
+    assert "not encoded as it says" in refused["error"]["message"]
 
 
 @pytest.mark.parametrize(

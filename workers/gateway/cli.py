@@ -27,7 +27,6 @@ KEY = "IDEMPOTENCY_KEY"
 
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """What a command gets of the worker's own environment, besides what the configuration states."""
-_READ = 65_536
 
 
 async def run_command(call: Call, connection: Connection | None, environment: Mapping[str, str]) -> Outcome:
@@ -97,17 +96,19 @@ class _Running:
     async def result(self, strict: bool) -> Outcome:
         """What it said, when it has ended."""
         threading.Thread(target=self._wait, name=f"command {self._process.pid}", daemon=True).start()
+        kept = _Kept(MAX_STDOUT), _Kept(MAX_STDERR)
         readers = [
-            asyncio.create_task(_kept(self._process.stdout, MAX_STDOUT)),
-            asyncio.create_task(_kept(self._process.stderr, MAX_STDERR)),
+            asyncio.create_task(_read(self._process.stdout, kept[0])),
+            asyncio.create_task(_read(self._process.stderr, kept[1])),
         ]
         try:
             code = await asyncio.shield(self._ended)
             _, late = await asyncio.wait(readers, timeout=GRACE_SECONDS)
             if late:
-                # Something that it left behind holds its pipes; it was one command.
+                # Something that it left behind holds its pipes; it was one command. What has left the group
+                # as well is not waited for: what came through the pipes so far is all.
                 self._signal(signal.SIGKILL)
-            stdout, stderr = await asyncio.gather(*readers)
+                await asyncio.wait(readers, timeout=GRACE_SECONDS)
         except asyncio.CancelledError:
             await self._end()
             raise
@@ -115,7 +116,7 @@ class _Running:
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
-        return _outcome(code, stdout, stderr, strict)
+        return _outcome(code, kept[0].told(), kept[1].told(), strict)
 
     async def _end(self) -> None:
         """Ends the whole group, first politely."""
@@ -159,18 +160,21 @@ class _Kept(asyncio.Protocol):
         if not self.over.done():
             self.over.set_result(None)
 
+    def told(self) -> tuple[str, int]:
+        """The text that came so far, and how many bytes were dropped."""
+        text = self.data.decode(errors="replace")
+        if self.dropped:
+            text += f"\n[truncated: {self.dropped} bytes more]"
+        return text, self.dropped
 
-async def _kept(pipe: Any, most: int) -> tuple[str, int]:
-    """The text that came through a pipe up to its end, and how many bytes were dropped."""
-    transport, protocol = await asyncio.get_running_loop().connect_read_pipe(lambda: _Kept(most), pipe)
+
+async def _read(pipe: Any, kept: _Kept) -> None:
+    """Reads a pipe up to its end."""
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: kept, pipe)
     try:
-        await protocol.over
+        await kept.over
     finally:
         transport.close()
-    text = protocol.data.decode(errors="replace")
-    if protocol.dropped:
-        text += f"\n[truncated: {protocol.dropped} bytes more]"
-    return text, protocol.dropped
 
 
 def _outcome(code: int, stdout: tuple[str, int], stderr: tuple[str, int], strict: bool) -> Outcome:

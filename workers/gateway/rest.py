@@ -76,8 +76,10 @@ class RestClient:
             return timeout("the server stopped answering")
         except httpx2.ConnectError:
             return unreachable("nobody answers at the server's address")
-        except (httpx2.InvalidURL, ValueError) as error:
+        except (httpx2.InvalidURL, httpx2.LocalProtocolError, ValueError) as error:
             return permanent(f"the request cannot be made: {type(error).__name__}")
+        except httpx2.DecodingError:
+            return permanent("the server's answer is not encoded as it says")
         except (httpx2.HTTPError, ssl.SSLError, OSError) as error:
             return unreachable(f"the connection broke off: {type(error).__name__}")
 
@@ -170,19 +172,27 @@ async def _outcome(response: httpx2.Response) -> Outcome:
 async def _body(response: httpx2.Response) -> tuple[Any, bool]:
     """The body as JSON, else as text, else null; and whether that is all of it."""
     data = bytearray()
-    dropped = False
     async for chunk in response.aiter_bytes():
-        data += chunk[: MAX_BODY - len(data)]
-        if len(data) >= MAX_BODY:
-            dropped = True
+        data += chunk[: MAX_BODY + 1 - len(data)]
+        if len(data) > MAX_BODY:
             break
     if not data:
         return None, True
+    dropped = len(data) > MAX_BODY
     if not dropped:
         with contextlib.suppress(msgspec.DecodeError, RecursionError):
             return msgspec.json.decode(data), True
-    text = data.decode(response.encoding or "utf-8", errors="replace")
+    text = _decoded(bytes(data[:MAX_BODY]), response.encoding or "utf-8")
     return (f"{text}\n[truncated]" if dropped else text), not dropped
+
+
+def _decoded(data: bytes, encoding: str) -> str:
+    """The text, whatever the server calls its encoding."""
+    try:
+        return data.decode(encoding, errors="replace")
+    except (LookupError, UnicodeError):
+        # Python knows encodings that are none of text, and some that know no replacement.
+        return data.decode(errors="replace")
 
 
 def _said(body: Any) -> str:
@@ -198,7 +208,7 @@ def _retry_after_ms(headers: Mapping[str, str]) -> int:
     """Seconds or a date, as RFC 9110 has it."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
-        return min(int(text), 86_400) * 1000
+        return (86_400 if len(text) > 9 else min(int(text), 86_400)) * 1000
     try:
         return max(0, round((parsedate_to_datetime(text).timestamp() - time.time()) * 1000))
     except (ValueError, TypeError, OverflowError):
