@@ -9,15 +9,17 @@ then new work, then reads. What finishes work (heartbeats, releases, transitions
 let in up to a hard bound of its own, because shedding it would turn finished work into expired
 claims, and so into more work.
 
-What finds no room waits for a moment in a bounded queue, the most critical first
+What finds no room waits for a moment in a bounded queue, the most critical first, unless so much
+comes that waiting is in vain: then it is turned away at once, which has to cost next to nothing, because a
+front-end that is asked for twice what it can do turns away more than it answers
 (``admission``). One agent or project that has more at work than its share is turned away while
 others wait (``fairness``). A store that fails is left alone and tried again (``breaker``).
 
 Nothing here does I/O: time, jitter and measurements are passed in.
 """
 
-from coordinator.overload.admission import Admission, Ticket
+from coordinator.overload.admission import SURPLUS, Admission, Ticket
 from coordinator.overload.breaker import Breaker
 from coordinator.overload.limit import AdaptiveLimit
 
-__all__ = ["AdaptiveLimit", "Admission", "Breaker", "Ticket"]
+__all__ = ["SURPLUS", "AdaptiveLimit", "Admission", "Breaker", "Ticket"]

@@ -17,16 +17,19 @@ from coordinator.overload.limit import AdaptiveLimit
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
 
-SHARES: dict[Criticality, float] = {
-    Criticality.SHEDDABLE: 0.5,
-    Criticality.NORMAL: 0.75,
-    Criticality.READ: 0.9,
-}
-"""How much of the limit each class may fill, together with those above it; CRITICAL has a limit of its own."""
 _CLASSES = tuple(Criticality)
+# In their order: looking things up by number is what costs least where most calls are turned away.
+SHARES = (0.5, 0.75, 0.9)
+"""How much of the limit each class may fill, together with those above it; CRITICAL has a limit of its own."""
+_LABELS = tuple(each.label for each in _CLASSES)
 _RETRY_MS = 250
 _MOST_RETRY_MS = 5_000
 _DRAIN_RETRY_MS = 1_000
+_WINDOW_SECONDS = 0.1
+SURPLUS = "more calls come than can be answered here"
+"""What those are told who are not even let wait."""
+_BEARABLE = 0.1
+"""Share of a class that may be turned away at once before its calls may wait again."""
 
 
 class Watcher(Protocol):
@@ -49,6 +52,8 @@ class Ticket(msgspec.Struct, gc=False):
     project: str
     holds: bool
     """Whether it counts as work in the store: calls that wait for an event do not."""
+    since: float = 0.0
+    """When it was let in."""
 
 
 class _Waiting:
@@ -61,8 +66,42 @@ class _Waiting:
         self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
+class _Surplus:
+    """Whether more calls of a class come than can ever be let in, so that waiting is in vain.
+
+    It begins when a call has waited for as long as it may, and ends when, over a tenth of a second, hardly
+    any of those that came would have had to wait.
+    """
+
+    __slots__ = ("_began", "_came", "_refused", "lasts")
+
+    def __init__(self) -> None:
+        self.lasts = False
+        self._began = 0.0
+        self._came = self._refused = 0
+
+    def begin(self, now: float) -> None:
+        self.lasts = True
+        self._began = now
+        self._came = self._refused = 0
+
+    def came(self, refused: bool, now: float) -> None:
+        """A call came while it lasts; ``refused``: there is no room for it."""
+        self._came += 1
+        self._refused += refused
+        if now - self._began >= _WINDOW_SECONDS:
+            if self._refused > _BEARABLE * self._came:
+                self.begin(now)
+            else:
+                self.lasts = False
+
+
 class Admission:
     """The admission of one process.
+
+    Bursts wait for a moment, which costs nobody anything but that moment. Where more comes than can be done,
+    a queue would only make everybody late, so as soon as a call has waited in vain its whole class, and those
+    below, are answered at once: with a result or with a time to come back.
 
     Args:
         settings: the limits; ``configure`` takes over others.
@@ -90,8 +129,9 @@ class Admission:
         """Calls at work in the store."""
         self.parked = 0
         """Calls that wait for an event."""
-        self._queues: dict[Criticality, deque[_Waiting]] = {each: deque() for each in _CLASSES}
+        self._queues: tuple[deque[_Waiting], ...] = tuple(deque() for _ in _CLASSES)
         self._queued = 0
+        self._surplus = tuple(_Surplus() for _ in _CLASSES)
         self._actors, self._projects = Shares(), Shares()
         self._shed_in_a_row = 0
         self.configure(settings)
@@ -102,6 +142,7 @@ class Admission:
         self._queue_seconds = settings.queue_ms / 1000
         self.limit.configure(settings.least_limit, settings.most_limit, settings.store_target_ms)
         self.breaker.open_ms = settings.breaker_open_ms
+        self._make_room()
 
     @property
     def waiting(self) -> int:
@@ -118,7 +159,8 @@ class Admission:
         Raises:
             ToolFailure: ``store_unavailable``, ``draining``, ``over_capacity`` or ``actor_quota``, with retryAfterMs.
         """
-        refused = self.breaker.refuses(self._clock())
+        now = self._clock()
+        refused = self.breaker.refuses(now)
         if refused is not None:
             raise self._shed(criticality, "store_unavailable", "the store does not answer", int(refused * 1000))
         if self.draining and (parks or criticality < Criticality.READ):
@@ -127,13 +169,35 @@ class Admission:
             if self.parked >= self._settings.parked_most:
                 raise self._shed(criticality, "over_capacity", f"{self.parked} calls wait for an event here already")
             self.parked += 1
-            return Ticket(actor, project, False)
+            return Ticket(actor, project, False, now)
         critical = criticality is Criticality.CRITICAL
         if not critical and 2 * self.in_flight >= self.limit.value:
             self._check_shares(criticality, actor, project)
-        if self.in_flight < self._room(criticality) and (critical or not self._queued):
-            return self._admit(Ticket(actor, project, True))
+        surplus = self._surplus[criticality]
+        if self.in_flight < self._rooms[criticality] and (critical or not self._queued):
+            if surplus.lasts:
+                surplus.came(False, now)
+            return self._admit(Ticket(actor, project, True, now))
+        if surplus.lasts:
+            surplus.came(True, now)
+            raise self._shed(criticality, "over_capacity", SURPLUS)
         return None
+
+    def turns_away(self, criticality: Criticality) -> int:
+        """Milliseconds after which a call is to come back that there is no room for; 0: it may ``enter``.
+
+        A short cut, and the way that most calls go under overload.
+        """
+        surplus = self._surplus[criticality]
+        if not surplus.lasts or self.in_flight < self._rooms[criticality]:
+            return 0
+        surplus.came(True, self._clock())
+        self._watcher.shed(_LABELS[criticality], "over_capacity")
+        return self._later()
+
+    def begins(self, ticket: Ticket) -> None:
+        """A call that was let in has its turn: how long it had to wait for that says how busy this process is."""
+        self.limit.turn(self._clock() - ticket.since)
 
     async def wait(self, criticality: Criticality, actor: str, project: str) -> Ticket:
         """Waits for room, as long as the settings allow.
@@ -142,6 +206,8 @@ class Admission:
             ToolFailure: ``over_capacity`` when too many wait already, ``queue_timeout``.
         """
         if self._queued >= self._settings.queue_most and not self._displace(criticality):
+            if criticality is not Criticality.CRITICAL:
+                self._surplus[criticality].begin(self._clock())
             raise self._shed(criticality, "over_capacity", "too many calls are at work and waiting here")
         one = _Waiting(criticality, Ticket(actor, project, True), self._clock())
         self._queues[criticality].append(one)
@@ -157,11 +223,11 @@ class Admission:
             else:
                 self._forget(one)
             if isinstance(error, TimeoutError):
-                raise self._shed(
-                    criticality, "queue_timeout", f"there was no room within {self._settings.queue_ms} ms"
-                ) from None
+                failure = self._in_vain(criticality)
+                self._give_up(criticality)
+                raise failure from None
             raise
-        self._watcher.queued(criticality.label, self._clock() - one.since)
+        self._watcher.queued(_LABELS[criticality], self._clock() - one.since)
         return one.ticket
 
     def leave(self, ticket: Ticket) -> None:
@@ -179,16 +245,17 @@ class Admission:
         now = self._clock()
         self.breaker.ended(ok, now)
         self.limit.sample(seconds, max(1, self.in_flight), now)
+        if self.limit.value != self._room_for:
+            self._make_room()
 
     def report(self) -> None:
         """Tells the watcher how things stand."""
         self._watcher.limits(self.in_flight, self.limit.value, self._queued, self.breaker.state)
 
-    def _room(self, criticality: Criticality) -> int:
-        """Calls at work up to which calls of this class are let in."""
-        if criticality is Criticality.CRITICAL:
-            return self._settings.hard_limit
-        return max(1, int(self.limit.value * SHARES[criticality]))
+    def _make_room(self) -> None:
+        """Works out anew up to how many calls at work each class is let in."""
+        self._room_for = limit = self.limit.value
+        self._rooms = (*(max(1, int(limit * share)) for share in SHARES), self._settings.hard_limit)
 
     def _admit(self, ticket: Ticket) -> Ticket:
         self.in_flight += 1
@@ -208,7 +275,7 @@ class Admission:
         for criticality in reversed(_CLASSES):
             queue = self._queues[criticality]
             while queue:
-                if self.in_flight >= self._room(criticality):
+                if self.in_flight >= self._rooms[criticality]:
                     return
                 one = queue.popleft()
                 self._queued -= 1
@@ -216,6 +283,21 @@ class Admission:
                     self.in_flight += 1
                     self._shed_in_a_row = 0
                     one.admitted.set_result(None)
+
+    def _give_up(self, criticality: Criticality) -> None:
+        """A call waited in vain: so would all others of its class and those below, as long as it goes on like this."""
+        now = self._clock()
+        for lower in _CLASSES:
+            if lower > criticality or lower is Criticality.CRITICAL:
+                return
+            self._surplus[lower].begin(now)
+            for one in tuple(self._queues[lower]):
+                self._forget(one)
+                if not one.admitted.done():
+                    one.admitted.set_exception(self._in_vain(lower))
+
+    def _in_vain(self, criticality: Criticality) -> ToolFailure:
+        return self._shed(criticality, "queue_timeout", f"there was no room within {self._settings.queue_ms} ms")
 
     def _displace(self, criticality: Criticality) -> bool:
         """Turns away the last of a class below, so that there is room in the queue."""
@@ -250,8 +332,12 @@ class Admission:
         self._projects.give_back(ticket.project)
 
     def _shed(self, criticality: Criticality, code: str, why: str, retry_ms: int = 0) -> ToolFailure:
-        self._watcher.shed(criticality.label, code)
+        self._watcher.shed(_LABELS[criticality], code)
+        return ToolFailure(code, why, retry_after_ms=self._later(retry_ms))
+
+    def _later(self, least_ms: int = 0) -> int:
+        """When to come back, in milliseconds: one of 16 times at each moment, so that answers repeat."""
         self._shed_in_a_row += 1
         # The longer nobody is let in, the later those who were turned away are to come back.
-        base = max(retry_ms, min(_MOST_RETRY_MS, _RETRY_MS * (1 + self._shed_in_a_row // 100)))
-        return ToolFailure(code, why, retry_after_ms=int(base * (0.5 + self._jitter())))
+        base = max(least_ms, min(_MOST_RETRY_MS, _RETRY_MS * (1 + self._shed_in_a_row // 100)))
+        return int(base * (0.5 + int(16 * self._jitter()) / 16))

@@ -10,13 +10,25 @@ TOLERANCE = 2.0
 """How much longer than usual the store may take before that counts as congestion."""
 _DOWN, _UP = 0.2, 0.002
 """How fast the idea of what is usual follows: at once when the store is quicker, within minutes when it is slower."""
+LAG_SECONDS = 0.003
+"""How long a call may wait for its turn in this process before fewer are let in: what is turned away is told so
+by the same event loop, and soon."""
+_TURNS = 4
+"""Waits of that length in what an answer of the store takes: to be sent, to be read and to be acted on, at most."""
+ENOUGH = 64
+"""Calls that keep a process and its store busy: fewer would not help, whatever else the machine does."""
 
 
 class AdaptiveLimit:
     """A concurrency limit by gradient: shrinks while answers take longer than they should, else grows.
 
     What they should take is the larger of ``target_ms`` and twice what is usual. Times below the
-    target are left to the store: it is busy, and a shorter queue would not make it faster.
+    target are left to the store: it is busy, and a shorter queue would not make it faster. It shrinks
+    also while calls wait too long for their turn in this process: then its own CPU is what they share.
+
+    What is usual is learned from answers that were slow without this process's doing: while few of
+    the calls that it might let in were at work, or no fewer can be let in. Otherwise a queue that
+    lasts would become what is usual, and then a longer one.
 
     Args:
         least, most: bounds of the limit.
@@ -32,6 +44,8 @@ class AdaptiveLimit:
         self._sum = 0.0
         self._count = 0
         self._peak = 0
+        self._lags = 0.0
+        self._turns = 0
 
     @property
     def value(self) -> int:
@@ -46,6 +60,7 @@ class AdaptiveLimit:
     def configure(self, least: int, most: int, target_ms: float) -> None:
         """Takes over other bounds."""
         self._least, self._most, self._target = least, max(least, most), target_ms / 1000
+        self._enough = max(least, ENOUGH)
         if hasattr(self, "_limit"):
             self._limit = min(float(self._most), max(float(least), self._limit))
 
@@ -63,17 +78,29 @@ class AdaptiveLimit:
         if now - self._began >= WINDOW_SECONDS:
             self._think(now)
 
+    def turn(self, lag: float) -> None:
+        """Learns from a call that waited so many seconds for its turn in this process."""
+        self._lags += lag
+        self._turns += 1
+
     def _think(self, now: float) -> None:
-        took = self._sum / self._count
+        lag = self._lags / self._turns if self._turns else 0.0
+        # What was waited for in this process is not the store's doing.
+        took = max(0.0, self._sum / self._count - _TURNS * lag)
         if not self._usual:
             # What the first answers took may be far from usual.
             self._usual = min(took, self._target)
-        weight = _DOWN if took < self._usual else _UP
-        self._usual += weight * (took - self._usual)
-        allowed = max(self._target, TOLERANCE * self._usual)
-        if took > allowed:
-            self._limit = max(self._least, self._limit * max(0.5, allowed / took))
+        if took < self._usual:
+            self._usual += _DOWN * (took - self._usual)
+        elif 2 * self._peak < self._limit or self._limit <= self._least:
+            self._usual += _UP * (took - self._usual)
+        excess = took / max(self._target, TOLERANCE * self._usual)
+        if excess > 1:
+            self._limit = max(self._least, self._limit * max(0.5, 1 / excess))
+        elif lag > LAG_SECONDS:
+            self._limit = max(min(self._limit, self._enough), self._limit * max(0.5, LAG_SECONDS / lag))
         elif 2 * self._peak >= self._limit:
             # Only a limit that is made use of says anything about a larger one.
             self._limit = min(self._most, self._limit + max(1.0, math.sqrt(self._limit)))
         self._began, self._sum, self._count, self._peak = now, 0.0, 0, 0
+        self._lags, self._turns = 0.0, 0

@@ -41,7 +41,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             le=10_000,
             extra={"unit": "calls", **_RELOAD},
         ),
-    ] = 512
+    ] = 128
     hard_limit: Annotated[
         int,
         Meta(
@@ -62,7 +62,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             le=10_000,
             extra={"unit": "calls", **_RELOAD},
         ),
-    ] = 512
+    ] = 1_024
     queue_ms: Annotated[
         int,
         Meta(

@@ -50,6 +50,8 @@ _log = structlog.get_logger(__name__)
 _CLOSE: Header = (b"connection", b"close")
 _CONTENT_TYPE: Header = (b"content-type", JSON)
 _DEFECT = -32603
+_REFUSALS = 4_096
+_BEFORE_ID = b'{"jsonrpc":"2.0","id":'
 
 # What ``structlog.contextvars.bind_contextvars(request_id=...)`` would set, at a tenth of its cost.
 _LOGGED_ID: ContextVar[str] = ContextVar(STRUCTLOG_KEY_PREFIX + "request_id")
@@ -159,6 +161,7 @@ class FrontEnd:
         self._holds = [toolset.hold for toolset in toolsets.values() if toolset.hold is not None]
         self._ending: list[asyncio.Future[None]] = []
         self._numbers = count(1)
+        self._refusals: dict[tuple[str, bool, int], tuple[bytes, int | None]] = {}
         # Those of one process share a random head, so ids are unique in a fleet.
         self._id_head = os.urandom(4).hex() + "-"
         self.fast_path = FastPath(
@@ -259,18 +262,31 @@ class FrontEnd:
 
     def enter(self, order: Order, plan: Plan, caller: Caller | None) -> Ticket | Answer | None:
         """Lets a call in that the fast path has taken, or turns it away; None: it has to wait (see ``Calls.enter``)."""
-        call = Call(plan.project, "", caller)
-        entered = self._calls.enter(order.tool, call, order.arguments, "fast")
-        if type(entered) is not Done:
-            return entered
+        later = self._calls.turned_away(order.tool, order.arguments, "fast")
+        if later:
+            body, retry_after = self._turned_away(order, later)
+        else:
+            entered = self._calls.enter(order.tool, Call(plan.project, "", caller), order.arguments, "fast")
+            if not isinstance(entered, Done):
+                return entered
+            body, retry_after = self.fast_path.response(order, entered), entered.retry_after
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
-        request_id = self._identify(plan.given_id).encode()
-        return Answer(self.fast_path.response(order, entered), request_id, entered.retry_after)
+        return Answer(body, self._identify(plan.given_id).encode(), retry_after)
 
-    async def call(
-        self, order: Order, plan: Plan, caller: Caller | None, ticket: Ticket | None = None
-    ) -> Answer:
+    def _turned_away(self, order: Order, later: int) -> tuple[bytes, int | None]:
+        """The answer to one call too many. They differ in little but their ids, so the rest is made once."""
+        key = order.tool.name if order.tool.refusal else "", order.modern, later
+        found = self._refusals.get(key)
+        if found is None:
+            done = self._calls.too_many(order.tool, later)
+            whole = self.fast_path.response(order, done)
+            if len(self._refusals) >= _REFUSALS:
+                self._refusals.clear()
+            found = self._refusals[key] = whole[len(_BEFORE_ID) + len(order.request_id) :], done.retry_after
+        return _BEFORE_ID + order.request_id + found[0], found[1]
+
+    async def call(self, order: Order, plan: Plan, caller: Caller | None, ticket: Ticket | None = None) -> Answer:
         """Runs a call that the fast path has taken, for a caller who may make it.
 
         Args:

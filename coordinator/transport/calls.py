@@ -20,7 +20,7 @@ from coordinator.errors import Kind, ToolFailure
 from coordinator.identity.door import LOOK_SECONDS
 from coordinator.identity.signing import sign
 from coordinator.metrics import tracing
-from coordinator.overload import Admission, Ticket
+from coordinator.overload import SURPLUS, Admission, Ticket
 from coordinator.toolsets.tool import Call, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
 
@@ -84,6 +84,20 @@ class Calls:
         self._admission = admission
         self._tracing = tracing.active()
         self._encode = msgspec.json.Encoder().encode
+
+    def turned_away(self, tool: Tool, arguments: Any, transport: str) -> int:
+        """Milliseconds after which a call is to come back that is one too many now; 0: it is not."""
+        if self._admission is None or self._tracing is not None:
+            return 0
+        later = self._admission.turns_away(tool.weigh(arguments))
+        if later:
+            self._report(tool.name, "shed", transport, 0.0)
+        return later
+
+    @staticmethod
+    def too_many(tool: Tool, later: int) -> Done:
+        """What it is told."""
+        return _failed(tool, ToolFailure("over_capacity", SURPLUS, retry_after_ms=later))
 
     def enter(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Ticket | Done | None:
         """Lets a call in, or turns it away, before anything else is done for it.

@@ -27,12 +27,13 @@ import structlog
 
 from coordinator.identity.door import TOKEN
 from coordinator.identity.grants import Grant
+from coordinator.overload import Ticket
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.fastpath import Order, Plan
 from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol
 
 if TYPE_CHECKING:
-    from coordinator.transport.app import FrontEnd
+    from coordinator.transport.app import Answer, FrontEnd
 
 _log = structlog.get_logger(__name__)
 
@@ -166,40 +167,51 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
     def _start(self, order: Order, plan: Plan, caller: Caller | None) -> None:
         self._unset_keepalive_if_required()
         self._arrived()
-        self._task = self.loop.create_task(self._answer(order, plan, caller))
+        entered = self.front.enter(order, plan, caller)
+        if entered is not None and not isinstance(entered, Ticket):
+            # Turned away, without so much as a task: under overload most calls go here.
+            self._write(entered)
+            self._used = self.loop.time()
+            if self._idle is None and not self.transport.is_closing():
+                self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
+            return
+        self._task = self.loop.create_task(self._answer(order, plan, caller, entered))
         # The server waits for these when it ends.
         self.tasks.add(self._task)
 
-    async def _answer(self, order: Order, plan: Plan, caller: Caller | None) -> None:
+    async def _answer(self, order: Order, plan: Plan, caller: Caller | None, ticket: Ticket | None) -> None:
         front = self.front
         front.in_flight += 1
         try:
-            answer = await front.call(order, plan, caller)
+            answer = await front.call(order, plan, caller, ticket)
             if self.transport.is_closing():
                 return
-            leaving = self._leaving or front.draining
-            more = b"retry-after: %d\r\n" % answer.retry_after if answer.retry_after is not None else b""
-            self.transport.write(
-                b"".join(
-                    (
-                        b"HTTP/1.1 200 OK\r\n",
-                        self._defaults(),
-                        _HEAD % (len(answer.body), answer.request_id),
-                        more,
-                        b"connection: close\r\n\r\n" if leaving else b"\r\n",
-                        answer.body,
-                    )
-                )
-            )
-            self.server_state.total_requests += 1
-            if leaving:
-                self.transport.close()
+            self._write(answer)
         except Exception:
             _log.exception("a request failed")
             self.transport.close()
         finally:
             front.in_flight -= 1
             self._ended()
+
+    def _write(self, answer: Answer) -> None:
+        leaving = self._leaving or self.front.draining
+        more = b"retry-after: %d\r\n" % answer.retry_after if answer.retry_after is not None else b""
+        self.transport.write(
+            b"".join(
+                (
+                    b"HTTP/1.1 200 OK\r\n",
+                    self._defaults(),
+                    _HEAD % (len(answer.body), answer.request_id),
+                    more,
+                    b"connection: close\r\n\r\n" if leaving else b"\r\n",
+                    answer.body,
+                )
+            )
+        )
+        self.server_state.total_requests += 1
+        if leaving:
+            self.transport.close()
 
     def _ended(self) -> None:
         task, self._task = self._task, None

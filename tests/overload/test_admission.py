@@ -243,6 +243,76 @@ def test_other_settings_hold_for_the_next_call() -> None:
     assert front.enter(CRITICAL) is None
 
 
+async def test_where_waiting_is_in_vain_nobody_else_waits() -> None:
+    front = Front(queue_ms=20)
+    front.fill(CRITICAL, 12)
+    waiting = [front.wait(each) for each in (SHEDDABLE, NORMAL, SHEDDABLE, READ)]
+    with pytest.raises(ToolFailure) as refused:
+        await waiting[1]
+    assert code(refused) == "queue_timeout"
+    for task in (waiting[0], waiting[2]):
+        with pytest.raises(ToolFailure):
+            await task
+    for each in (SHEDDABLE, NORMAL):
+        with pytest.raises(ToolFailure) as refused:
+            front.enter(each)
+        assert code(refused) == "over_capacity"
+        assert 0 < front.admission.turns_away(each) < 1000
+    assert front.enter(CRITICAL) is None, "what is critical waits, whatever happens"
+    assert front.admission.turns_away(CRITICAL) == 0
+    waiting[3].cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_calls_wait_again_when_hardly_any_is_turned_away() -> None:
+    front = Front(queue_ms=20)
+    held = front.fill(CRITICAL, 12)
+    with pytest.raises(ToolFailure):
+        await front.wait(NORMAL)
+    for ticket in held:
+        front.admission.leave(ticket)
+    for _ in range(3):
+        front.now += 0.09
+        for _ in range(20):
+            (ticket,) = front.fill(NORMAL, 1)
+            front.admission.leave(ticket)
+    front.fill(CRITICAL, 12)
+    assert front.admission.turns_away(NORMAL) == 0
+    assert front.enter(NORMAL) is None, "a burst may wait again"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(Criticality), st.floats(0, 0.2), st.booleans()), max_size=80))
+def test_critical_calls_are_never_turned_away_below_the_hard_limit(
+    calls: list[tuple[Criticality, float, bool]],
+) -> None:
+    front = Front(queue_most=0)
+    inside: list[Ticket] = []
+    for criticality, pause, leaves in calls:
+        front.now += pause
+        if leaves and inside:
+            front.admission.leave(inside.pop())
+        below = front.admission.in_flight < SMALL.hard_limit
+        later = front.admission.turns_away(criticality)
+        if criticality is CRITICAL:
+            assert later == 0
+            ticket = front.enter(CRITICAL)
+            assert (ticket is not None) == below
+            if ticket is not None:
+                inside.append(ticket)
+        elif not later:
+            try:
+                ticket = front.enter(criticality)
+            except ToolFailure:
+                ticket = None
+            else:
+                if ticket is None:
+                    with pytest.raises(ToolFailure):
+                        asyncio.run(front.admission.wait(criticality, "", ""))
+            if ticket is not None:
+                inside.append(ticket)
+
+
 CALLS = st.lists(st.tuples(st.sampled_from(Criticality), st.integers(0, 3), st.integers(0, 3)), max_size=120)
 
 

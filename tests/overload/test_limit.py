@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.overload import AdaptiveLimit
+from coordinator.overload.limit import ENOUGH
 
 LEAST, MOST, TARGET_MS = 8, 512, 50.0
 STEP = 0.005
@@ -75,6 +76,28 @@ def test_a_store_that_is_always_far_away_counts_as_usual_in_the_end() -> None:
     run(limit, 0.0, 300, 80.0)
     assert limit.usual_ms > 40
     assert limit.value == MOST
+
+
+def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
+    limit, now = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), 0.0
+    run(limit, now, 30, 1.0)
+    assert limit.value == MOST
+    for n in range(1000):
+        limit.turn(0.04)
+        limit.sample(0.2, limit.value, 30 + n * STEP)
+    assert limit.value == ENOUGH, "what is waited for in the process is not the store's doing"
+    run(limit, 40.0, 10, 1.0)
+    assert limit.value == MOST
+
+
+def test_a_queue_that_lasts_does_not_become_what_is_usual() -> None:
+    limit, now = AdaptiveLimit(LEAST, MOST, 10.0, 0.0), 0.0
+    run(limit, 0.0, 10, 1.0)
+    for n in range(40_000):  # more than three minutes of a store that takes longer the more it has to do
+        now = 10 + n * STEP
+        limit.sample(limit.value * 0.0002, limit.value, now)
+    assert limit.usual_ms < 2
+    assert limit.value * 0.2 < 20
 
 
 def test_other_bounds_hold_at_once() -> None:

@@ -1,0 +1,103 @@
+"""Calls that are one too many are answered at once, without a task, and exactly as on the usual way."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from coordinator.overload import Admission
+from coordinator.settings.overload import Overload
+from coordinator.toolsets.tool import Criticality
+from tests.transport.live import Live, serving
+from tests.transport.rig import Hooks, Rig, call, legacy, make_app, modern
+from tests.transport.test_wire import Client, raw, total
+
+ADD = call("add", {"left": 2, "right": 3})
+NOTHING = call("nothing", {})
+MAKES = pytest.mark.parametrize("make", [modern, legacy])
+
+
+class Watcher:
+    """Counts who is turned away."""
+
+    def __init__(self) -> None:
+        self.turned_away: Counter[tuple[str, str]] = Counter()
+
+    def shed(self, criticality: str, reason: str) -> None:
+        self.turned_away[criticality, reason] += 1
+
+    def queued(self, criticality: str, seconds: float) -> None:
+        pass
+
+    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
+        pass
+
+
+class Busy:
+    """A live front that can be made to have more to do than it can."""
+
+    def __init__(self, live: Live, rig: Rig, admission: Admission, watcher: Watcher) -> None:
+        self.port = live.port
+        self.hits = lambda: live.app.fast_path.hits
+        self.rig = rig
+        self.watcher = watcher
+        self._admission = admission
+
+    def flood(self, lasts: bool = True) -> None:
+        """As if more calls came than can be let in, as seen by everybody but critical ones."""
+        self._admission.in_flight = 500 if lasts else 0
+        for each in (Criticality.SHEDDABLE, Criticality.NORMAL, Criticality.READ):
+            surplus = self._admission._surplus[each]
+            surplus.begin(time.monotonic() + 3600)
+            surplus.lasts = lasts
+
+
+@pytest.fixture
+def busy() -> Iterator[Busy]:
+    rig, watcher = Rig(), Watcher()
+    admission = Admission(Overload(), watcher, time.monotonic, lambda: 0.5)
+    with serving(lambda: make_app(rig, admission=admission, hooks=Hooks())) as live:
+        yield Busy(live, rig, admission, watcher)
+
+
+@MAKES
+def test_one_call_too_many_is_told_when_to_come_back(busy: Busy, make: Any) -> None:
+    with Client(busy.port) as client:
+        for number in range(2):
+            client.send(raw(make("tools/call", ADD, number)))
+            assert total(client.answer()[2]) == 5
+        busy.flood()
+        ran, hits = len(busy.rig.calls), busy.hits()
+        for number in range(5):
+            client.send(raw(make("tools/call", ADD, number)))
+            status, headers, body = client.answer()
+            answer = json.loads(body)
+            failure = answer["result"]["structuredContent"]["error"]
+            assert (status, answer["id"], answer["result"]["isError"]) == (200, number, True)
+            assert (failure["kind"], failure["code"], failure["retryAfterMs"]) == ("shedding", "over_capacity", 250)
+            assert json.loads(answer["result"]["content"][0]["text"]) == {"error": failure}
+            assert headers["retry-after"] == "1"
+            assert headers["x-request-id"]
+        assert len(busy.rig.calls) == ran
+        assert busy.hits() == hits + 5
+        assert busy.watcher.turned_away == {("read", "over_capacity"): 5}
+        busy.flood(lasts=False)
+        client.send(raw(make("tools/call", ADD)))
+        assert total(client.answer()[2]) == 5
+
+
+@MAKES
+def test_the_short_way_says_what_the_usual_way_says(busy: Busy, make: Any) -> None:
+    busy.flood()
+    with Client(busy.port) as client:
+        answers = []
+        for _ in range(3):  # the first has a head that nobody has seen before
+            client.send(raw(make("tools/call", NOTHING, 7)))
+            answers.append(json.loads(client.answer()[2]))
+    assert answers[0] == answers[1] == answers[2]
+    assert busy.rig.calls == []
