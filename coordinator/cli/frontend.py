@@ -24,6 +24,7 @@ from coordinator.cli.reload import InForce
 from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store
+from coordinator.errors import ToolFailure
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
@@ -35,6 +36,7 @@ from coordinator.store import Script, Store
 from coordinator.store.drains import Drains
 from coordinator.store.store import Observe
 from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.items.measuring import Measuring
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, SurfaceError, create_app, http_protocol
 from coordinator.transport.schema import describe
@@ -116,13 +118,17 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         sock = listening(settings.host, settings.port)
         server = _Server(app, settings)
         looking = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
+        measuring = Measuring(store, recorder, f"{socket.gethostname()}/{recorder.slot}")
+        measured = asyncio.create_task(measuring.run(), name="measuring")
         probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
                 await _run(server, sock, app, guardian, settings.drain_seconds)
         finally:
-            probe.cancel()
-            looking.cancel()
+            for task in (probe, looking, measured):
+                task.cancel()
+            with contextlib.suppress(ToolFailure):
+                await measuring.leave()
     _log.info("front-end stopped")
 
 

@@ -194,6 +194,40 @@ CLAIM_CONFLICTS = Metric(
     "claim or change with the token of an older claim.",
     (Label("kind", ("busy", "not_holder", "stale_fence")),),
 )
+CLAIM_HOLD = Metric(
+    "coordinator_claim_hold_seconds",
+    "histogram",
+    "seconds",
+    "How long claims were held, from an agent's first claim of an item to its end. completed: the item was finished; "
+    "released: given back, or let go for another claim; expired: nobody renewed it. Counted in the store, and taken "
+    "over every few seconds by one front-end of the fleet.",
+    (Label("end", ("completed", "released", "expired")),),
+    (1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0),
+)
+ITEMS = Metric(
+    "coordinator_items",
+    "gauge",
+    "items",
+    "Work items by role, of all projects (the 1000 changed last), counted every few seconds by one front-end of the "
+    "fleet; others say 0.",
+    (Label("role", ("queue", "work", "review", "blocked", "terminal")),),
+    merge="max",
+)
+OLDEST_READY = Metric(
+    "coordinator_oldest_ready_age_seconds",
+    "gauge",
+    "seconds",
+    "Time since the creation of the oldest item in the queue that anybody could claim; 0: there is none. Measured with "
+    "coordinator_items.",
+    merge="max",
+)
+AGENTS_WAITING = Metric(
+    "coordinator_agents_waiting",
+    "gauge",
+    "claims",
+    "Claims that wait for an item (waitMs) in each front-end now.",
+    (SLOT,),
+)
 IDEMPOTENCY = Metric(
     "coordinator_idempotency_total",
     "counter",
@@ -491,6 +525,10 @@ CATALOGUE: tuple[Metric, ...] = (
     BREAKER_STATE,
     CLAIMS,
     CLAIM_CONFLICTS,
+    CLAIM_HOLD,
+    ITEMS,
+    OLDEST_READY,
+    AGENTS_WAITING,
     IDEMPOTENCY,
     CHECKPOINTS,
     SESSION_TOKENS_REFUSED,

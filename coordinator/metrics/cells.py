@@ -70,6 +70,12 @@ class Buckets:
         self._numbers[bucket] += 1.0
         self._numbers[self._sum] += value
 
+    def add(self, counts: Mapping[int, int], total: float) -> None:
+        """Takes over observations that somebody else has counted, by bucket from 0, and their sum."""
+        for bucket, count in counts.items():
+            self._numbers[self._at[bucket]] += count
+        self._numbers[self._sum] += total
+
     def counts(self) -> list[float]:
         """Observations per bucket, not added up."""
         return [self._numbers[at] for at in self._at]

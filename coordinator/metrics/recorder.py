@@ -10,7 +10,7 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from coordinator.metrics import catalogue
 from coordinator.metrics.cells import Cell, Cells, MemoryCells
@@ -50,6 +50,10 @@ class Recorder:
         self._breaker = Family(catalogue.BREAKER_STATE, cells.number)
         self._claims = Family(catalogue.CLAIMS, cells.number)
         self._conflicts = Family(catalogue.CLAIM_CONFLICTS, cells.number)
+        self._holds = Family(catalogue.CLAIM_HOLD, cells.histogram)
+        self._items = Family(catalogue.ITEMS, cells.number)
+        self._oldest_ready = Family(catalogue.OLDEST_READY, cells.number)
+        self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
         self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
         self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
@@ -111,6 +115,7 @@ class Recorder:
             self._gateway_submits,
         ):
             family.start_at_zero()
+        self._holds.start_at_zero()
 
     def start_worker(self) -> None:
         """Begins the counters of a worker."""
@@ -174,6 +179,20 @@ class Recorder:
         self._conflicts(kind).inc()
         if kind == "busy":
             self.hot.lost(project, item)
+
+    def claims_held(self, end: str, counts: Mapping[int, int], seconds: float) -> None:
+        """Claims that ended like this: how many, by bucket from 0, and how long they were held together."""
+        self._holds(end).add(counts, seconds)
+
+    def items(self, roles: Mapping[str, int], oldest_ready_seconds: float) -> None:
+        """Items of the fleet by role, and the age of the oldest that is ready; 0 where others count them."""
+        for role in ("queue", "work", "review", "blocked", "terminal"):
+            self._items(role).set(roles.get(role, 0))
+        self._oldest_ready().set(oldest_ready_seconds)
+
+    def agents_waiting(self, count: int) -> None:
+        """Claims that wait for an item in this process."""
+        self._agents_waiting(self.slot).set(count)
 
     def checkpoint(self, outcome: str) -> None:
         """A checkpoint of a workflow session was yielded or answered, or could not be."""

@@ -125,6 +125,8 @@ edges = Family("e", "hash", reason="goes with its item", doc="an item's dependen
 dependency = Family("d", "string", reason="lives until the edge is deleted", doc="the two ends of a dependency id")
 leases = Family("ls", "zset", single=True, reason="empties as claims end", doc="agents by their claims' expiry")
 agents = Family("ag", "hash", single=True, reason="an entry goes with its claim", doc="the item that each agent holds")
+holds = Family("hd", "hash", single=True, reason="counters of bounded number",
+               doc="how long claims were held that have ended since somebody counted, by how and bucket")  # fmt: skip
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",
                 doc="expired claims that are still on their items, counted per scope")  # fmt: skip
 notes = Family("n", "hash", reason="goes with its item", doc="an item's notes by key: id, role, whether filled")
@@ -183,8 +185,10 @@ outbox_bell = Family("ob", "list", single=True, scope="fleet", reason="at most 1
                      doc="projects whose outbox has something new")  # fmt: skip
 gate_servers = Family("gi", "hash", single=True, scope="fleet", reason="an entry per connection",
                       doc="the tools of downstream servers that the gateway imports from")  # fmt: skip
-gate_turn = Family("gt", "string", scope="fleet", ttl="half a minute, renewed",
-                   doc="the worker that does something for all: lists tools, copies the audit")  # fmt: skip
+turn = Family("gt", "string", scope="fleet", ttl="a minute at most, renewed",
+              doc="the process that does something for all: lists tools, copies the audit, counts items")  # fmt: skip
+item_projects = Family("ip", "zset", single=True, scope="fleet", reason="empty ones are dropped",
+                       doc="projects with work items by when they were last changed, in s")  # fmt: skip
 signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a handful; old ones go as new ones come",
                       doc="the keys that tokens are signed with, by id")  # fmt: skip
 

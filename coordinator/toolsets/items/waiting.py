@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
 from coordinator.store import Store
 from coordinator.store.subscription import Subscription
 from coordinator.toolsets.items.rules.idempotency import Request
@@ -69,10 +70,12 @@ class Parking:
         self._parked: dict[tuple[str, str], _Parked] = {}
         """By project and request."""
         self._projects: dict[str, int] = {}
+        self._calls = 0
         self._tending: dict[str, asyncio.Task[None]] = {}
         channels = (f"fc:wake:{self.process}",)
         self._subscription = Subscription(store, channels, "parked claims", self._wake, self._ask_again)
         self._draining = False
+        self._metrics = recorder()
 
     async def claim(self, project: str, request: Request, run: Run, wait_ms: int) -> ClaimReply:
         """A claim that waits up to ``wait_ms`` for an item; the reply says ``success`` or ``no_match``.
@@ -128,6 +131,8 @@ class Parking:
     def _enter(self, project: str, request: Request) -> _Parked:
         parked = self._parked.setdefault((project, request.key), _Parked())
         parked.calls += 1
+        self._calls += 1
+        self._metrics.agents_waiting(self._calls)
         self._projects[project] = self._projects.get(project, 0) + 1
         if project not in self._tending:
             self._tending[project] = asyncio.create_task(self._tend(project), name=f"parked claims of {project}")
@@ -135,6 +140,8 @@ class Parking:
 
     def _exit(self, project: str, request: Request, parked: _Parked) -> None:
         parked.calls -= 1
+        self._calls -= 1
+        self._metrics.agents_waiting(self._calls)
         if not parked.calls:
             del self._parked[project, request.key]
         self._projects[project] -= 1

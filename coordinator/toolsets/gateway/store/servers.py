@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
-from coordinator.store import Script, Store, keys
+from coordinator.store import keys
+from coordinator.store.turns import Turns
 from coordinator.toolsets.gateway.rules.catalogue import ServerTools, servers_of
-from coordinator.toolsets.gateway.store.instances import PACKAGE
 
 CHANNEL = "fc:gate:servers"
 """Where it is told that something has changed."""
 
 
-_TURN: Script[Any] = Script(PACKAGE, "hold_turn", scope="fleet")
-
-
-class ServerStore:
+class ServerStore(Turns):
     """Tools of downstream servers by connection. Raises ToolFailure as ``Store.command`` says."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
 
     async def read(self) -> Mapping[str, ServerTools]:
         """All that is known."""
@@ -40,11 +33,3 @@ class ServerStore:
         """Drops a connection that nothing is imported from any more."""
         await self._store.command("HDEL", keys.gate_servers.key(keys.FLEET), connection)
         await self._store.command("PUBLISH", CHANNEL, connection)
-
-    async def turn(self, what: str, process: str, milliseconds: int) -> bool:
-        """Whether it is this process that does something for all, for so long; asked again it keeps the turn."""
-        return bool(await self._store.run(_TURN, keys.FLEET, what, process, milliseconds))
-
-    async def leave(self, what: str, process: str) -> None:
-        """Gives the turn away, if it is this process's."""
-        await self._store.run(_TURN, keys.FLEET, what, process, 0)

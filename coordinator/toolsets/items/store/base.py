@@ -13,6 +13,7 @@ from coordinator.store.requests import run_once
 from coordinator.toolsets.items.rules.idempotency import NONE, Request
 from coordinator.toolsets.items.rules.ids import Match, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.noted import Noted
 
 PACKAGE = "coordinator.toolsets.items"
 SLICE = 50
@@ -66,6 +67,7 @@ class RoomStore:
         self._keep_ms = settings.idempotency_seconds * 1000
         self._events = settings.events_max
         self.schemas = schemas
+        self._noted = Noted(store)
 
     async def _read(self, script: Script[R], project: str, *args: str | bytes | int) -> R:
         """A script that changes nothing, or nothing that a caller asked for."""
@@ -80,6 +82,7 @@ class RoomStore:
 
         The version is installed in the project when it is not there yet.
         """
+        await self._noted(project)
         config = self.schemas.current
         labels = config.packed_labels
         try:

@@ -13,7 +13,7 @@
 --             the ms that they were held per end (c, r, e): of finished items, released, expired
 
 local SWEEP_BATCH = 16
-local HOLD_SECONDS = {1, 5, 15, 30, 60, 300, 900, 3600, 14400, 43200} -- as in rules/holds.py
+local HOLD_SECONDS = {1, 5, 15, 30, 60, 300, 900, 3600, 14400, 43200} -- as CLAIM_HOLD in the metrics' catalogue
 local unshielded = {} -- items that this run has freed: what is below them is within reach again
 
 local function live(it, now)

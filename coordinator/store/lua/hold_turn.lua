@@ -7,7 +7,7 @@ reply:     1 if the process has it now, else 0
 errors:    none
 --]]
 -- @include keys
-local key = K_GATE_TURN .. what
+local key = K_TURN .. what
 local holder = redis.call('GET', key)
 if holder and holder ~= process then return 0 end
 if milliseconds == '0' then

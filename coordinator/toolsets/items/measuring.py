@@ -1,0 +1,89 @@
+"""The figures about items that no call can know: one front-end of the fleet has the store count them now and then.
+
+How many items there are in each role, how old the oldest ready one is, and how long claims were held:
+the scripts that end claims count them in the project, and whoever measures takes these counts away,
+so that each claim is in one process's histogram, whichever process that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.metrics import Recorder
+from coordinator.store import Store
+from coordinator.store.errors import StoreError
+from coordinator.store.turns import Turns
+from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, MeasureStore
+
+_log = structlog.get_logger(__name__)
+
+MEASURE_SECONDS = 5.0
+"""Between two rounds."""
+_TURN_MS = 20_000
+"""How long the turn is kept: another process takes it when its holder has died."""
+_TURN = "measure items"
+
+
+class Measuring:
+    """Measures, as long as it is this process's turn.
+
+    Args:
+        process: its name, which no other process of the fleet has.
+    """
+
+    def __init__(self, store: Store, recorder: Recorder, process: str) -> None:
+        self._turns = Turns(store)
+        self._measures = MeasureStore(store)
+        self._recorder = recorder
+        self._process = process
+        self._shown = False
+
+    async def run(self) -> None:
+        """Goes on until it is cancelled."""
+        while True:
+            try:
+                await self.round()
+            except (ToolFailure, StoreError) as failure:
+                _log.debug("items cannot be measured, trying again", reason=str(failure))
+            await asyncio.sleep(MEASURE_SECONDS)
+
+    async def round(self) -> bool:
+        """Looks at all projects if it is this process's turn; whether it was.
+
+        Raises:
+            ToolFailure: the store does not answer.
+        """
+        if not await self._turns.turn(_TURN, self._process, _TURN_MS):
+            if self._shown:
+                # Whoever has the turn knows better.
+                self._show(Counter(), 0.0)
+                self._shown = False
+            return False
+        roles: Counter[str] = Counter()
+        oldest, kept = 0.0, time.monotonic()
+        for project, noted in await self._measures.projects():
+            found = await self._measures.measure(project)
+            roles.update(found.roles)
+            oldest = max(oldest, found.oldest_seconds)
+            for held in found.held:
+                self._recorder.claims_held(held.end, held.counts, held.seconds)
+            if not any(found.roles.values()) and noted < time.time() - EMPTY_SECONDS:
+                await self._measures.forget(project)
+            if time.monotonic() - kept > _TURN_MS / 4000:
+                kept = time.monotonic()
+                await self._turns.turn(_TURN, self._process, _TURN_MS)
+        self._show(roles, oldest)
+        self._shown = True
+        return True
+
+    async def leave(self) -> None:
+        """Gives the turn away, for a process that ends. Raises ToolFailure."""
+        await self._turns.leave(_TURN, self._process)
+
+    def _show(self, roles: Counter[str], oldest: float) -> None:
+        self._recorder.items(roles, oldest)

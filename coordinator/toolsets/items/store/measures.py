@@ -1,0 +1,81 @@
+"""Figures about a project's items, and which projects have any: for whoever watches the fleet."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from coordinator.store import Script, Store, keys
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.store.base import PACKAGE
+from coordinator.toolsets.items.store.noted import PROJECTS
+
+EMPTY_SECONDS = 3_600
+"""How long a project without items goes on being looked at: well above ``noted.NOTED_SECONDS``."""
+ENDS = {"c": "completed", "r": "released", "e": "expired"}
+"""How a claim ended, by the letter that ``include/claims.lua`` counts it under."""
+
+
+class Held(NamedTuple):
+    """Claims that have ended in one way."""
+
+    end: str
+    counts: dict[int, int]
+    """How many, by bucket from 0."""
+    seconds: float
+    """How long they were held, together."""
+
+
+class Measures(NamedTuple):
+    """What ``measure_items.lua`` found."""
+
+    roles: dict[str, int]
+    """Items by role."""
+    oldest_seconds: float
+    """Age of the oldest item that is ready in the queue; 0: there is none."""
+    held: list[Held]
+    """Claims that have ended since somebody looked."""
+
+
+class _Reply(msgspec.Struct, array_like=True):
+    now: int
+    roles: list[int]
+    oldest: int
+    ended: list[str]
+
+
+_MEASURE = Script(PACKAGE, "measure_items", _Reply)
+
+
+class MeasureStore:
+    """Figures about the items of any project. Raises ToolFailure as ``Store.run`` says."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def projects(self) -> list[tuple[str, int]]:
+        """Projects that have items, those changed last first, and when that was, in s."""
+        key = keys.item_projects.key(keys.FLEET)
+        names = await self._store.command("ZREVRANGE", key, 0, PROJECTS - 1)
+        if not names:
+            return []
+        noted = await self._store.command("ZMSCORE", key, *names)
+        return [(name.decode(), int(float(when))) for name, when in zip(names, noted, strict=True) if when is not None]
+
+    async def forget(self, project: str) -> None:
+        """Looks at a project no more until something is changed in it."""
+        await self._store.command("ZREM", keys.item_projects.key(keys.FLEET), project)
+
+    async def measure(self, project: str) -> Measures:
+        """A project's figures. Claims that have ended are told once."""
+        reply = await self._store.run(_MEASURE, project)
+        roles = dict(zip(ROLE_NAMES, reply.roles, strict=True))
+        oldest = max(0.0, (reply.now - reply.oldest) / 1000) if reply.oldest else 0.0
+        found = {field: int(number) for field, number in zip(reply.ended[::2], reply.ended[1::2], strict=True)}
+        held = []
+        for letter, end in ENDS.items():
+            counts = {int(field[1:]) - 1: count for field, count in found.items() if field[0] == letter and field[1:]}
+            if counts:
+                held.append(Held(end, counts, found.get(letter, 0) / 1000))
+        return Measures(roles, oldest, held)

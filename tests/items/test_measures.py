@@ -1,0 +1,246 @@
+"""Figures about items: roles, the oldest ready one, and how long claims were held."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import coordinator.toolsets.items
+from coordinator.metrics import MemoryCells, Recorder
+from coordinator.metrics.catalogue import CLAIM_HOLD
+from coordinator.store import Store, keys
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.items.measuring import Measuring
+from coordinator.toolsets.items.rules.recount import claim_of
+from coordinator.toolsets.items.store.measures import _MEASURE, EMPTY_SECONDS, MeasureStore
+from tests.items.client import Client, fresh_id
+from tests.items.moments import lapse, server_time
+from tests.items.parked import Fronts
+
+pytestmark = pytest.mark.anyio
+
+
+async def held(tools: Client) -> dict[str, tuple[dict[int, int], float]]:
+    """Claims that have ended since this was asked: counts by bucket and seconds, by how."""
+    found = await MeasureStore(tools.store).measure(tools.project)
+    return {one.end: (one.counts, one.seconds) for one in found.held}
+
+
+async def ends(tools: Client) -> dict[str, int]:
+    """How many have, by how."""
+    return {end: sum(counts.values()) for end, (counts, _) in (await held(tools)).items()}
+
+
+async def backdate(tools: Client, item: str, seconds: float) -> None:
+    """Has the item's claim begun so much earlier."""
+    key = keys.item.key(tools.project, item.replace("-", ""))
+    claim = claim_of({"h": (await tools.store.command("HGET", key, "h")).hex()})
+    assert claim is not None
+    earlier = claim._replace(first=claim.first - round(seconds * 1000))
+    await tools.store.command("HSET", key, "h", earlier.packed())
+
+
+async def release(tools: Client, agent: str, item: str) -> None:
+    result = await tools.claims(agent, [], [{"itemId": item}])
+    assert result["releaseResults"][0]["outcome"] == "success"
+
+
+def test_scripts_count_in_the_buckets_of_the_catalogue() -> None:
+    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "include" / "claims.lua").read_text()
+    found = re.search(r"HOLD_SECONDS = \{([\d, ]+)\}", text)
+    assert found is not None
+    assert tuple(map(float, found[1].split(","))) == CLAIM_HOLD.buckets
+
+
+@pytest.mark.every_store
+async def test_items_are_counted_by_role(tools: Client) -> None:
+    assert not any((await MeasureStore(tools.store).measure(tools.project)).roles.values())
+    for role, count in {"queue": 3, "work": 2, "review": 1, "blocked": 2, "terminal": 4}.items():
+        for _ in range(count):
+            await tools.add(role=role)
+    found = await MeasureStore(tools.store).measure(tools.project)
+    assert found.roles == {"queue": 3, "work": 2, "review": 1, "blocked": 2, "terminal": 4}
+    await tools.claim("ann", await tools.add())
+    assert (await MeasureStore(tools.store).measure(tools.project)).roles["queue"] == 4
+
+
+async def test_the_oldest_ready_item_is_found_whatever_its_rank(tools: Client) -> None:
+    chosen, items = random.Random(7), []
+    for _ in range(30):
+        more: dict[str, Any] = {"complexity": chosen.randint(1, 10)} if chosen.random() < 0.7 else {}
+        items.append(await tools.add(priority=chosen.choice(["high", "medium", "low"]), **more))
+    await tools.add(role="work")
+    chosen.shuffle(items)
+    ready = {}
+    base = (await tools.store.run(_MEASURE, tools.project)).now
+    for number, item in enumerate(items):
+        # As if they had been created minutes apart, in another order than their rank's.
+        inner, created = item.replace("-", ""), base - number * 60_000
+        raw = await tools.store.command("HGET", keys.item.key(tools.project, inner), "w")
+        score = int(raw) - int(raw) % 2**41 + created - 1_577_836_800_000
+        await tools.store.command("HSET", keys.item.key(tools.project, inner), "w", score)
+        for scope in ("*", "p"):
+            await tools.store.command("ZADD", keys.ranked.key(tools.project, scope), score, inner)
+        ready[item] = created
+    for number, item in enumerate(reversed(items)):
+        assert (await tools.store.run(_MEASURE, tools.project)).oldest == min(ready.values())
+        age = (await MeasureStore(tools.store).measure(tools.project)).oldest_seconds
+        assert age >= (base - ready[item]) / 1000
+        await tools.claim(f"agent-{number}", item)
+        del ready[item]
+    found = await MeasureStore(tools.store).measure(tools.project)
+    assert found.oldest_seconds == 0.0, "what others hold, or are at work on, is not ready"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bucket"), [(0, 0), (1.5, 1), (14, 2), (299, 5), (301, 6), (43_000, 9), (50_000, 10)]
+)
+async def test_a_released_claim_is_counted_once_by_how_long_it_was_held(
+    tools: Client, seconds: float, bucket: int
+) -> None:
+    item = await tools.add()
+    await tools.claim("ann", item)
+    await backdate(tools, item, seconds)
+    assert await held(tools) == {}, "it goes on"
+    await release(tools, "ann", item)
+    (end, (counts, total)), *more = (await held(tools)).items()
+    assert (end, counts, more) == ("released", {bucket: 1}, [])
+    assert seconds <= total < seconds + 60
+    assert await held(tools) == {}, "it was counted"
+
+
+async def test_a_heartbeat_ends_nothing(tools: Client) -> None:
+    item = await tools.add()
+    for _ in range(3):
+        await tools.claim("ann", item)
+    assert await ends(tools) == {}
+
+
+async def test_a_claim_that_gives_way_to_another_counts_by_what_became_of_its_item(tools: Client) -> None:
+    first, second, third = [await tools.add() for _ in range(3)]
+    await tools.claim("ann", first)
+    await tools.claim("ann", second)
+    assert await ends(tools) == {"released": 1}
+    await tools.advance(second, "complete", agent="ann")
+    assert await ends(tools) == {}
+    await tools.claim("ann", third)
+    assert await ends(tools) == {"completed": 1}
+    await tools("manage_items", operation="delete", requestId=fresh_id(), ids=[third])
+    assert await ends(tools) == {"released": 1}
+
+
+async def test_an_expired_claim_is_counted_as_long_as_it_was_good(tools: Client) -> None:
+    mine, other = await tools.add(), await tools.add()
+    await tools.claim("ann", mine)
+    await backdate(tools, mine, 100)
+    await lapse(tools, mine)
+    # Any claim has expired ones put back.
+    await tools.claim("bob", other)
+    assert (await held(tools))["expired"][0] == {5: 1}
+    await tools.claim("bob", mine)
+    assert await ends(tools) == {"released": 1}, "what had expired is not counted a second time"
+
+
+async def test_a_claim_that_expired_unseen_is_counted_by_whoever_takes_the_item(tools: Client) -> None:
+    items = [await tools.add() for _ in range(3)]
+    for number, item in enumerate(items):
+        await tools.claim(f"agent-{number}", item)
+        await lapse(tools, item)
+    await tools.claim("bob", items[2])
+    assert await ends(tools) == {"expired": 3}
+
+
+async def test_claims_that_are_handed_over_to_parked_calls_are_counted(fronts: Fronts, tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("ann", item)
+    front = await fronts.make()
+    parked = await front.park("bob")
+    await release(tools, "ann", item)
+    assert await parked.item() == item
+    assert await ends(tools) == {"released": 1}
+
+
+# --- one process for all ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """A server of their own: whoever measures looks at all projects."""
+    with EmbeddedServer(tmp_path_factory.mktemp("measures"), fsync="everysec") as server:
+        yield server
+
+
+@pytest.fixture
+async def alone(server: EmbeddedServer) -> AsyncIterator[Store]:
+    store = Store(server.url, timeout_ms=5000)
+    await store.open()
+    yield store
+    await store.command("FLUSHALL")
+    await store.close()
+
+
+class Process:
+    """A front-end as far as measuring goes."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.recorder = Recorder(MemoryCells(), name)
+        self.measuring = Measuring(store, self.recorder, name)
+
+    async def round(self) -> bool:
+        return await self.measuring.round()
+
+    @property
+    def shown(self) -> tuple[float, float, float]:
+        """Items in the queue and in work, and the age of the oldest."""
+        recorder = self.recorder
+        return recorder._items("queue").get(), recorder._items("work").get(), recorder._oldest_ready().get()
+
+    @property
+    def held(self) -> float:
+        return sum(self.recorder._holds("released").counts())
+
+
+async def test_one_process_measures_all_projects_until_another_takes_over(alone: Store) -> None:
+    for project, count in {"a": 2, "b": 3}.items():
+        client = Client(alone, project)
+        items = [await client.add() for _ in range(count)]
+        await client.add(role="work")
+        await client.claim("ann", items[0])
+        await release(client, "ann", items[0])
+    first, second = Process(alone, "h/fe-0"), Process(alone, "h/fe-1")
+    assert await first.round()
+    assert not await second.round()
+    assert (first.shown[:2], second.shown, first.held, second.held) == ((5, 2), (0, 0, 0), 2, 0)
+    assert first.shown[2] > 0
+    assert await first.round()
+    assert first.held == 2
+    client = Client(alone, "a")
+    item = await client.add()
+    await client.claim("ann", item)
+    await release(client, "ann", item)
+    await first.measuring.leave()
+    assert await second.round()
+    assert not await first.round()
+    assert (first.shown, second.shown[:2], first.held, second.held) == ((0, 0, 0), (6, 2), 2, 1)
+
+
+async def test_projects_without_items_are_looked_at_for_a_while_only(alone: Store) -> None:
+    measures, process = MeasureStore(alone), Process(alone, "h/fe-0")
+    for project in ("fresh", "old", "used"):
+        client = Client(alone, project)
+        item = await client.add()
+        if project != "used":
+            await client("manage_items", operation="delete", requestId=fresh_id(), ids=[item])
+    long_ago = await server_time(alone) // 1000 - EMPTY_SECONDS - 60
+    for project in ("old", "used"):
+        await alone.command("ZADD", keys.item_projects.key(keys.FLEET), long_ago, project)
+    await process.round()
+    assert {project for project, _ in await measures.projects()} == {"fresh", "used"}
+    # Whoever adds an item there has it looked at again.
+    await Client(alone, "old").add()
+    assert {project for project, _ in await measures.projects()} == {"fresh", "used", "old"}
