@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import jsonschema  # type: ignore[import-untyped]
 import msgspec
-from referencing import Registry
+
+from coordinator.toolsets.gateway.rules import validator
 
 MAX_ARGUMENTS = 64 * 1024
 """Bytes of JSON that the arguments of a transition, or the input of a workflow, may have."""
-_MOST_TOLD = 10
+_MOST_TOLD, _MOST_LOOKED_AT = 10, 100
 _LONGEST = 300
 _VALIDATORS: dict[bytes, Any] = {}
 _MOST_KEPT = 20_000
@@ -58,7 +60,11 @@ def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[
     if schema is None:
         return []
     try:
-        errors = sorted(_validator(schema).iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+        validator.begin()
+        found = list(islice(_validator(schema).iter_errors(value), _MOST_LOOKED_AT))
+        errors = sorted(found, key=lambda error: list(map(str, error.absolute_path)))
+    except validator.TooLong:
+        return [Violation(name, "takes too long to be checked against its schema")]
     except Exception as error:
         # A schema of a downstream server that refers to what is not there; ours are checked when they are read.
         return [Violation(name, f"cannot be checked: its schema is no good ({type(error).__name__})")]
@@ -70,7 +76,8 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
     try:
         made = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
         made.check_schema(schema)
-        list(_made(schema).iter_errors({}))
+        validator.begin()
+        list(validator.validator(schema).iter_errors({}))
     except jsonschema.SchemaError as error:
         return f"is no JSON Schema: {'.'.join(map(str, error.absolute_path)) or 'it'}: {error.message[:_LONGEST]}"
     except Exception as error:
@@ -91,14 +98,8 @@ def _validator(schema: Mapping[str, Any]) -> Any:
     if made is None:
         if len(_VALIDATORS) >= _MOST_KEPT:
             _VALIDATORS.clear()
-        made = _VALIDATORS[key] = _made(schema)
+        made = _VALIDATORS[key] = validator.validator(schema)
     return made
-
-
-def _made(schema: Mapping[str, Any]) -> Any:
-    cls = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-    # With a registry of its own, no schema can have anything fetched from the network.
-    return cls(schema, registry=Registry())
 
 
 def _violation(error: Any, name: str) -> Violation:

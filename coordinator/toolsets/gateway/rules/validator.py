@@ -1,0 +1,114 @@
+"""JSON Schema in bounded time, whatever the schema and whatever is checked against it.
+
+Callers choose what is checked, and downstream servers some of the schemas; neither may keep a
+process busy. All keywords look at a clock, patterns are searched for by a library that can be told
+when to give up, and ``uniqueItems`` does not compare every item with every other.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+import regex  # type: ignore[import-untyped]
+from referencing import Registry
+
+MOST_SECONDS = 0.25
+"""Of processor time, for one value."""
+_DRAFT = jsonschema.Draft202012Validator
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_local = threading.local()
+_classes: dict[type, Any] = {}
+
+
+class TooLong(Exception):
+    """Checking takes too long."""
+
+
+def validator(schema: Mapping[str, Any]) -> Any:
+    """A validator that raises TooLong; with a registry of its own, so that no schema has anything fetched."""
+    cls = jsonschema.validators.validator_for(schema, _DRAFT)
+    bounded = _classes.get(cls)
+    if bounded is None:
+        own = {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique_items}
+        known = {**cls.VALIDATORS, **{name: own[name] for name in own.keys() & cls.VALIDATORS.keys()}}
+        known["additionalProperties"] = _additional_properties(cls.VALIDATORS["additionalProperties"])
+        bounded = _classes[cls] = jsonschema.validators.extend(cls, {key: _timed(of) for key, of in known.items()})
+    return bounded(schema, registry=Registry())
+
+
+def begin() -> None:
+    """Checking of a value begins, in this thread."""
+    _local.ends = time.thread_time() + MOST_SECONDS
+
+
+def _left() -> float:
+    left: float = _local.ends - time.thread_time()
+    if left <= 0:
+        raise TooLong
+    return left
+
+
+def _timed(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+    def timed(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        _left()
+        yield from keyword(validator, value, instance, schema) or ()
+
+    return timed
+
+
+def _found(pattern: str, text: str) -> bool:
+    try:
+        return regex.search(pattern, text, timeout=_left()) is not None
+    except TimeoutError:
+        raise TooLong from None
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    if validator.is_type(instance, "string") and not _found(pattern, instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, inner in patterns.items():
+        for key, value in instance.items():
+            if _found(pattern, key):
+                yield from validator.descend(value, inner, path=key, schema_path=pattern)
+
+
+def _additional_properties(original: Callable[..., Any]) -> Callable[..., Any]:
+    def additional(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        patterns = schema.get("patternProperties")
+        if not patterns or not validator.is_type(instance, "object"):
+            return original(validator, value, instance, schema)
+        rest = {key: entry for key, entry in instance.items() if not any(_found(one, key) for one in patterns)}
+        # Without the patterns, which have been looked at.
+        return original(validator, value, rest, {**schema, "patternProperties": {}})
+
+    return additional
+
+
+def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if unique and validator.is_type(instance, "array"):
+        seen = set()
+        for item in instance:
+            key = _encode(_canonical(item))
+            if key in seen:
+                yield jsonschema.ValidationError("has non-unique elements")
+                return
+            seen.add(key)
+
+
+def _canonical(value: Any) -> Any:
+    """The value with equal numbers written equally."""
+    if isinstance(value, dict):
+        return {key: _canonical(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_canonical(entry) for entry in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

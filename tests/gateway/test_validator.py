@@ -1,0 +1,71 @@
+"""Checking arguments takes bounded time, and finds what the library finds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.toolsets.gateway.rules import validator
+from coordinator.toolsets.gateway.rules.schemas import violations
+from tests.gateway.lab import Json
+
+SLOW: list[tuple[Json, Any]] = [
+    ({"pattern": r"\s+$"}, " " * 60_000 + "x"),
+    ({"pattern": "^(a|aa)+$"}, "a" * 5_000 + "b"),
+    ({"patternProperties": {r"^\s*(.*?)\s*$": {}}}, {" " * 20_000 + "x" + " " * 20_000 + "y": 1}),
+    ({"patternProperties": {r"\s+$": {}}, "additionalProperties": False}, {" " * 60_000 + "x": 1}),
+    ({"items": {"oneOf": [{"type": "string"}, {"type": "array"}, {"type": "object"}, {"const": 0}]}}, [0] * 30_000),
+]
+
+
+@pytest.mark.parametrize(("inner", "value"), SLOW)
+def test_what_takes_too_long_is_given_up(inner: Json, value: Any) -> None:
+    began = time.thread_time()
+    (told,) = violations({"type": "object", "properties": {"a": inner}}, {"a": value}, "input")
+    assert told == ("input", "takes too long to be checked against its schema")
+    # Other bounds would take minutes, or hours.
+    assert time.thread_time() - began < 10
+
+
+def test_many_items_are_compared_and_refused_quickly() -> None:
+    began = time.thread_time()
+    schema: Json = {"properties": {"a": {"uniqueItems": True}, "b": {"items": {"type": "string"}}}}
+    assert violations(schema, {"a": [None, *range(9_000)]}, "input") == []
+    assert len(violations(schema, {"b": [0] * 30_000}, "input")) == 10
+    assert time.thread_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("value", "unique"),
+    [([1, 1.0], False), ([1, True, 0, False, None, "1"], True), ([{"a": 1, "b": [2.0]}, {"b": [2], "a": 1.0}], False),
+     ([[1], [1, 1]], True), ([0.0, -0.0], False)],
+)  # fmt: skip
+def test_items_are_equal_as_json_has_it(value: Any, unique: bool) -> None:
+    assert (violations({"properties": {"a": {"uniqueItems": True}}}, {"a": value}, "input") == []) is unique
+
+
+SCHEMAS = st.fixed_dictionaries(
+    {},
+    optional={
+        "properties": st.just({"a": {"type": "integer"}, "b": {"pattern": "^x"}}),
+        "patternProperties": st.sampled_from([{"^a": {"type": "string"}}, {"b$": {"minimum": 2}}, {}]),
+        "additionalProperties": st.sampled_from([False, True, {"type": "string"}]),
+        "required": st.just(["a"]),
+        "propertyNames": st.just({"pattern": "^[abc]+$"}),
+    },
+)
+VALUES = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.sampled_from(["x", "y", 1, 2.0, None, [1, 1]]))
+
+
+@given(schema=SCHEMAS, value=VALUES)
+def test_the_same_is_found_as_by_the_library(schema: Json, value: Json) -> None:
+    def found(made: Any) -> list[tuple[str, list[str]]]:
+        return sorted((one.validator, list(map(str, one.absolute_path))) for one in made.iter_errors(value))
+
+    validator.begin()
+    assert found(validator.validator(schema)) == found(jsonschema.Draft202012Validator(schema))
