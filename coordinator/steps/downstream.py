@@ -43,7 +43,11 @@ _LONGEST_LINE = 500
 _TERMINATED = "Session terminated"
 """What the client library says when a server does not know its session any more."""
 _CLOSED = "Connection closed"
-"""What it says of a whole session; where one request was cut off it says other things."""
+"""What it says of a whole session."""
+_CUT_OFF = ("SSE stream ", "server answered a request with ")
+"""How it begins where one request over HTTP was cut off."""
+_HTTP_ERROR = "Server returned an error response"
+"""What it says of an HTTP status that it knows nothing else about."""
 _NEVER_SENT = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
 
 
@@ -164,8 +168,11 @@ class DownstreamServer:
                 raise CallRefused(error.message) from None
             if error.message == _CLOSED:
                 session.leave()
-            if session.ended or error.code == types.CONNECTION_CLOSED:
+            # Servers have errors of their own with the code that means a closed connection to the library.
+            if session.ended or (error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT_OFF)):
                 raise self._lost() from None
+            if error.message == _HTTP_ERROR and self._connection.url:
+                raise ConnectionFailed(f"the connection {self.name!r} answered with an HTTP error", sent=True) from None
             raise CallRefused(error.message) from None
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError, httpx2.HTTPError):
             session.leave()
@@ -173,6 +180,8 @@ class DownstreamServer:
         except RuntimeError as error:
             # A result that departs from the tool's own output schema.
             raise CallRefused(str(error)) from None
+        except ValueError:
+            raise CallRefused(f"the connection {self.name!r} answered with what the protocol does not know") from None
 
     def _lost(self) -> ConnectionFailed:
         return ConnectionFailed(f"the connection {self.name!r} was lost during the call", sent=True)

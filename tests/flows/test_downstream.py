@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,45 @@ async def test_a_dead_one_is_not_asked_at_every_call(
         with pytest.raises(ConnectionFailed, match="nobody answers"):
             await call(server, "add")
     assert tried == ["it"]
+
+
+RAW = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = {"jsonrpc": "2.0", "id": asked.get("id")}
+    if asked["method"] == "initialize":
+        version = asked["params"]["protocolVersion"]
+        about = {"name": "raw", "version": "1"}
+        said["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+    elif asked["method"] == "tools/list":
+        said["result"] = {"tools": [{"name": 1}] if sys.argv[1:] else []}
+    elif asked["method"] != "tools/call":
+        said["error"] = {"code": -32601, "message": "no such method"}
+    elif asked["params"]["name"] == "odd":
+        said["result"] = {"content": "nothing that a tool may return"}
+    elif asked["params"]["name"] == "full":
+        said["error"] = {"code": -32000, "message": "the disk is full"}
+    else:
+        said["result"] = {"content": [{"type": "text", "text": "fine"}]}
+    if said["id"] is not None:
+        print(json.dumps(said), flush=True)
+"""
+
+
+async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamServer]) -> None:
+    server = DownstreamServer("it", Connection(kind="mcp", command=sys.executable, args=("-c", RAW)))
+    made.append(server)
+    with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
+        await call(server, "odd")
+    with pytest.raises(CallRefused, match="the disk is full"):
+        await call(server, "full")
+    result = await server.call("plain", {}, {})
+    assert result.content[0].text == "fine"  # type: ignore[union-attr]
+    server = DownstreamServer("it", Connection(kind="mcp", command=sys.executable, args=("-c", RAW, "odd")))
+    made.append(server)
+    with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
+        await server.tools(fresh=True)
 
 
 async def test_an_endpoint_that_speaks_something_else(made: list[DownstreamServer], http: HttpServer) -> None:

@@ -26,9 +26,25 @@ from tests.flows.programs import Json
 from tests.support import leaks
 from tests.support.fleets import ROOT, fleet_command
 
+RAW = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = {"jsonrpc": "2.0", "id": asked.get("id")}
+    if asked["method"] == "initialize":
+        version = asked["params"]["protocolVersion"]
+        about = {"name": "raw", "version": "1"}
+        said["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+    else:
+        said["error"] = {"code": -32000, "message": "no \\x1b[2J list \\r\\n"}
+    if said["id"] is not None:
+        print(json.dumps(said), flush=True)
+"""
+"""A server that says what moves cursors."""
+
 FLOW: Json = {
     "start": {"name": "look", "tool": "query_items", "branch": [
-        {"if": "result == true", "then": "fork"}, {"if": 'result == "<b>"', "then": "last"}]},
+        {"if": "result == true", "then": "fork"}, {"if": 'result == "<b>\x1b[2J"', "then": "last"}]},
     "fork": {"name": "fork", "tool": None, "parallel": ["a", "b"]},
     "a": {"name": "a", "tool": "query_items", "join": "wait"},
     "b": {"name": "b [red]x", "tool": "query_items", "join": "wait"},
@@ -76,7 +92,7 @@ def test_the_graph_is_drawn() -> None:
         "│   │   │   └── in parallel",
         "│   │   │       └── \u25cf b [red]x  query_items  running",
         "│   │   └── \u2016 wait  gate  waits for workflow_step_ready, step 1005",
-        '│   └── if result == "<b>"',
+        '│   └── if result == "<b>?[2J"',
         "└── \u00b7 last  query_items",
     ]
 
@@ -93,7 +109,7 @@ def test_the_state_is_rendered_as_a_mermaid_flowchart() -> None:
         '  s4{{"wait<br/>approval gate<br/>waits"}}:::gate',
         '  s5(["last<br/>query_items"]):::none',
         '  s0 -->|"result == true"| s1',
-        '  s0 -->|"result == #34;#60;b#62;#34;"| s5',
+        '  s0 -->|"result == #34;#60;b#62;#27;#91;2J#34;"| s5',
         "  s1 --> s2",
         "  s1 --> s3",
         "  s2 --> s4",
@@ -205,6 +221,7 @@ flows: {{demo_tools: true, tools: {{count: "texts_for_steps:count"}}}}
 connections:
   it: {{kind: mcp, command: {sys.executable}, args: ["{PROGRAM}"]}}
   dead: {{kind: mcp, url: "http://127.0.0.1:{free_port()}/mcp"}}
+  odd: {{kind: mcp, command: {sys.executable}, args: [-c, {json.dumps(RAW)}]}}
 """
     )
     path = os.pathsep.join((str(tmp_path), str(ROOT)))
@@ -215,6 +232,7 @@ connections:
     assert heads == [
         "coordinator:", "python:", "demo:", "it:",
         "dead: the connection 'dead' does not work: nobody answers at its address",
+        "odd: no ?[2J list ??",
     ]  # fmt: skip
     assert "  count  Counts" in lines
     assert any(line.startswith("  it.add ") and line.endswith("Adds two numbers") for line in lines)

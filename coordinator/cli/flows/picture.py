@@ -79,12 +79,12 @@ def status(row: FlowRow) -> Text:
 def _grow(parent: Tree, lines: list[Line], flow: Flow, steps: Mapping[str, StepRecord]) -> None:
     for line in lines:
         if line.again:
-            parent.add(Text(f"\u2192 {flow[line.key].name}", style="dim"))
+            parent.add(Text(f"\u2192 {printable(flow[line.key].name)}", style="dim"))
             continue
         node = parent.add(_shown(flow[line.key], steps.get(line.key)))
         for condition, way in line.ways:
             if condition:
-                _grow(node.add(Text(f"if {condition}", style="italic")), way, flow, steps)
+                _grow(node.add(Text(f"if {printable(condition)}", style="italic")), way, flow, steps)
             else:
                 _grow(node.add(Text("in parallel", style="italic")), way, flow, steps)
 
@@ -107,8 +107,11 @@ def _title(row: FlowRow) -> Text:
 def _shown(step: Step, record: StepRecord | None) -> Text:
     state = _state(record)
     mark, style = _MARKS[state]
-    text = Text.assemble((f"{mark} ", style), (step.name, "" if record else "dim"))
-    text.append(f"  {step.tool or ('gate' if step.gate else 'nothing')}", style="blue" if step.tool else "magenta")
+    text = Text.assemble((f"{mark} ", style), (printable(step.name), "" if record else "dim"))
+    text.append(
+        f"  {printable(step.tool or '') or ('gate' if step.gate else 'nothing')}",
+        style="blue" if step.tool else "magenta",
+    )
     if record is None:
         return text
     if state == "gate":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from workers.tools.registry import Listing
 
 _LONGEST = 90
+_WIDEST = 60
 
 
 @with_settings(without=Settings.__struct_fields__)
@@ -29,7 +30,7 @@ def tools(
 ) -> int:
     """Prints the tools of every source; asks the servers of all connections."""
     # Whatever goes wrong with a connection stands in the list.
-    logs.configure("error", loaded.settings.log_format)
+    logs.configure("critical", loaded.settings.log_format)
     listings = asyncio.run(_listed(loaded.settings))
     if format == "json":
         report = [
@@ -70,8 +71,8 @@ def _described(tool: Any) -> dict[str, Any]:
 
 
 def _print(listing: Listing) -> None:
-    print(f"{listing.source}:" if not listing.problem else f"{listing.source}: {listing.problem}")
-    width = max((len(tool.name) for tool in listing.tools), default=0)
+    print(f"{listing.source}:" if not listing.problem else printable(f"{listing.source}: {listing.problem}"))
+    width = min(max((len(tool.name) for tool in listing.tools), default=0), _WIDEST)
     for tool in listing.tools:
         about = " ".join(tool.description.split()).partition(". ")[0].rstrip(".")
         print(printable(f"  {tool.name:{width}}  {about[:_LONGEST]}".rstrip()))
