@@ -28,7 +28,8 @@ _log = structlog.get_logger(__name__)
 START_SECONDS = 60.0
 """A process that is not ready after this long is taken for hung."""
 START_ATTEMPTS = 3
-_KILL_SECONDS = 5.0
+KILL_SECONDS = 5.0
+"""How long what is killed may take to be gone; whoever stops a fleet needs patience for drain and this."""
 _LOOK_SECONDS = 0.5
 _FINAL = frozenset(code for code in Exit if code not in (Exit.OK, Exit.FAILED))
 """Exit codes that another attempt would not change."""
@@ -109,7 +110,7 @@ class Supervisor:
             _log.warning("killing what did not end in time", processes=left, seconds=self._drain_seconds)
             self._hurry.clear()
             self._signal(signal.SIGKILL)
-            await self._gone(_KILL_SECONDS)
+            await self._gone(KILL_SECONDS)
         self._nursery.close()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
 

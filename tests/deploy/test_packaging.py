@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from coordinator.cli.supervisor import KILL_SECONDS
 from coordinator.settings import Settings
 from tests.support.fleets import fleet_command
 
@@ -79,7 +80,7 @@ def test_the_compose_file_runs_commands_that_are_known() -> None:
     for service in ours.values():
         assert understood(service["command"])
         assert service["restart"] == "unless-stopped"
-        assert int(service["stop_grace_period"].removesuffix("s")) > DRAIN_SECONDS
+        assert int(service["stop_grace_period"].removesuffix("s")) > DRAIN_SECONDS + KILL_SECONDS
         environment: dict[str, Any] = {name: str(value) for name, value in service["environment"].items()}
         shown = fleet_command("config", "show", **environment, FLEET_HOST="0.0.0.0")
         assert shown.returncode == 0, shown.stderr
@@ -99,6 +100,29 @@ def test_the_compose_file_pins_images_and_publishes_on_loopback_only() -> None:
     assert "noeviction" in services["redis"]["command"]
 
 
+def test_prometheus_asks_every_container_of_the_compose_file() -> None:
+    """By address, on the ports for operators: the other one answers to the names that clients use, and no more."""
+    (job,) = YAML(typ="safe").load(DEPLOY / "docker" / "prometheus.yml")["scrape_configs"]
+    assert job["job_name"] == "coordinator"
+    (found,) = job["dns_sd_configs"]
+    services = compose()["services"]
+    assert set(found["names"]) == {name for name, service in services.items() if "build" in service}
+    assert found["type"] == "A"
+    for name, variable in (("frontend", "FLEET_ADMIN_PORT"), ("worker", "FLEET_WORKER_PORT")):
+        assert services[name]["environment"][variable] == str(found["port"])
+    assert f"127.0.0.1:{found['port']}/healthz" in services["worker"]["healthcheck"]["test"][-1]
+
+
+def test_units_of_a_host_keep_their_metrics_together() -> None:
+    """The front-ends' /metrics speaks for all processes with their data directory."""
+    directories = set()
+    for unit in UNITS:
+        text = unit.read_text()
+        directories |= set(re.findall(r"--data-dir %S/(\S+)", text))
+        assert set(re.findall(r"^StateDirectory=(\S+)", text, re.MULTILINE)) == directories
+    assert len(directories) == 1
+
+
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_units_run_commands_that_are_known(unit: Path) -> None:
     parsed = configparser.ConfigParser(strict=False, interpolation=None)
@@ -109,7 +133,8 @@ def test_units_run_commands_that_are_known(unit: Path) -> None:
     assert program == "/opt/fleet/bin/fleet"
     given = [word for word in command if word not in ("--config", "/etc/fleet/fleet.yaml")]
     assert understood(given)
-    assert int(service["TimeoutStopSec"]) > DRAIN_SECONDS
+    assert int(service["TimeoutStopSec"]) > DRAIN_SECONDS + KILL_SECONDS
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     if shutil.which("systemd-analyze"):
         done = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", str(unit)],

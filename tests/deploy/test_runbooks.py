@@ -1,0 +1,53 @@
+"""What runbooks tell people to run and to look at is there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from coordinator.errors import CATALOGUE as CODES
+from coordinator.identity.noop import trust_self_reported
+from coordinator.metrics.catalogue import CATALOGUE
+from coordinator.settings import Settings
+from coordinator.settings.fields import fields_of
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Services
+from tests.support.fleets import fleet_command
+
+PAGES = sorted((Path(__file__).resolve().parents[2] / "deploy" / "runbooks").glob("*.md"))
+QUOTED = {page.name: re.findall(r"`([^`]+)`", page.read_text()) for page in PAGES}
+COMMANDS = sorted({text for texts in QUOTED.values() for text in texts if text.startswith("fleet ")})
+_PLACES = re.compile(r"[A-Z_]+\Z")
+_IN_READYZ = {"config.version", "config.refused"}
+
+
+@cache
+def known() -> frozenset[str]:
+    """Names of settings, metrics and their label values, error codes and tools."""
+    names = {name for field in fields_of(Settings) for name in (field.name, field.path[-1])}
+    for metric in CATALOGUE:
+        names |= {metric.name, *(value for label in metric.labels for value in label.values)}
+    toolsets = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
+    return frozenset(names | CODES.keys() | _IN_READYZ | {tool.name for one in toolsets.values() for tool in one.tools})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_are_known(command: str) -> None:
+    words = [word for word in shlex.split(command)[1:] if not _PLACES.match(word)]
+    shown = fleet_command(*(word for word in words if not word.startswith("-")), "--help")
+    assert shown.returncode == 0, shown.stderr
+    assert f"Usage: fleet {words[0]}" in shown.stdout
+    for flag in (word for word in words if word.startswith("--")):
+        assert flag in shown.stdout
+
+
+@pytest.mark.parametrize("page", sorted(QUOTED))
+def test_names_are_known(page: str) -> None:
+    for text in QUOTED[page]:
+        if re.fullmatch(r"[a-z]+([_.][a-z]+)+", text):
+            assert text in known(), f"{page} speaks of {text}"
