@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, fresh_id
 
 pytestmark = pytest.mark.anyio
@@ -203,6 +204,24 @@ async def test_a_move_that_makes_a_descendant_too_deep_is_refused_whole(tools: C
     assert result["failures"] == [{"id": long[0], "error": "depth would exceed the maximum of 3"}]
     assert await depths(tools, long) == [0, 1, 2]
     assert (await tools.get(long[0]))["title"] == "depth 0"
+
+
+async def test_a_large_subtree_keeps_its_depth(tools: Client) -> None:
+    """Its items' depths change in one script, which would keep the store too long."""
+    first, second = await tools.add_many(2)
+    top = await tools.add(parentId=first)
+    middle = await tools.add(parentId=top)
+    for count in (900, 100):
+        await tools.add_many(count, parentId=middle)
+    assert (await tools.update(top, parentId=second))["updated"] == 1
+    (failure,) = (await tools.update(top, parentId=None, title="new"))["failures"]
+    assert failure["error"].startswith("parentId: more than 1000 items below it ")
+    shown = await tools.get(top)
+    assert (shown["parentId"], shown["depth"], shown["title"]) == (second, 1, "item")
+    assert (await tools.update(middle, parentId=None))["updated"] == 1
+    deepest = (await tools("query_items", operation="search", parentId=middle, depth=1, limit=1))["total"]
+    assert ((await tools.get(middle))["depth"], deepest) == (0, 1000)
+    assert not (await audit(tools.store, tools.project)).differences
 
 
 async def test_a_move_to_the_deepest_level_is_allowed_for_a_leaf_only(tools: Client) -> None:

@@ -1,7 +1,8 @@
 --[[
 purpose:   Partial updates, each item on its own.
 guarantee: An update is applied whole or not at all. Moving an item under another parent checks cycles
-           and the depth of its whole subtree first and shifts the subtree's depths in the same step.
+           and the depth of its whole subtree first and shifts the subtree's depths in the same step; one of
+           more than 1000 items keeps its depth.
 args:      request fingerprint keep_ms events_max config labels changes
            changes = packed list of {id, fields}; fields by letter as in include/item.lua, false clears,
            pa = '' moves to the root
@@ -22,22 +23,26 @@ if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') 
 local run = {now = server_time(), cap = events_max, config = config, labels = labels}
 local IS_TEXT = {t = true, s = true}
 local IS_LONG = {x = true, m = true, o = true}
+local MOST_MOVED = 1000 -- items below one that moves to another depth
 
--- All items below `it`; at most three levels.
-local function descendants(it)
-  local list, level = {}, {it.id}
-  while #level > 0 do
+-- The ids below an item by level, at most so many in all; nil where there are more.
+local function descendants(id)
+  local levels, level, left = {}, {id}, MOST_MOVED
+  while level[1] do
     local below = {}
-    for _, id in ipairs(level) do
-      for _, child in ipairs(redis.call('ZRANGE', K_RANKED .. 'p' .. id, 0, -1)) do below[#below + 1] = child end
+    for _, above in ipairs(#levels < MAX_DEPTH and level or {}) do
+      for _, child in ipairs(redis.call('ZRANGE', K_RANKED .. 'p' .. above, 0, left)) do
+        below[#below + 1], left = child, left - 1
+      end
+      if left < 0 then return nil end
     end
-    for _, id in ipairs(below) do list[#list + 1] = load(id) end
+    if below[1] then levels[#levels + 1] = below end
     level = below
   end
-  return list
+  return levels
 end
 
--- The shift of depth that the new parent means and the subtree it applies to, or nil and the reason.
+-- The shift of depth that the new parent means and the levels below that it applies to, or nil and the reason.
 local function plan_move(it, parent_id)
   local above = parent_id ~= '' and load(parent_id)
   if parent_id ~= '' and not above then return nil, 'parent_' .. absent(parent_id) end
@@ -47,11 +52,10 @@ local function plan_move(it, parent_id)
     if walk.id == it.id then return nil, 'parent_cycle' end
     walk = walk.pa and load(walk.pa)
   end
-  local below = shift ~= 0 and descendants(it) or {}
   if it.d + shift > MAX_DEPTH then return nil, 'too_deep' end
-  for _, item in ipairs(below) do
-    if item.d + shift > MAX_DEPTH then return nil, 'too_deep' end
-  end
+  local below = shift == 0 and {} or descendants(it.id)
+  if not below then return nil, 'too_many_below' end
+  if it.d + shift + #below > MAX_DEPTH then return nil, 'too_deep' end
   return shift, below, above
 end
 
@@ -62,9 +66,11 @@ local function apply_move(it, parent_id, shift, below)
   if lapsed then count_lapsed(it, 1) end
   put(it, 'd', it.d + shift)
   unshielded[#unshielded + 1] = it.id -- what is below it may have come out from below a held one
-  for _, item in ipairs(below) do
-    put(item, 'd', item.d + shift)
-    save(item)
+  for level, ids in ipairs(below) do
+    for _, id in ipairs(ids) do
+      redis.call('HSET', K_ITEM .. id, 'd', it.d + level)
+      if loaded[id] then loaded[id].d = it.d + level end
+    end
   end
 end
 

@@ -8,6 +8,7 @@ _ITEM = {
     "parent_not_found": "parentId: no such item",
     "parent_ambiguous": "parentId: id prefix is ambiguous; give more digits",
     "too_deep": "depth would exceed the maximum of 3",
+    "too_many_below": "parentId: more than 1000 items below it would come to another depth; move them in parts",
     "parent_cycle": "parentId: an item cannot move below itself or one of its descendants",
     "id_taken": "the generated id exists already; try again",
     "self": "A dependency cannot reference the same item on both sides",

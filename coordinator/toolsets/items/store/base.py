@@ -18,8 +18,8 @@ from coordinator.toolsets.items.store.noted import Noted
 PACKAGE = "coordinator.toolsets.items"
 SLICE = 50
 """Elements per script run where a call may be carried out in several: keeps each run short."""
-_WEIGHT = 8
-"""Of an element with one tag and little text; each other tag weighs 1, and so does each unit of text."""
+WEIGHT = 8
+"""Of an element with one tag and little text; another tag weighs 1, and so does a unit of text."""
 _TEXT_UNIT = 4000
 SCHEMA_DAYS = 7
 
@@ -35,19 +35,19 @@ _INSTALL = Script(PACKAGE, "install_schemas", int)
 
 
 def slices(
-    elements: Sequence[T], texts: Callable[[T], Iterable[object]], tags: Callable[[T], object] = lambda element: ""
+    elements: Sequence[T], texts: Callable[[T], Iterable[object]], more: Callable[[T], int] = lambda element: 0
 ) -> Iterator[Sequence[T]]:
-    """The parts that elements are sent in, in order: many tags and long texts take a script longer.
+    """The parts that elements are sent in, in order: those that take a script longer go with fewer others.
 
     Args:
         texts: the fields of an element, of which the texts count.
-        tags: the comma list of an element's tags.
+        more: what else an element weighs, besides the ``WEIGHT`` of any.
     """
     start = weight = 0
     for number, element in enumerate(elements):
         size = sum(len(field) for field in texts(element) if isinstance(field, str))
-        own = _WEIGHT + str(tags(element)).count(",") + size // _TEXT_UNIT
-        if number > start and weight + own > SLICE * _WEIGHT:
+        own = WEIGHT + more(element) + size // _TEXT_UNIT
+        if number > start and weight + own > SLICE * WEIGHT:
             yield elements[start:number]
             start, weight = number, 0
         weight += own

@@ -9,7 +9,7 @@ import msgspec
 from coordinator.store import Script
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.specs import TAGS_AT, Stored
-from coordinator.toolsets.items.store.base import PACKAGE, SLICE, RoomStore, pack, slices
+from coordinator.toolsets.items.store.base import PACKAGE, SLICE, WEIGHT, RoomStore, pack, slices
 
 Created = tuple[str, int, str]
 """"created" or the reason, depth, id."""
@@ -32,13 +32,23 @@ _UPDATE = Script(PACKAGE, "update_items", list[tuple[str, str, int, bool]])
 _DELETE = Script(PACKAGE, "delete_items", Deleted)
 
 
+def _tags(text: object) -> int:
+    """What tags weigh."""
+    return str(text).count(",")
+
+
+def _work(fields: dict[str, str | int | bool]) -> int:
+    """What an update weighs: one that moves an item may have very many below it to see to."""
+    return SLICE * WEIGHT if "pa" in fields else _tags(fields.get("g"))
+
+
 class ItemStore(RoomStore):
     """Work items of any project."""
 
     async def create(self, project: str, request: Request, specs: Sequence[Stored]) -> list[Created]:
         """Creates items in bounded slices."""
         results: list[Created] = []
-        parts = slices(specs, lambda spec: spec, lambda spec: spec[TAGS_AT])
+        parts = slices(specs, lambda spec: spec, lambda spec: _tags(spec[TAGS_AT]))
         for number, part in enumerate(parts):
             reply = await self._change_by_schema(_CREATE, project, request.slice(number), pack(part))
             results += reply
@@ -49,7 +59,7 @@ class ItemStore(RoomStore):
     ) -> list[tuple[str, str, int, bool]]:
         """Updates items in bounded slices; each answers "updated" or the reason, id, modified, verification."""
         results: list[tuple[str, str, int, bool]] = []
-        parts = slices(changes, lambda change: change[1].values(), lambda change: change[1].get("g", ""))
+        parts = slices(changes, lambda change: change[1].values(), lambda change: _work(change[1]))
         for number, part in enumerate(parts):
             reply = await self._change_by_schema(_UPDATE, project, request.slice(number), pack(part))
             results += reply
