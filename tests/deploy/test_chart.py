@@ -345,6 +345,7 @@ def ports() -> list[int]:
         return [one.getsockname()[1] for one in taken]
 
 
+@pytest.mark.timeout(180)
 def test_pods_run_and_answer_whoever_asks(
     charts: dict[str, Rendered], tmp_path: Path, redis_url: str, ports: list[int]
 ) -> None:
