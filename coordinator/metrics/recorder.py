@@ -116,6 +116,7 @@ class Recorder:
         ):
             family.start_at_zero()
         self._holds.start_at_zero()
+        self.agents_waiting(0)
 
     def start_worker(self) -> None:
         """Begins the counters of a worker."""

@@ -61,6 +61,7 @@ CALLS = "coordinator_requests_total"
 TIME = "coordinator_request_duration_seconds"
 SHED = "coordinator_shed_total"
 CLAIMS = "coordinator_claims_total"
+HOLD = "coordinator_claim_hold_seconds"
 CONFLICTS = "coordinator_claim_conflicts_total"
 SCRIPT = "coordinator_store_script_duration_seconds"
 STEPS = "coordinator_steps_total"
@@ -323,6 +324,46 @@ CONTENTION = Dashboard(
                     "reqps",
                     [(rate("coordinator_idempotency_total", "result"), "{{result}}")],
                     "RequestIdsReused",
+                ),
+                Panel(
+                    "Held, p90",
+                    "How long claims were held, by how they ended; expired: nobody renewed them.",
+                    "s",
+                    [(quantile(0.9, HOLD, "end"), "{{end}}")],
+                    "ClaimsExpire",
+                ),
+                Panel(
+                    "Claims ended",
+                    "completed: the item was finished; released: given back or let go for another; expired.",
+                    "ops",
+                    [(rate(HOLD + "_count", "end"), "{{end}}")],
+                    "ClaimsExpire",
+                ),
+            ),
+        ),
+        (
+            "Work items",
+            (
+                Panel(
+                    "Items by role",
+                    "Of all projects; terminal ones stay until they are deleted.",
+                    "short",
+                    [(f"max by (role) (coordinator_items{{{HOST}}})", "{{role}}")],
+                    "ItemsWait",
+                ),
+                Panel(
+                    "Oldest ready item",
+                    "Age of the oldest item in the queue that anybody could claim: the best sign of too few agents.",
+                    "s",
+                    [(f"max (coordinator_oldest_ready_age_seconds{{{HOST}}})", "age")],
+                    "ItemsWait",
+                ),
+                Panel(
+                    "Waiting agents",
+                    "Claims that wait for an item (waitMs); where items are ready, their selectors do not match.",
+                    "short",
+                    [(gauge("coordinator_agents_waiting", "instance"), "{{instance}}")],
+                    "ItemsWait",
                 ),
             ),
         ),

@@ -31,6 +31,7 @@ DEFECTS = 'coordinator_requests_total{tool="claim_item",outcome="internal"}'
 TOOK = 'coordinator_request_duration_seconds_bucket{tool="claim_item",transport="fast",le="%s"}'
 ALL = 'coordinator_request_duration_seconds_count{tool="claim_item",transport="fast"}'
 CLAIMS = 'coordinator_claims_total{outcome="success"}'
+HOLDS = 'coordinator_claim_hold_seconds_count{end="%s"}'
 STEPS = 'coordinator_steps_total{outcome="ok"}'
 LONG = 300
 """Minutes: more than the longest time that an alert takes to fire. Ratios are the same in windows half empty."""
@@ -115,6 +116,13 @@ CASES: dict[str, Case] = {
     "HighContention": Case(
         {CLAIMS: "0+600x60", 'coordinator_claim_conflicts_total{kind="busy"}': "0+400x60"},
         {CLAIMS: "0+600x60", 'coordinator_claim_conflicts_total{kind="busy"}': "0+100x60"},
+    ),
+    "ItemsWait": Case(
+        {"coordinator_oldest_ready_age_seconds": "14000+60x60"}, {"coordinator_oldest_ready_age_seconds": "100+60x60"}
+    ),
+    "ClaimsExpire": Case(
+        {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+60x120"},
+        {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+1x120"},
     ),
     "IdentityDegraded": Case(
         {'coordinator_identity_state{state="stale"}': "2x60"}, {'coordinator_identity_state{state="ok"}': "2x60"}

@@ -143,6 +143,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         for _ in range(2):  # a rate needs something before it
             use(fleet)
             server.wait_for_more()
+        # How long claims were held is counted now and then only.
+        held = "sum(increase(coordinator_claim_hold_seconds_count[30s])) > 0"
+        wait_until_sync(lambda: server.query(held), 60, "ended claims to be counted")
         yield server
 
 

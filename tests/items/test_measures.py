@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import coordinator.toolsets.items
-from coordinator.metrics import MemoryCells, Recorder
+from coordinator.metrics import MemoryCells, Recorder, recorder
 from coordinator.metrics.catalogue import CLAIM_HOLD
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
@@ -43,6 +43,11 @@ async def backdate(tools: Client, item: str, seconds: float) -> None:
     assert claim is not None
     earlier = claim._replace(first=claim.first - round(seconds * 1000))
     await tools.store.command("HSET", key, "h", earlier.packed())
+
+
+def waiting() -> float:
+    """Claims that wait in this process, as its metrics have it."""
+    return recorder()._agents_waiting(recorder().slot).get()
 
 
 async def release(tools: Client, agent: str, item: str) -> None:
@@ -160,8 +165,10 @@ async def test_claims_that_are_handed_over_to_parked_calls_are_counted(fronts: F
     await tools.claim("ann", item)
     front = await fronts.make()
     parked = await front.park("bob")
+    assert waiting() == 1
     await release(tools, "ann", item)
     assert await parked.item() == item
+    assert waiting() == 0
     assert await ends(tools) == {"released": 1}
 
 
