@@ -156,3 +156,17 @@ async def test_parts_of_any_size_have_one_answer(tools: Client) -> None:
     assert 60 / SLICE < 4 <= parts
     assert await tools("manage_items", **call) == first
     assert runs.count("create_items replay") == parts
+
+
+async def test_a_long_batch_of_transitions_has_one_answer(tools: Client) -> None:
+    items = await tools.add_many(50)
+    steps = [(item, trigger) for trigger in ("start", "complete") for item in items]
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
+    batch = [{"itemId": item, "trigger": trigger, "actor": actor("agent")} for item, trigger in steps]
+    call = {"transitions": batch, "requestId": fresh_id()}
+    first = await tools("advance_item", **call)
+    assert [(result["itemId"], result["trigger"]) for result in first["results"]] == steps
+    assert first["summary"] == {"total": 100, "succeeded": 100, "failed": 0}
+    assert await tools("advance_item", **call) == first
+    assert runs == ["advance_item new"] * 2 + ["advance_item replay"] * 2

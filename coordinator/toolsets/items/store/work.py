@@ -12,7 +12,7 @@ from coordinator.errors import ToolFailure
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, SLICE, Path, RoomStore, pack
 
 
 class ClaimReply(msgspec.Struct, array_like=True):
@@ -102,8 +102,13 @@ class WorkStore(RoomStore):
         return await self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
 
     async def advance(self, project: str, request: Request, transitions: Sequence[tuple[Any, ...]]) -> list[Advanced]:
-        """Transitions in order, each whole or not at all."""
-        return await self._change_by_schema(_ADVANCE, project, request, pack(transitions))
+        """Transitions in order, each whole or not at all, in bounded slices."""
+        results: list[Advanced] = []
+        for number, start in enumerate(range(0, len(transitions), SLICE)):
+            part = pack(transitions[start : start + SLICE])
+            reply = await self._change_by_schema(_ADVANCE, project, request.slice(number), part)
+            results += reply
+        return results
 
     async def next(
         self, project: str, selector: Selector, limit: int, include_claimed: bool, ancestors: bool
