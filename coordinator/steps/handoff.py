@@ -65,7 +65,7 @@ class Handoff:
 
     def worker(self, name: str, queues: Sequence[str], protocol: int | None = None) -> None:
         """Speaks for a worker from now on: its name, and the queues it serves."""
-        self._facts |= {"worker": name, "lists": list(queues), "lease": times.LEASE_MS}
+        self._facts |= {"worker": name, "lists": list(queues), "lease": times.LEASE_MS, "suspect": times.CRASHES - 1}
         if protocol is not None:
             self._facts["protocol"] = protocol
         self._packed.clear()

@@ -13,7 +13,7 @@ IDLE_SECONDS = 1.0
 LOOK_MS = 10_000
 """A step that waits for a worker this long has its job looked for, and again after as long."""
 CRASHES = 3
-"""Lost workers after which a step is given up."""
+"""Lost workers after which a step is given up. When one is left, no worker runs it beside another such step."""
 SWEEP_BATCH = 100
 """Steps of a kind that one run of the sweep moves."""
 PROTOCOL = 1

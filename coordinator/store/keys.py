@@ -157,6 +157,8 @@ step_queue = Family("sq", "zset", single=True, reason="empties as steps begin",
 step_timers = Family("sd", "zset", single=True, reason="empties as they fire", doc="steps that wait for a time, by it")
 step_backlog = Family("sw", "zset", single=True, reason="empties as steps finish",
                       doc="steps over the project's limit, by priority and age")  # fmt: skip
+step_suspects = Family("su", "hash", single=True, ttl="a day after the last of them began",
+                       doc="by worker, a step it runs that most of the workers it may lose are lost under")  # fmt: skip
 outbox = Family("ob", "list", single=True, reason="emptied by the relay", doc="jobs for a queue in another Redis")
 flows = Family("fx", "zset", reason="empties with its flows", doc="flows of one status by id")
 owned = Family("fo", "zset", reason="empties with its flows", doc="flows of one creator by id")

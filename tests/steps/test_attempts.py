@@ -131,6 +131,34 @@ async def test_a_step_that_kills_its_workers_is_given_up(rig: Rig) -> None:
     assert (await rig.flow(flow)).row.error == "its worker was lost 3 times"
 
 
+async def test_steps_that_may_kill_workers_run_one_at_a_time_on_each(rig: Rig) -> None:
+    flows = [await rig.create() for _ in range(3)]
+    for _ in range(CRASHES - 1):
+        held = await rig.worker.take(5)
+        assert len(held) == 3
+        await rig.expire(held)
+        await rig.worker.steps.sweep("default")
+    other = rig.player("w2")
+    (first,) = await rig.worker.take(5)
+    await rig.ring(*[flow + 1 for flow in flows if str(flow + 1) != first.step])
+    await other.steps.sweep("default")
+    (second,) = await other.take(5)
+    (third,) = [flow + 1 for flow in flows if str(flow + 1) not in (first.step, second.step)]
+    # The worker is lost, and what is given up is what it had.
+    await rig.expire([first])
+    await rig.worker.steps.sweep("default")
+    (given_up,) = await other.take(5)
+    assert (given_up.step, given_up.verdict) == (first.step, "poisoned")
+    await rig.ring(third)
+    await other.steps.sweep("default")
+    assert await other.take(5) == []
+    await other.done(second)
+    await rig.ring(third)
+    await other.steps.sweep("default")
+    (last,) = await other.take(5)
+    assert (last.step, last.crashes, last.verdict) == (str(third), CRASHES - 1, "")
+
+
 async def test_a_step_that_is_given_back_is_offered_again_and_nothing_is_counted(rig: Rig) -> None:
     flow = await rig.create()
     (step,) = await rig.worker.take()

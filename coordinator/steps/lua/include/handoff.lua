@@ -5,7 +5,7 @@
 -- needs no pointer (take.lua): nobody could have seen it.
 --
 -- E, packed by the caller: rq  limit (steps of the project queued and running, 0: any)  cap (of events)
---   iso (what time it is, for RQ's tools)  protocol; of a worker also  worker  lease  lists
+--   iso (what time it is, for RQ's tools)  protocol; of a worker also  worker  lease  lists  suspect (crashes)
 
 -- Changes nothing, and is refused if the store is out of memory: what comes after it is carried out as a whole.
 redis.call('SETRANGE', K_STEP_IDS, 0, '')

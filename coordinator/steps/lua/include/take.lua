@@ -26,6 +26,19 @@ local function known(st)
   return (st.p or 1) <= E.protocol
 end
 
+-- Whether it may run beside what else the worker has: of steps one lost worker short of being given up, it runs
+-- one at a time, so that the one that kills workers takes none of the others with it.
+local function bearable(st, prefix)
+  if (st.c or 0) < E.suspect or st.v then return true end
+  local key = key_in(prefix, K_STEP_SUSPECTS)
+  local other = redis.call('HGET', key, E.worker)
+  local has = other and other ~= st.id and load_step(other, prefix)
+  if has and has.s == 'r' and has.w == E.worker then return false end
+  redis.call('HSET', key, E.worker, st.id)
+  redis.call('EXPIRE', key, 86400)
+  return true
+end
+
 -- When an attempt starts; a gate started when it opened.
 local function starts(st)
   return st.t == 'g' and st.b or at
@@ -37,8 +50,8 @@ local function claim(id, prefix)
   local st = step and load_step(step, prefix)
   if not st or st.s ~= 'q' or st.f ~= attempt or not load_run(st.r, prefix) then return false end
   redis.call('ZREM', key_in(prefix, K_STEP_QUEUE), step)
-  if not known(st) then
-    -- A worker of that release gets it within a second.
+  if not known(st) or not bearable(st, prefix) then
+    -- Within a second it is offered again, also to workers of that release.
     st.s = 'd'
     redis.call('HSET', key_in(prefix, K_STEP) .. step, 's', 'd')
     redis.call('ZADD', key_in(prefix, K_STEP_TIMERS), whole(now + 1000), step)
