@@ -16,8 +16,13 @@ from urllib.parse import urlsplit
 _NAT64 = IPv6Network("64:ff9b::/96")
 _GLOBAL = IPv6Network("2000::/3")
 """All that is given out as global unicast; what else Python counts as global may lead into this network."""
-_NOBODYS = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"), IPv6Network("3fff::/20"))
-"""For protocols and documentation; not all versions of Python know."""
+_NOBODYS = (
+    IPv4Network("192.0.0.0/24"),
+    IPv4Network("192.88.99.0/24"),
+    IPv6Network("2002::/16"),
+    IPv6Network("3fff::/20"),
+)
+"""For protocols, documentation and the given up 6to4; not all versions of Python know."""
 _MOST = 3
 
 Address = IPv4Address | IPv6Address
@@ -69,7 +74,7 @@ class Guard:
             return self._allow_loopback
         if isinstance(address, IPv4Address):
             return _public(address)
-        inner = address.sixtofour
+        inner = None
         if address in _NAT64:
             inner = IPv4Address(int(address) & 0xFFFF_FFFF)
         elif not _public(address) or address not in _GLOBAL:

@@ -197,6 +197,7 @@ class Server:
         self.answers = list(answers)
         self.bodies: list[dict[str, Any]] = []
         self.port = 0
+        self._connected: set[asyncio.StreamWriter] = set()
 
     @asynccontextmanager
     async def listening(self, port: int = 0) -> AsyncIterator[str]:
@@ -204,8 +205,12 @@ class Server:
         self.port = server.sockets[0].getsockname()[1]
         async with server:
             yield f"http://127.0.0.1:{self.port}/mcp/items"
+            server.close()
+            for writer in self._connected:
+                writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connected.add(writer)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = next(
@@ -227,6 +232,7 @@ class Server:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
+            self._connected.discard(writer)
             writer.close()
 
 

@@ -100,6 +100,7 @@ async def test_who_waits_is_let_in_by_criticality_and_then_by_arrival() -> None:
         front.admission.leave(ticket)
         await asyncio.sleep(0)
     tickets = await asyncio.gather(*waiting)
+    await wait_until(lambda: len(seen) == 4)
     assert seen == [2, 1, 3, 0]
     assert front.watcher.waits == ["critical", "normal", "normal", "sheddable"]
     for ticket in tickets:
