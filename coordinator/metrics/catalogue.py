@@ -50,8 +50,8 @@ class Metric:
 ROLE = Label("role", ("frontend", "worker", "store", "supervisor"))
 SLOT = Label("slot", limit=130)
 TOOL = Label("tool", limit=100)
-SCRIPT = Label("script", limit=60)
-OUTCOME = Label("outcome", ("ok", "error", "conflict", "shed", "invalid", "internal", OTHER))
+SCRIPT = Label("script", limit=100)
+OUTCOME = Label("outcome", ("ok", "error", "conflict", "shed", "invalid", "internal"))
 
 REQUESTS = Metric(
     "coordinator_requests_total",
@@ -259,9 +259,17 @@ SCRIPT_DURATION = Metric(
     "coordinator_store_script_duration_seconds",
     "histogram",
     "seconds",
-    "Time from sending a script to having its reply.",
-    (SCRIPT, Label("outcome", ("ok", "conflict", "refused", "error"))),
-    (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
+    "Time from sending a script to having its reply, or to giving up.",
+    (SCRIPT,),
+    (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
+)
+SCRIPT_FAILURES = Metric(
+    "coordinator_store_script_failures_total",
+    "counter",
+    "calls",
+    "Scripts that did not do what they were asked for. conflict: something had changed in between, refused: by a rule, "
+    "error: no result (coordinator_store_errors_total says why).",
+    (SCRIPT, Label("outcome", ("conflict", "refused", "error"))),
 )
 STORE_ERRORS = Metric(
     "coordinator_store_errors_total",
@@ -373,7 +381,7 @@ GATEWAY_EXECUTORS = Metric(
             ("ok", "timeout", "transient_error", "rate_limited", "connection_error", "permanent_error", OTHER),
         ),
     ),
-    (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+    (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0),
 )
 GATEWAY_SERVERS_DOWN = Metric(
     "coordinator_gateway_servers_unavailable",
@@ -533,6 +541,7 @@ CATALOGUE: tuple[Metric, ...] = (
     CHECKPOINTS,
     SESSION_TOKENS_REFUSED,
     SCRIPT_DURATION,
+    SCRIPT_FAILURES,
     STORE_ERRORS,
     WORKER_JOBS,
     STEPS,

@@ -58,6 +58,7 @@ class Recorder:
         self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
         self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
         self._scripts = Family(catalogue.SCRIPT_DURATION, cells.histogram)
+        self._script_failures = Family(catalogue.SCRIPT_FAILURES, cells.number)
         self._store_errors = Family(catalogue.STORE_ERRORS, cells.number)
         self._jobs = Family(catalogue.WORKER_JOBS, cells.number)
         self._steps = Family(catalogue.STEPS, cells.number)
@@ -95,7 +96,9 @@ class Recorder:
         names = sorted(set(tools))
         self._requests.declare("tool", names)
         self._durations.declare("tool", names)
-        self._scripts.declare("script", scripts)
+        known = sorted(set(scripts))
+        self._scripts.declare("script", known)
+        self._script_failures.declare("script", known)
         for family in (
             self._requests,
             self._fast_path,
@@ -107,6 +110,7 @@ class Recorder:
             self._idempotency,
             self._checkpoints,
             self._session_tokens,
+            self._script_failures,
             self._store_errors,
             self._reloads,
             self._verifications,
@@ -205,13 +209,15 @@ class Recorder:
 
     def script(self, script: str, seconds: float, outcome: str) -> None:
         """A store script ended; the outcome is one of ``coordinator.store.store.OUTCOMES``."""
+        self._scripts(script).observe(seconds)
         answered = _ANSWERS.get(outcome)
         if answered is not None:
-            self._scripts(script, answered).observe(seconds)
+            if answered != "ok":
+                self._script_failures(script, answered).inc()
             if outcome in _WITH_ID:
                 self._idempotency(outcome).inc()
         else:
-            self._scripts(script, "error").observe(seconds)
+            self._script_failures(script, "error").inc()
             self._store_errors(outcome).inc()
 
     def job(self, outcome: str) -> None:

@@ -403,10 +403,10 @@ STORE = Dashboard(
                     "StoreSlow",
                 ),
                 Panel(
-                    "Outcomes",
-                    "conflict: something had changed in between; refused: by a rule.",
+                    "Not done",
+                    "Scripts by why. conflict: something had changed in between; refused: by a rule; error: no result.",
                     "ops",
-                    [(rate(SCRIPT + "_count", "outcome"), "{{outcome}}")],
+                    [(rate("coordinator_store_script_failures_total", "outcome"), "{{outcome}}")],
                     "HighContention",
                 ),
                 Panel(

@@ -1,0 +1,124 @@
+"""How many series one host's /metrics can have: a Prometheus has to bear them for every host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.identity.noop import trust_self_reported
+from coordinator.metrics import Recorder, SharedCells
+from coordinator.metrics.catalogue import CATALOGUE, SLOT, Label, Metric
+from coordinator.metrics.families import Family
+from coordinator.settings import Settings
+from coordinator.store import Script, Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Services
+from tests.support.fleets import Http, RunningFleet, once
+
+MOST = 5_000
+PROCESSES = 20
+"""Of a big host: so many slots that metrics by slot can have."""
+SETTINGS_KNOWN = 4
+"""Versions of the settings within the life of a fleet."""
+TOOLSETS = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
+TOOLS = [(toolset.name, tool.name) for toolset in TOOLSETS.values() for tool in toolset.tools]
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    fleet = RunningFleet(
+        tmp_path_factory.mktemp("series") / "data", "--port", "0", "--frontends", "1", "--workers", "1"
+    )
+    try:
+        fleet.wait_ready()
+        yield fleet
+    finally:
+        fleet.clean_up()
+
+
+def call(client: Http, toolset: str, tool: str, arguments: Any, **more: Any) -> None:
+    """A call whose answer does not matter."""
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments, **more},
+    }
+    client.connection.request("POST", f"/mcp/{toolset}", msgspec.json.encode(message), _HEADERS)
+    response = client.connection.getresponse()
+    assert response.status == 200, response.read()
+    response.read()
+
+
+def possible(metric: Metric, label: Label, allowed: set[str]) -> list[str]:
+    """The values that a label can have in the metrics of one host."""
+    if label == SLOT:
+        return [f"slot-{number}" for number in range(PROCESSES)]
+    if label.name in ("hash", "version", "python"):
+        return [f"v{number}" for number in range(SETTINGS_KNOWN)]
+    if label.name == "transport":
+        return ["fast", "sdk"]  # the numbers of stdio are its own process's
+    if label.values:
+        return list(label.values)
+    return sorted(allowed) or [f"value-{number}" for number in range(label.limit)]
+
+
+def use_everything(recorder: Recorder) -> set[str]:
+    """Makes every series that a process can make; returns the names of their metrics."""
+    names = [name for _, name in TOOLS]
+    recorder.start_frontend(names, [script.name for script in Script.registered()])
+    recorder.build("1")
+    used = {"coordinator_build_info"}
+    for family in vars(recorder).values():
+        if not isinstance(family, Family):
+            continue
+        metric = family._metric
+        for values in product(*map(possible, [metric] * len(metric.labels), metric.labels, family._allowed)):
+            family(*values)
+        used.add(metric.name)
+    return used
+
+
+def test_one_host_has_fewer_series_than_a_prometheus_should_bear(fleet: RunningFleet) -> None:
+    with Http(fleet.port, timeout=30) as client:
+        for toolset, tool in TOOLS:
+            # The quick path and the complete server, with arguments that are wrong and such that are not.
+            call(client, toolset, tool, {})
+            call(client, toolset, tool, {}, task={"ttl": 1})
+            for arguments in TOOLSETS[toolset].examples.get(tool, ()):
+                call(client, toolset, tool, {**arguments, **({"waitMs": 1} if "waitMs" in arguments else {})})
+    text = lines(fleet)
+    for _, tool in TOOLS:
+        assert any(f'tool="{tool}"' in line for line in text), tool
+    assert 1_000 < len(text) < MOST
+    directory = Path(fleet.data_dir) / "run" / "metrics"
+    recorder = Recorder(SharedCells(directory, "series-0"), "series-0")
+    try:
+        assert use_everything(recorder) == {metric.name for metric in CATALOGUE}
+        found = lines(fleet)
+    finally:
+        recorder.close()
+    by_metric: dict[str, int] = {}
+    for line in found:
+        name = next(metric.name for metric in CATALOGUE[::-1] if line.startswith(metric.name))
+        by_metric[name] = by_metric.get(name, 0) + 1
+    assert len(by_metric) == len(CATALOGUE)
+    biggest = sorted(by_metric.items(), key=lambda entry: -entry[1])[:6]
+    assert len(text) < len(found) < MOST, biggest
+
+
+def lines(fleet: RunningFleet) -> list[str]:
+    """The series of the host."""
+    status, body = once(fleet.port, "/metrics")
+    assert status == 200
+    return [line for line in body.decode().splitlines() if line and not line.startswith("#")]
