@@ -111,7 +111,7 @@ def test_a_worker_alone_can_be_probed_and_scraped(start: Start, redis_url: str) 
     assert numbers["coordinator_processes{role=worker}"] == 1
     second = fleet_command("worker", "--worker-port", str(port), FLEET_REDIS_URL=redis_url)
     assert second.returncode != 0
-    assert "worker_port" in second.stderr
+    assert "--worker-port" in second.stderr
 
 
 def test_a_worker_without_a_store_lives_but_is_not_ready(tmp_path: Path) -> None:
