@@ -351,6 +351,20 @@ async def test_a_read_brings_only_so_many_results(rig: Rig, monkeypatch: pytest.
     assert results[2:] == ['{"truncated":true,"bytes":4002}'] * 2
 
 
+async def test_results_of_single_steps_are_read_whole(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.toolsets.flows.store.flows.MAX_READ_BYTES", 2_000)
+    flow = await rig.create(then("a", "b", "c", "d"))
+    steps = {step.key: step for step in await rig.worker.take(3)}
+    for key in "ab":
+        await rig.worker.done(steps[key], Plan(), f'"{key * 1500}"')
+    assert await rig.flows.results("default", flow, ["a", "b", "c", "d", "e"]) == {
+        "a": f'"{"a" * 1500}"',
+        "b": f'"{"b" * 1500}"',
+    }
+    await rig.worker.report(steps["c"], "F", Plan(), '{"error":"no"}')
+    assert await rig.flows.results("default", flow, ["c"]) == {"c": None}
+
+
 async def test_changes_are_told(rig: Rig) -> None:
     flow = await rig.create(then("a", "b"))
     a, b = await rig.worker.take(2)

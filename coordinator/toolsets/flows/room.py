@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -57,7 +57,8 @@ class FlowPlanner:
         if spec.creator is not None and (lacking := await self._permits(step.project, spec.creator, mine.tool)):
             return Failure(lacking, "permission_denied", retryable=False)
         try:
-            results = await self._results(step, spec) if _asks_for_results(mine.args) else None
+            asked = _asked_for(mine.args)
+            results = await self._results(step, spec, asked) if asked else None
             arguments = templates.resolve(mine.args, spec.given, results)
         except templates.TemplateError as error:
             return Failure(str(error), "template", retryable=False)
@@ -67,16 +68,14 @@ class FlowPlanner:
         """What follows the step."""
         return planner.after(spec.flow, step.key, outcome)
 
-    async def _results(self, step: StepRun, spec: Spec) -> Mapping[str, Any]:
-        """Results of the workflow's steps that are over, by name; of a failed one null."""
-        found = await self._store.get(step.project, int(step.run))
-        results: dict[str, Any] = {}
-        for record in found.steps if found is not None else ():
-            if record.status == "done" and record.result_json is not None:
-                results[spec.flow[record.key].name] = msgspec.json.decode(record.result_json)
-            elif record.status == "failed":
-                results[spec.flow[record.key].name] = None
-        return results
+    async def _results(self, step: StepRun, spec: Spec, names: Collection[str]) -> Mapping[str, Any]:
+        """Results of those of these steps that are over, by name; of a failed one null."""
+        keys = [key for key, one in spec.flow.items() if one.name in names]
+        found = await self._store.results(step.project, int(step.run), keys)
+        return {
+            spec.flow[key].name: None if result is None else msgspec.json.decode(result)
+            for key, result in found.items()
+        }
 
 
 class FlowRoom:
@@ -105,8 +104,7 @@ class FlowRoom:
         return left == 0
 
 
-def _asks_for_results(args: Mapping[str, Any]) -> bool:
-    return any(
-        asked is not None and asked.step
-        for asked in (templates.reference(token) for _, token in templates.tokens(dict(args)))
-    )
+def _asked_for(args: Mapping[str, Any]) -> set[str]:
+    """Names of the steps whose results templates ask for."""
+    asked = (templates.reference(token) for _, token in templates.tokens(dict(args)))
+    return {one.step for one in asked if one is not None and one.step}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -37,6 +38,7 @@ _CANCEL = Script(PACKAGE, "cancel_flow", list[Any], includes=INCLUDES)
 _RELEASE = Script(PACKAGE, "release_step", list[Any], includes=INCLUDES)
 _RETRY = Script(PACKAGE, "retry_flow", list[Any], includes=INCLUDES)
 _READ: Script[Any] = Script(PACKAGE, "read_flow", includes=INCLUDES)
+_RESULTS = Script(PACKAGE, "read_results", list[tuple[str, str, str | bool]])
 _LIST = Script(PACKAGE, "list_flows", list[tuple[str, str, str, str, str, str, str, str]])
 _FIND: Script[Any] = Script(PACKAGE, "find_step")
 _TRIM = Script(PACKAGE, "trim_flows", tuple[int, int], includes=INCLUDES)
@@ -140,6 +142,15 @@ class FlowStore(RunStore):
         steps.sort(key=lambda step: step.id)
         values = [facts.get(name, "") for name in _ROW_FIELDS]
         return FlowRecord(row=_row(str(flow), *values), priority=facts.get("p", "normal"), spec=spec, steps=steps)
+
+    async def results(self, project: str, flow: int, keys: Iterable[str]) -> dict[str, str | None]:
+        """What these steps of a workflow returned, by key, as JSON; None: it failed. Steps that have not ended lack."""
+        rows = await self._store.run(_RESULTS, project, flow, *keys)
+        return {
+            key: result if status == "D" and isinstance(result, str) else None
+            for key, status, result in rows
+            if status in "DF"
+        }
 
     async def list(
         self,
