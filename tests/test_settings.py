@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from coordinator.settings import (
     load,
     load_settings,
     redacted,
+    yaml_file,
 )
 from coordinator.settings.fields import allowed, fields_of
 
@@ -232,6 +234,21 @@ def test_a_wrong_file_is_named_with_line_and_reason(tmp_path: Path, text: str, w
     (problem,) = problems_of(config=path)
     assert problem.startswith(str(path))
     assert words in problem
+
+
+def test_a_few_lines_cannot_stand_for_any_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_file, "MAX_ENTRIES", 10_000)
+    bomb = "a: &a [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]\n" + "".join(
+        f"{name}: &{name} [{', '.join(['*' + inner] * 10)}]\n" for inner, name in pairwise("abcdefghijkl")
+    )
+    (problem,) = problems_of(config=write(tmp_path, bomb))
+    assert "more than 10000 entries; what an alias stands for counts wherever it is used" in problem
+
+
+def test_a_file_has_an_end() -> None:
+    assert problems_of(config=Path("/dev/zero")) == (
+        "cannot read the config file /dev/zero: it is larger than 16777216 bytes",
+    )
 
 
 def test_unreadable_files(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,10 @@ from coordinator.settings.problems import SettingsError
 
 Lines = dict[tuple[str | int, ...], int]
 
+MAX_BYTES = 16 * 1024 * 1024
+"""Of a file."""
+MAX_ENTRIES = 1_000_000
+"""Of a file; what an alias stands for counts wherever it is used, so a small file can have any number."""
 _KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
@@ -23,12 +29,34 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
         SettingsError: unreadable, not YAML, a repeated key, an unknown tag, something that
             refers to itself, or not a mapping at the top.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SettingsError([f"cannot read the config file {path}: {reason}"]) from None
+    text, reason = text_of(path, pipes=True)
+    if text is None:
+        raise SettingsError([f"cannot read the config file {path}: {reason}"])
     return parse_yaml(text, path)
+
+
+def text_of(path: Path, *, pipes: bool = False) -> tuple[str | None, str]:
+    """The text of a file, or None and why there is none.
+
+    Args:
+        pipes: it may be one, and is waited for then; otherwise nothing but a regular file is read.
+    """
+    try:
+        with open(path, "rb", opener=None if pipes else _unblocked) as file:
+            readable = pipes or stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            data = file.read(MAX_BYTES + 1) if readable else None
+    except OSError as error:
+        return None, error.strerror or "it cannot be opened"
+    except ValueError:
+        return None, "no file can be called so"
+    if data is None:
+        return None, "it is no regular file"
+    if len(data) > MAX_BYTES:
+        return None, f"it is larger than {MAX_BYTES} bytes"
+    try:
+        return data.decode(), ""
+    except UnicodeDecodeError:
+        return None, "it is not UTF-8 text"
 
 
 def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], Lines]:
@@ -38,11 +66,12 @@ def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], Lines]:
         SettingsError: as there.
     """
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        yaml = YAML(typ="safe", pure=True)
+        root = yaml.compose(text)
         lines: Lines = {}
         if root is not None:
             _collect(path, root, (), lines, [])
-        data = YAML(typ="safe", pure=True).load(text)
+        data = yaml.constructor.construct_document(root) if root is not None else None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
@@ -66,13 +95,24 @@ def _collect(path: Path, node: Node, at: tuple[str | int, ...], lines: Lines, ab
             if key.tag not in _KEY_TAGS:
                 what = repr(key.value) if isinstance(key, ScalarNode) else "a list or mapping"
                 raise SettingsError([f"{path}:{key.start_mark.line + 1}: keys must be text, not {what}"])
-            lines[(*at, key.value)] = key.start_mark.line + 1
+            _note(path, lines, (*at, key.value), key)
             _collect(path, value, (*at, key.value), lines, above)
     elif isinstance(node, SequenceNode):
         for index, value in enumerate(node.value):
-            lines[(*at, index)] = value.start_mark.line + 1
+            _note(path, lines, (*at, index), value)
             _collect(path, value, (*at, index), lines, above)
     above.pop()
+
+
+def _note(path: Path, lines: Lines, at: tuple[str | int, ...], node: Node) -> None:
+    if len(lines) >= MAX_ENTRIES:
+        told = f"more than {MAX_ENTRIES} entries; what an alias stands for counts wherever it is used"
+        raise SettingsError([f"{path}:{node.start_mark.line + 1}: {told}"])
+    lines[at] = node.start_mark.line + 1
+
+
+def _unblocked(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _reason(error: MarkedYAMLError) -> str:

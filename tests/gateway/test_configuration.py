@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,8 @@ workflows: {w: {description: from deeper, maxChainDepth: 7}}
             ["gateway.workflows.w.states must be"],
         ),
         ({"main": "gateway: [1]"}, ["gateway must be a mapping"]),
+        ({"main": "gateway: {version: '1.0.0', include: [/dev/zero]}"}, ["main.yaml:1", "it is no regular file"]),
+        ({"main": "gateway: {version: '1.0.0', include: {a: 1}}"}, ["must be a list of files, not a mapping"]),
     ],
 )
 def test_mistakes_of_form_are_told_with_their_place(tmp_path: Path, files: dict[str, str], says: list[str]) -> None:
@@ -120,6 +123,15 @@ MISTAKES: list[tuple[Json, str]] = [
     ({"workflows": {"proxy_default": states(a={})}}, "no workflow can be called 'proxy_default'"),
     ({"workflows": {"x": states(a={})}, "capabilities": {"x": NOOP}}, "a workflow and a capability"),
     ({"capabilities": {"a": {"wraps": "b"}, "b": {"wraps": "a"}}}, "wrap each other: a -> b -> a"),
+    (
+        {"capabilities": {"c500": NOOP, **{f"c{n}": {"wraps": f"c{n + 1}"} for n in range(500)}}},
+        "wrap each other more than 100 deep",
+    ),
+    (
+        {"workflows": {"w": states(a={"transitions": {"t": {
+            "target": "a", "output": {"x": f"$.output[{'9' * 5000}]"}}}})}},
+        "leads anywhere",
+    ),
     ({"capabilities": {"a": {"wraps": "nope"}}}, "unknown capability 'nope'"),
     ({"capabilities": {"a": {"executor": {"capability": "a"}}}}, "wrap each other"),
     ({"capabilities": {"a": {"executor": {"kind": "cli", "connection": "c"}}}}, "unknown connection 'c'"),
@@ -316,6 +328,13 @@ def test_a_bundle_has_all_that_an_instance_can_come_to() -> None:
     changed = Catalogue(section(workflows={**workflows, "three": states(a={"terminal": True})})).definition("one")
     assert changed is not None
     assert changed.hash != found.hash
+
+
+def test_a_pipe_is_no_file_to_include(tmp_path: Path) -> None:
+    """Whoever reads the configuration would wait for somebody who writes."""
+    os.mkfifo(tmp_path / "two.yaml")
+    with pytest.raises(SettingsError, match="it is no regular file"):
+        load_settings({}, {}, written(tmp_path, main="gateway: {version: '1.0.0', include: [two.yaml]}"))
 
 
 # --- the catalogue --------------------------------------------------------------------------------

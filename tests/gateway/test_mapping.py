@@ -139,3 +139,4 @@ def test_paths_are_resolved_however_deep_and_never_inside_texts() -> None:
     }
     assert resolve(stated, known) == {"x": [1, {"y": 2}], "z": "v$.context.a", "w": "three", "n": None}
     assert resolve("$.context.q", known, MISSING) is MISSING
+    assert resolve("$.context.list." + "9" * 5000, Scope({"list": [1]}), MISSING) is MISSING

@@ -98,7 +98,7 @@ def _included(node: _Node, file: Path, above: tuple[Path, ...], budget: _Budget)
     result: _Node | None = None
     for entry in entries:
         if not isinstance(entry.value, str) or not entry.value:
-            raise SettingsError([f"{entry.place}: gateway.include must be a list of files, not {shown(entry.value)}"])
+            raise SettingsError([f"{entry.place}: gateway.include must be a list of files, not {_said(entry)}"])
         other = (file.parent / Path(_filled(entry.value)).expanduser()).absolute()
         if other.resolve() in above:
             chain = " -> ".join(str(one) for one in (*above, other.resolve()))
@@ -110,16 +110,22 @@ def _included(node: _Node, file: Path, above: tuple[Path, ...], budget: _Budget)
     return own if result is None else _merged(result, own)
 
 
+def _said(node: _Node) -> str:
+    """A wrong entry, for a sentence."""
+    if isinstance(node.value, dict | list):
+        return "a mapping" if isinstance(node.value, dict) else "a list"
+    return shown(node.value)
+
+
 def _read(file: Path, place: str) -> _Node:
     """An included file: the keys of the section, or a config file with the section in it."""
     # Imported here: a process that is given no file should not pay 100 ms for a YAML parser.
-    from coordinator.settings.yaml_file import parse_yaml
+    from coordinator.settings.yaml_file import parse_yaml, text_of
 
-    try:
-        data, lines = parse_yaml(file.read_text(encoding="utf-8"), file)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SettingsError([f"{place}: cannot read {file}: {reason}"]) from None
+    text, reason = text_of(file)
+    if text is None:
+        raise SettingsError([f"{place}: cannot read {file}: {reason}"])
+    data, lines = parse_yaml(text, file)
     if list(data) == [SECTION]:
         return _node(data[SECTION], lines, file, (SECTION,))
     return _node(data, lines, file, ())

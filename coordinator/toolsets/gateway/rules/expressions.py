@@ -22,7 +22,6 @@ OPERATORS = ("==", "!=", "<=", ">=", "<", ">", *WORDS)
 
 _EPSILON = sys.float_info.epsilon
 _MAX_LENGTH = 2_000
-_MAX_INDEX_DIGITS = 9
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])

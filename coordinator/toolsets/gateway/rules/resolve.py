@@ -27,6 +27,7 @@ from coordinator.toolsets.gateway.rules.schemas import EMPTY
 
 READY = "ready"
 """The one state of a session with a capability."""
+_MOST_WRAPPED = 100
 RESULT = "lastResult"
 """Where in its context the capability's last result is."""
 
@@ -129,6 +130,9 @@ class _Resolver:
         if name in self._under_way:
             circle = " -> ".join([*self._under_way[self._under_way.index(name) :], name])
             self._problems.append((at, f"these capabilities wrap each other: {circle}"))
+            return None
+        if len(self._under_way) >= _MOST_WRAPPED:
+            self._problems.append((at, f"capabilities wrap each other more than {_MOST_WRAPPED} deep"))
             return None
         self._under_way.append(name)
         made = self._made[name] = self._inherit(name, self._gateway.capabilities[name], at)

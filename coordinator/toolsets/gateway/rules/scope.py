@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 MISSING: Any = object()
 """What a path leads to where there is nothing."""
 
-_PATH = re.compile(r"\$(?P<rest>(?:\.[\w-]+|\[\d+\])*)")
+_PATH = re.compile(r"\$(?P<rest>(?:\.[\w-]+|\[\d{1,9}\])*)")
 _SEGMENT = re.compile(r"\.([\w-]+)|\[(\d+)\]")
+
+_LONGEST_INDEX = 10
 
 ROOTS: Mapping[tuple[str, ...], str] = {
     ("context",): "context",
@@ -101,7 +103,7 @@ def _member(value: Any, segment: str | int) -> Any:
         return value.get(segment, MISSING) if isinstance(segment, str) else MISSING
     if isinstance(value, list | tuple):
         if isinstance(segment, str):
-            if not (segment.isascii() and segment.isdigit()):
+            if not (segment.isascii() and segment.isdigit() and len(segment) < _LONGEST_INDEX):
                 return MISSING
             segment = int(segment)
         return value[segment] if segment < len(value) else MISSING
