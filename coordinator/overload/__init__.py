@@ -15,6 +15,8 @@ front-end that is asked for twice what it can do turns away more than it answers
 (``admission``). One agent or project that has more at work than its share is turned away while
 others wait (``fairness``). A store that fails is left alone and tried again (``breaker``).
 
+The other side, callers that come back when they are told to, is in ``retries``.
+
 Nothing here does I/O: time, jitter and measurements are passed in.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,9 +15,10 @@ import pytest
 
 from coordinator.cli.demo import calls as demo_calls
 from coordinator.cli.demo.agent import Agent, Temper
-from coordinator.cli.demo.calls import Caller, Line, Passing, Refused
-from coordinator.cli.demo.pacing import Budget, Lanes
+from coordinator.cli.demo.calls import Caller, Line, Refused
+from coordinator.cli.demo.pacing import Lanes
 from coordinator.cli.demo.proof import Crash
+from coordinator.overload.retries import Passing
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -257,17 +259,20 @@ async def test_a_call_is_repeated_unchanged_through_all_that_may_pass() -> None:
         b"",
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
         b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n",
         failure("shedding", "over_capacity", retryAfterMs=20),
         failure("transient", "conflict"),
         result({"done": True}),
     )
     async with server.listening() as url, caller_on(url) as (caller, line):
+        began = time.monotonic()
         assert await caller.call("claim_item", {"requestId": "r1"}) == {"done": True}
-        expected = {"connection": 2, "server error": 1, "over_capacity": 1, "conflict": 1}
+        assert time.monotonic() - began >= 1, "it came back before it was told to"
+        expected = {"connection": 2, "server error": 1, "busy": 1, "over_capacity": 1, "conflict": 1}
         assert dict(line.meter.retries) == expected
         # Answered attempts: the two refusals and the success.
         assert len(line.meter.take()["claim_item"]) == 3
-    assert len(server.bodies) == 6
+    assert len(server.bodies) == 7
     assert {body["arguments"]["requestId"] for body in server.bodies} == {"r1"}
 
 
@@ -352,18 +357,3 @@ async def test_a_place_that_was_given_to_who_gives_up_goes_to_the_next() -> None
         gives_up.cancel()  # the place is its own already, but it has not run since
         assert await stays
         assert gives_up.cancelled()
-
-
-async def test_retries_that_are_not_covered_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("coordinator.cli.demo.pacing.time.monotonic", lambda: now)
-    budget = Budget(per_second=2.0, per_call=0.5)
-    assert [budget.retry() for _ in range(10)] == [0.0] * 10
-    assert [budget.retry() for _ in range(3)] == [0.5, 1.0, 1.5]
-    now += 1.0
-    assert budget.retry() == 1.0
-    for _ in range(4):
-        budget.call()
-    assert budget.retry() == 0.5
-    now += 3600
-    assert [budget.retry() for _ in range(11)] == [0.0] * 10 + [0.5], "saved up for a while only"

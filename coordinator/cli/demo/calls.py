@@ -8,7 +8,6 @@ already is answered, not made again.
 from __future__ import annotations
 
 import contextlib
-import random
 import ssl
 import time
 from collections import Counter, defaultdict
@@ -32,10 +31,10 @@ from mcp_types import (
     Implementation,
 )
 from mcp_types.version import LATEST_MODERN_VERSION
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from coordinator import __version__
-from coordinator.cli.demo.pacing import Budget, Gate, Lanes
+from coordinator.cli.demo.pacing import Gate, Lanes
+from coordinator.overload.retries import RESERVE, Budget, Passing, Patience, passing, retry_after
 
 PATIENCE_SECONDS = 60.0
 """How long one call is repeated before its caller is told."""
@@ -45,6 +44,8 @@ ANSWER_SECONDS = 5.0
 _CALLS_AT_A_TIME = 32
 _UNREACHABLE = -32050
 """Made up here and seen nowhere else: the fleet could not even be connected to."""
+_BUSY = -32051
+"""The same: a front-end, or what is in front of it, answered with an HTTP status and a time to come back."""
 _INFO = Implementation(name="fleet-demo", version=__version__)
 _REASONS = {
     CONNECTION_CLOSED: "connection",
@@ -55,20 +56,6 @@ _REASONS = {
 
 
 _GONE = (_REASONS[CONNECTION_CLOSED], _REASONS[_UNREACHABLE])
-
-
-class Passing(Exception):
-    """An attempt failed in a way that may pass.
-
-    Args:
-        reason: a word or code for the counters.
-        after: seconds that the fleet asked to wait; 0 where it did not say.
-    """
-
-    def __init__(self, reason: str, after: float = 0.0) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.after = after
 
 
 class Refused(Exception):
@@ -104,10 +91,16 @@ class Line:
         self.answer_seconds = ANSWER_SECONDS + wait_seconds
         parts = urlsplit(url)
         self.gate = Gate(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
-        self.budget = Budget(per_second)
         self.lanes = Lanes(_CALLS_AT_A_TIME)
         self.meter = Meter()
+        budget = Budget(time.monotonic, per_second, most=max(RESERVE, 2 * per_second))
+        self.patience = Patience(budget, PATIENCE_SECONDS, self._noted)
         self.context = ssl.create_default_context()
+
+    def _noted(self, failure: Passing) -> None:
+        self.meter.retries[failure.reason] += 1
+        if failure.reason in _GONE:
+            self.gate.close()
 
 
 class Caller:
@@ -122,7 +115,6 @@ class Caller:
     def __init__(self, line: Line, careful: bool = True) -> None:
         self._line = line
         self._careful = careful
-        self._backoff = wait_random_exponential(multiplier=0.05, max=2.0)
         self._stack = AsyncExitStack()
         self._client: Client | None = None
 
@@ -141,7 +133,7 @@ class Caller:
             )
             self._client = await stack.enter_async_context(client)
             if self._careful:
-                await self._retrying()(self._list_tools)
+                await self._line.patience.retrying()(self._list_tools)
             self._stack = stack.pop_all()
         return self
 
@@ -163,27 +155,9 @@ class Caller:
             Passing: it failed for ``PATIENCE_SECONDS``.
             Refused: it was refused for good, or the answer does not fit the tool's schema.
         """
-        self._line.budget.call()
-        result: dict[str, Any] = await self._retrying()(self._attempt, tool, arguments, urgent, waits)
+        retrying = self._line.patience.retrying()
+        result: dict[str, Any] = await retrying(self._attempt, tool, arguments, urgent, waits)
         return result
-
-    def _retrying(self) -> AsyncRetrying:
-        return AsyncRetrying(
-            retry=retry_if_exception_type(Passing),
-            wait=self._wait,
-            stop=stop_after_delay(PATIENCE_SECONDS),
-            reraise=True,
-        )
-
-    def _wait(self, state: RetryCallState) -> float:
-        failure = state.outcome.exception() if state.outcome is not None else None
-        asked = 0.0
-        if isinstance(failure, Passing):
-            self._line.meter.retries[failure.reason] += 1
-            if failure.reason in _GONE:
-                self._line.gate.close()
-            asked = failure.after * random.uniform(1.0, 1.25)
-        return max(asked, self._backoff(state)) + self._line.budget.retry()
 
     async def _attempt(self, tool: str, arguments: dict[str, Any], urgent: bool, waits: bool) -> dict[str, Any]:
         await self._line.gate.wait()
@@ -220,6 +194,8 @@ class Caller:
 
 
 def _failure(error: MCPError) -> Passing | Refused:
+    if error.code == _BUSY:
+        return Passing("busy", float(error.error.data))
     reason = _REASONS.get(error.code)
     return Passing(reason) if reason else Refused(f"error {error.code}: {error.message}")
 
@@ -230,11 +206,12 @@ def _content(tool: str, result: CallToolResult) -> dict[str, Any]:
         raise Refused(f"{tool}: the answer has no structured content")
     if not result.is_error:
         return content
+    failure = passing(content)
+    if failure is not None:
+        raise failure
     error = content.get("error")
     if not isinstance(error, dict):
         raise Refused(f"{tool}: {content}")
-    if error.get("kind") in ("transient", "shedding"):
-        raise Passing(str(error.get("code")), float(error.get("retryAfterMs") or 0) / 1000)
     raise Refused(f"{tool}: {error.get('code')}: {error.get('message')}")
 
 
@@ -267,6 +244,11 @@ class _Lasting(httpx2.AsyncBaseTransport):
         except Exception as error:
             # Not only TransportError: a connection that ends at the wrong moment shows itself in other ways too.
             problem = {"code": _code(error), "message": f"{type(error).__name__}: {error}"}
+            answer = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": problem})
+            return httpx2.Response(503, headers={"content-type": "application/json"}, content=answer)
+        after = retry_after(response.headers.get("retry-after"), time.time())
+        if response.status_code in (429, 503) and after:
+            problem = {"code": _BUSY, "message": f"HTTP status {response.status_code}", "data": after}
             answer = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": problem})
             return httpx2.Response(503, headers={"content-type": "application/json"}, content=answer)
         # The body's length is said anew, and that it came in chunks is no longer so.

@@ -4,43 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import deque
 from collections.abc import AsyncIterator
 
 _LOOK_SECONDS = 0.05
 _CONNECT_SECONDS = 5.0
 _GATE_SECONDS = 60.0
-
-
-class Budget:
-    """Limits repeated attempts, so that many clients do not add to what made the first one fail.
-
-    Each call earns a fraction of a retry and time earns some more; a retry that is not covered
-    waits until it is.
-
-    Args:
-        per_second: retries that time earns.
-        per_call: retries that a call earns.
-    """
-
-    def __init__(self, per_second: float, per_call: float = 0.2) -> None:
-        self._per_second = per_second
-        self._per_call = per_call
-        self._most = max(10.0, 2 * per_second)
-        self._tokens = self._most
-        self._looked = time.monotonic()
-
-    def call(self) -> None:
-        """A call is made."""
-        self._tokens = min(self._most, self._tokens + self._per_call)
-
-    def retry(self) -> float:
-        """Takes a retry; returns the seconds until it is covered."""
-        now = time.monotonic()
-        self._tokens = min(self._most, self._tokens + (now - self._looked) * self._per_second) - 1
-        self._looked = now
-        return max(0.0, -self._tokens / self._per_second)
 
 
 class Gate:

@@ -1,0 +1,158 @@
+"""When and how often callers come back who were turned away. Time is simulated, but for one call."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.overload.retries import JITTER, Budget, Passing, Patience, passing, retry_after
+
+
+def clock_at(now: list[float]) -> Budget:
+    return Budget(lambda: now[0], per_second=2.0, per_call=0.5, most=10.0)
+
+
+def test_retries_that_are_not_covered_wait() -> None:
+    now = [100.0]
+    budget = clock_at(now)
+    assert [budget.retry() for _ in range(10)] == [0.0] * 10
+    assert [budget.retry() for _ in range(3)] == [0.5, 1.0, 1.5]
+    now[0] += 1.0
+    assert budget.retry() == 1.0
+    for _ in range(4):
+        budget.call()
+    assert budget.retry() == 0.5
+    now[0] += 3600
+    assert [budget.retry() for _ in range(11)] == [0.0] * 10 + [0.5], "saved up for a while only"
+
+
+def test_who_would_have_to_wait_for_too_long_gives_up_and_takes_nothing() -> None:
+    budget = clock_at([0.0])
+    assert [budget.retry() for _ in range(10)] == [0.0] * 10
+    assert [budget.retry(within=0.4) for _ in range(5)] == [math.inf] * 5
+    assert budget.retry(within=0.5) == 0.5
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 3), st.booleans()), max_size=300),
+    st.floats(0.01, 20),
+    st.floats(0, 0.5),
+    st.floats(1, 50),
+)
+def test_retries_never_exceed_what_calls_and_time_have_earned(
+    story: list[tuple[float, bool]], per_second: float, per_call: float, most: float
+) -> None:
+    """At whatever moment one looks, whatever has happened, and also since any earlier moment."""
+    now = [0.0]
+    budget = Budget(lambda: now[0], per_second, per_call, most)
+    calls: list[float] = []
+    retries: list[float] = []
+    for pause, is_retry in story:
+        now[0] += pause
+        if is_retry:
+            retries.append(now[0] + budget.retry())
+        else:
+            calls.append(now[0])
+            budget.call()
+    retries.sort()
+    for count, until in enumerate(retries, 1):
+        earned = most + per_call * sum(at <= until for at in calls) + per_second * until
+        assert count <= earned + 1e-6
+    if retries:
+        late = [at for at in retries if at >= retries[-1] / 2]
+        earned = most + per_call * len(calls) + per_second * (retries[-1] - late[0])
+        assert len(late) <= earned + 1 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"error": {"kind": "shedding", "code": "over_capacity", "retryAfterMs": 250}}, ("over_capacity", 0.25)),
+        ({"error": {"kind": "transient", "code": "conflict"}}, ("conflict", 0.0)),
+        ({"error": {"kind": "shedding", "code": "x", "retryAfterMs": "soon"}}, ("x", 0.0)),
+        ({"error": {"kind": "shedding", "code": "x", "retryAfterMs": -5}}, ("x", 0.0)),
+        ({"error": {"kind": "permanent", "code": "not_found", "retryAfterMs": 250}}, None),
+        ({"error": "busy"}, None),
+        ({"fine": True}, None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_only_what_may_pass_is_repeated(content: Any, expected: tuple[str, float] | None) -> None:
+    found = passing(content)
+    assert (found and (found.reason, found.after)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("3", 3.0),
+        (" 120 ", 120.0),
+        ("99999999999999", 86_400.0),
+        ("Thu, 01 Jan 1970 00:01:40 GMT", 40.0),
+        ("Thu, 01 Jan 1970 00:00:40 GMT", 0.0),
+        ("-3", 0.0),
+        ("soon", 0.0),
+        ("", 0.0),
+        (None, 0.0),
+    ],
+)
+def test_the_header_says_it_in_seconds_or_as_a_date(value: str | None, seconds: float) -> None:
+    assert retry_after(value, 60.0) == seconds
+
+
+async def _call(patience: Patience, failures: list[Passing]) -> int:
+    made = 0
+
+    async def attempt() -> int:
+        nonlocal made
+        made += 1
+        if failures:
+            raise failures.pop(0)
+        return made
+
+    return int(await patience.retrying()(attempt))
+
+
+def test_a_call_comes_back_when_it_was_told_to() -> None:
+    noted: list[str] = []
+    patience = Patience(Budget(time.monotonic, 10.0), 30.0, lambda failure: noted.append(failure.reason))
+    began = time.monotonic()
+    assert asyncio.run(_call(patience, [Passing("over_capacity", 0.2), Passing("draining", 0.1)])) == 3
+    assert time.monotonic() - began >= 0.3
+    assert noted == ["over_capacity", "draining"]
+
+
+def test_a_time_that_is_longer_than_patience_is_not_waited_for() -> None:
+    patience = Patience(Budget(time.monotonic, 10.0), 5.0)
+    began = time.monotonic()
+    with pytest.raises(Passing, match="already_claimed"):
+        asyncio.run(_call(patience, [Passing("already_claimed", 900.0)]))
+    assert time.monotonic() - began < 5
+
+
+def test_retries_of_all_calls_come_out_of_one_budget() -> None:
+    now = [0.0]
+    patience = Patience(Budget(lambda: now[0], per_second=0.001, per_call=0.1, most=3.0), 1.0)
+    made = 0
+
+    async def attempt() -> None:
+        nonlocal made
+        made += 1
+        raise Passing("over_capacity", 0.001)
+
+    async def story() -> None:
+        for _ in range(20):
+            with pytest.raises(Passing):
+                await patience.retrying()(attempt)
+
+    asyncio.run(story())
+    assert 20 < made <= 20 + 3 + 20 * 0.1 + 1
+    assert JITTER > 0
