@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from coordinator.toolsets.items.store.base import SLICE, slices
 from tests.items.client import Client, Json, actor, fresh_id
@@ -133,6 +134,12 @@ async def test_a_blank_parent_moves_nothing(tools: Client, blank: str) -> None:
     assert (await tools.get(child))["depth"] == 0
 
 
+async def test_a_blank_type_is_none(tools: Client) -> None:
+    item = await tools.add(type=" ")
+    assert "type" not in await tools.get(item)
+    assert await tools.next(type=" ") == [item]
+
+
 async def test_elements_with_many_tags_or_long_texts_go_in_smaller_parts() -> None:
     def parts(*elements: tuple[str, str]) -> list[int]:
         found = list(slices(elements, lambda element: element[:1], lambda element: element[1].count(",")))
@@ -170,3 +177,49 @@ async def test_a_long_batch_of_transitions_has_one_answer(tools: Client) -> None
     assert first["summary"] == {"total": 100, "succeeded": 100, "failed": 0}
     assert await tools("advance_item", **call) == first
     assert runs == ["advance_item new"] * 2 + ["advance_item replay"] * 2
+
+
+async def test_notes_of_an_item(tools: Client) -> None:
+    item = await tools.add()
+    notes = [{"itemId": item, "key": f"k{n:03d}", "role": "queue", "body": str(n)} for n in range(500)]
+    assert (await tools("manage_notes", operation="upsert", notes=notes))["upserted"] == 500
+    more = [{**notes[0], "key": "one too many"}, {**notes[0], "body": "new"}]
+    answer = await tools("manage_notes", operation="upsert", notes=more)
+    assert (answer["upserted"], answer["failures"][0]["index"]) == (1, 0)
+    assert answer["failures"][0]["error"].startswith("an item can have at most 500 notes")
+    read = await tools("query_notes", operation="list", itemId=item)
+    assert [(note["key"], note["body"]) for note in read["notes"]] == [
+        ("k000", "new"), *((note["key"], note["body"]) for note in notes[1:])
+    ]  # fmt: skip
+    assert (await tools("manage_notes", operation="delete", itemId=item))["deleted"] == 500
+
+
+async def test_long_notes_are_read_one_by_one(tools: Client) -> None:
+    item = await tools.add()
+    for key in ("b", "a", "c"):
+        note = {"itemId": item, "key": key, "role": "work", "body": key * 2_000_000}
+        await tools("manage_notes", operation="upsert", notes=[note])
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    read = await tools("query_notes", operation="list", itemId=item)
+    assert [note["key"] for note in read["notes"]] == ["b", "a", "c"]
+    assert [len(note["body"]) for note in read["notes"]] == [2_000_000] * 3
+    assert runs == ["read_notes"] * 3
+    assert (await tools("query_notes", operation="list", itemId=item, includeBody=False))["total"] == 3
+    assert runs == ["read_notes"] * 4
+
+
+async def test_dependencies_of_an_item(tools: Client) -> None:
+    hub, others = await tools.add(), [*await tools.add_many(1000), *await tools.add_many(1000)]
+    one_more = await tools.add()
+    for start in range(0, 2000, 500):
+        pattern = {"pattern": "fan-out", "source": hub, "targets": others[start : start + 500]}
+        await tools("manage_dependencies", operation="create", **pattern)
+    for edge in ({"fromItemId": hub, "toItemId": one_more}, {"fromItemId": one_more, "toItemId": hub}):
+        answer = await tools("manage_dependencies", operation="create", dependencies=[edge])
+        assert answer["failures"] == [{"index": 0, "error": "an item can have at most 2000 dependencies"}]
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    assert (await tools("manage_items", operation="delete", ids=[hub, one_more]))["deleted"] == 2
+    assert runs == ["delete_items"] * 2, "the second item has to wait for the next run"
+    assert not (await audit(tools.store, tools.project)).differences

@@ -19,11 +19,18 @@ if stored then return {stored} end
 local list = cmsgpack.unpack(edges)
 local failures, batch = {}, {}
 local try, keep = level_check()
+local MOST_EDGES, ends = 2000, {} -- of one item: they are all looked at when its role changes
+
+local function is_full(id)
+  ends[id] = (ends[id] or redis.call('HLEN', K_EDGES .. id)) + 1
+  return ends[id] > MOST_EDGES
+end
 
 local function problem(from, to, code)
   if from == to then return 'self', from end
   for _, id in ipairs({from, to}) do
     if not load(id) then return absent(id), id end
+    if is_full(id) then return 'too_many_edges', id end
   end
   local key = code .. from .. to
   if batch[key] or redis.call('HEXISTS', K_EDGES .. from, code .. to) == 1 then return 'duplicate', to end

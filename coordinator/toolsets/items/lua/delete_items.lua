@@ -29,9 +29,9 @@ for _, id in ipairs(met) do gone[id] = true end
 local left = tonumber(budget)
 
 local function remove(it)
+  left = left - 1 - (redis.call('HLEN', K_EDGES .. it.id) + redis.call('HLEN', K_NOTES .. it.id)) / 10
   erase(it, events_max)
   deleted = deleted + 1
-  left = left - 1
   if listed[it.id] then
     met[#met + 1] = it.id
     gone[it.id] = true

@@ -1,12 +1,16 @@
 --[[
 purpose:   One note by id, or the notes of an item.
-guarantee: One consistent view. An item that does not exist has no notes.
-args:      id item role bodies
-           id = note id or ''; item = id or ''; role = letter or '' for all; bodies = 1 or 0
-reply:     list of {id, item, key, role letter, body, created, modified, actor, verification}, oldest first
+guarantee: One consistent view of an item with up to a hundred notes and little text; more are read in further runs.
+           An item that does not exist has no notes.
+args:      id item role bodies ids
+           id = note id or ''; item = id or ''; role = letter or '' for all; bodies = 1 or 0; ids = packed list of
+           notes left by the run before, or ''
+reply:     {list of {id, item, key, role letter, body, created, modified, actor, verification}, ids left}
 errors:    none
 --]]
 -- @include keys
+
+local BUDGET, TEXT_UNIT = 100, 20000 -- notes read in one run, and bytes of text that take as long as one
 
 local function read(note_id)
   local fields = {'i', 'k', 'r', 'c', 'm', 'a', 'v', bodies == '1' and 'b' or nil}
@@ -15,13 +19,24 @@ local function read(note_id)
   return {note_id, f[1], f[2], f[3], f[8] or '', tonumber(f[4]), tonumber(f[5]), f[6], f[7]}
 end
 
-local list = {}
-if id ~= '' then
-  list[1] = read(id)
-else
+local function wanted()
+  if ids ~= '' then return cmsgpack.unpack(ids) end
+  if id ~= '' then return {id} end
+  local list = {}
   for _, mark in ipairs(redis.call('HVALS', K_NOTES .. item)) do
-    if role == '' or string.sub(mark, 33, 33) == role then list[#list + 1] = read(string.sub(mark, 1, 32)) end
+    if role == '' or string.sub(mark, 33, 33) == role then list[#list + 1] = string.sub(mark, 1, 32) end
   end
-  table.sort(list, function(a, b) return a[6] < b[6] or (a[6] == b[6] and a[3] < b[3]) end)
+  return list
 end
-return cmsgpack.pack(list)
+
+local list, more, left = {}, {}, BUDGET
+for _, note_id in ipairs(wanted()) do
+  if left > 0 then
+    local note = read(note_id)
+    list[#list + 1] = note
+    left = left - 1 - (note and #note[5] or 0) / TEXT_UNIT
+  else
+    more[#more + 1] = note_id
+  end
+end
+return cmsgpack.pack({list, more})

@@ -18,15 +18,25 @@ if refused then return refused end
 if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
+local MOST_NOTES = 500 -- of one item: they go and are listed with it
 local now, results = server_time(), {}
+
+-- Why a note cannot be written.
+local function problem(item, key)
+  if not load(item) then return absent(item) end
+  local marks = K_NOTES .. item
+  if redis.call('HLEN', marks) >= MOST_NOTES and redis.call('HEXISTS', marks, key) == 0 then return 'too_many_notes' end
+end
+
 for n, note in ipairs(cmsgpack.unpack(notes)) do
-  local it = load(note[1])
-  if it then
+  local reason = problem(note[1], note[2])
+  if not reason then
+    local it = load(note[1])
     local id = store_note(note, now)
     results[n] = {'', id, it.id, it.role}
     emit(events_max, 'note', it.id, 'n', note[2])
   else
-    results[n] = {absent(note[1]), '', note[1], 0}
+    results[n] = {reason, '', note[1], 0}
   end
 end
 for _, result in ipairs(results) do

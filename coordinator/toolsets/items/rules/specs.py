@@ -79,10 +79,10 @@ def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
 
 def type_name(value: Any, field: str = "type") -> str:
     """The type, '' for none. Raises ToolFailure VALIDATION_ERROR over 200 characters."""
-    text = given(value) or ""
+    text = not_blank(value)
     if len(text) > MAX_TYPE:
         raise invalid(field, f"must be at most {MAX_TYPE} characters")
-    return cast("str", text)
+    return text
 
 
 def complexity(value: Any) -> int:

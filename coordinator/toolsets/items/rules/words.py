@@ -13,6 +13,8 @@ _ITEM = {
     "id_taken": "the generated id exists already; try again",
     "self": "A dependency cannot reference the same item on both sides",
     "cycle": "the dependency would close a cycle of items that wait for each other",
+    "too_many_edges": "an item can have at most 2000 dependencies",
+    "too_many_notes": "an item can have at most 500 notes; write under a key that is there, or delete some first",
     "duplicate": "a dependency of this type between these items exists already",
 }
 _TRANSITION = {

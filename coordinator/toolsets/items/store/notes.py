@@ -40,7 +40,7 @@ class NoteRow(NamedTuple):
 
 _UPSERT = Script(PACKAGE, "upsert_notes", list[Written])
 _DELETE = Script(PACKAGE, "delete_notes", tuple[int, list[int]])
-_READ = Script(PACKAGE, "read_notes", list[NoteRow])
+_READ = Script(PACKAGE, "read_notes", tuple[list[NoteRow], list[str]])
 
 
 class NoteStore(RoomStore):
@@ -62,4 +62,10 @@ class NoteStore(RoomStore):
 
     async def read(self, project: str, note: str, item: str, role: str, bodies: bool) -> list[NoteRow]:
         """One note by id, or those of an item, of a role if its letter is given; oldest first."""
-        return await self._read(_READ, project, note, item, role, int(bodies))
+        rows: list[NoteRow] = []
+        left: list[str] = []
+        while True:
+            part, left = await self._read(_READ, project, note, item, role, int(bodies), pack(left) if left else "")
+            rows += part
+            if not left:
+                return sorted(rows, key=lambda row: (row.created, row.key))
