@@ -266,7 +266,8 @@ class FrontEnd:
         if later:
             body, retry_after = self._turned_away(order, later)
         else:
-            entered = self._calls.enter(order.tool, Call(plan.project, "", caller), order.arguments, "fast")
+            call = Call(plan.project, "", caller, self._trace(order))
+            entered = self._calls.enter(order.tool, call, order.arguments, "fast")
             if not isinstance(entered, Done):
                 return entered
             body, retry_after = self.fast_path.response(order, entered), entered.retry_after
@@ -295,12 +296,15 @@ class FrontEnd:
         request_id = self._identify(plan.given_id)
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
-        trace = ""
-        if self._tracing is not None and order.meta is not None:
-            trace = tracing.trace_of(order.meta.traceparent, order.meta.tracestate)
-        call = Call(plan.project, request_id, caller, trace)
+        call = Call(plan.project, request_id, caller, self._trace(order))
         done = await self._calls.run(order.tool, call, order.arguments, "fast", ticket=ticket)
         return Answer(self.fast_path.response(order, done), request_id.encode(), done.retry_after)
+
+    def _trace(self, order: Order) -> str:
+        """The trace that a call names, as far as anybody wants to know."""
+        if self._tracing is None or order.meta is None:
+            return ""
+        return tracing.trace_of(order.meta.traceparent, order.meta.tracestate)
 
     async def _answer(self, order: Order, plan: Plan, caller: Caller | None, send: Send) -> None:
         answer = await self.call(order, plan, caller)

@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,15 +18,17 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.roles import start_tracing
-from coordinator.metrics import tracing
+from coordinator.metrics import MemoryCells, Recorder, tracing
+from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.settings.tracing import Tracing as Section
 from coordinator.toolsets.tool import Call
 from coordinator.transport.calls import Calls
 from coordinator.transport.deadlines import Deadlines
+from coordinator.transport.fastpath import Order, Plan
 from tests.support.wait import wait_until
 from tests.tracing.collector import Collector
-from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait
+from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait, legacy, make_app, meta, modern, send
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +84,54 @@ async def test_each_outcome_of_a_call_ends_its_span(exported: InMemorySpanExport
         ("tools/call late", "cancelled", None, True),
     ]
     assert tracing.carried() == "", "the span of a call is left with it"
+
+
+def traced(era: str, tool: str, **arguments: Any) -> tuple[list[tuple[str, str]], bytes]:
+    """A call of one of the rig's tools that names a trace."""
+    params = {"name": tool, "arguments": arguments}
+    named = {"traceparent": PARENT, "tracestate": "a=1"}
+    if era == "modern":
+        return modern("tools/call", {**params, "_meta": {**meta(), **named}})
+    return legacy("tools/call", {**params, "_meta": named})
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("way", ["fast", "sdk"])
+async def test_both_ways_take_the_trace_of_both_eras(exported: InMemorySpanExporter, era: str, way: str) -> None:
+    app = make_app(fast=way == "fast")
+    headers, body = traced(era, "add", left=1)
+    try:
+        for _ in range(2):  # the quick path takes what has been let in before
+            assert (await send(app, headers=headers, body=body)).status == 200
+    finally:
+        await app.aclose()
+    span = exported.get_finished_spans()[-1]
+    assert (span.name, (span.attributes or {})["coordinator.transport"]) == ("tools/call add", way)
+    assert span.parent is not None
+    assert f"{span.parent.trace_id:032x}-{span.parent.span_id:016x}" == PARENT[3:52]
+    assert span.context is not None
+    assert span.context.trace_state.get("a") == "1"
+
+
+async def test_a_call_that_is_turned_away_at_once_has_its_span_too(exported: InMemorySpanExporter) -> None:
+    admission = Admission(Settings().overload, Recorder(MemoryCells()), time.monotonic)
+    app = make_app(admission=admission)
+    headers, body = traced("modern", "echo", text="x")
+    try:
+        await send(app, headers=headers, body=body)
+        scope = {"path": "/mcp", "method": "POST", "headers": [(a.encode(), b.encode()) for a, b in headers]}
+        plan = app.fast_path.plan(scope)
+        assert isinstance(plan, Plan)
+        order = app.fast_path.order(plan, body)
+        assert isinstance(order, Order)
+        admission.draining = True
+        assert app.enter(order, plan, None) is not None
+    finally:
+        await app.aclose()
+    span = exported.get_finished_spans()[-1]
+    assert (span.attributes or {})["error.type"] == "draining"
+    assert span.parent is not None
+    assert f"{span.parent.span_id:016x}" == PARENT[36:52]
 
 
 async def test_scripts_are_below_what_runs_them_as_long_as_that_goes_on(exported: InMemorySpanExporter) -> None:
