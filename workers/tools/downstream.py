@@ -9,10 +9,12 @@ from typing import Any
 import mcp_types as types
 import msgspec
 
+from coordinator.overload.retries import passing
 from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
+from workers.tools.repeating import Repeating, TurnedAway
 from workers.tools.source import SourceFailed, StepTool
 
 IDEMPOTENCY_KEY = "fleet-coordinator/idempotency-key"
@@ -32,6 +34,7 @@ class ServerTools:
         self.name = name
         self._server = server
         self._prefix = f"{name}."
+        self._repeating = Repeating()
 
     def find(self, name: str) -> StepTool | None:
         tool = name.removeprefix(self._prefix)
@@ -66,6 +69,9 @@ class ServerTools:
 
     async def _call(self, tool: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
         del caller  # a server of somebody else's, where our identities mean nothing
+        return await self._repeating(partial(self._once, tool, step, arguments))
+
+    async def _once(self, tool: str, step: StepRun, arguments: dict[str, Any]) -> Outcome:
         server = self._server()
         if server is None:
             return Failure(f"there is no connection {self.name!r} now", "connection_error")
@@ -77,7 +83,10 @@ class ServerTools:
             return Failure(str(refused)[:_LONGEST_MESSAGE], "call_refused", retryable=False)
         texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
         if result.is_error:
-            return _failure(result.structured_content, texts)
+            failure = _failure(result.structured_content, texts)
+            if _nothing_done(result.structured_content):
+                raise TurnedAway(failure)
+            return failure
         content = None
         if len(texts) != len(result.content):
             content = [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
@@ -88,6 +97,20 @@ def _failure(structured: Any, texts: Sequence[str]) -> Failure:
     """The failure that a result with ``isError`` means; servers like ours say more than a text."""
     error = structured.get("error") if isinstance(structured, dict) else None
     if isinstance(error, dict) and isinstance(error.get("code"), str) and isinstance(error.get("message"), str):
-        return Failure(error["message"][:_LONGEST_MESSAGE], error["code"][:100], error.get("kind") != "permanent")
+        asked = passing(structured)
+        return Failure(
+            error["message"][:_LONGEST_MESSAGE],
+            error["code"][:100],
+            error.get("kind") != "permanent",
+            round(asked.after * 1000) if asked is not None else 0,
+        )
     message = "\n".join(texts) or (msgspec.json.encode(structured).decode() if structured else "the tool failed")
     return Failure(message[:_LONGEST_MESSAGE], "tool_error")
+
+
+def _nothing_done(structured: Any) -> bool:
+    """Whether a server like ours says that it turned the call away, or that it lost a race there."""
+    asked = passing(structured)
+    if asked is None or asked.reason == "store_unavailable":  # of which nobody knows how far it came
+        return False
+    return asked.reason == "conflict" or structured["error"]["kind"] == "shedding"

@@ -19,6 +19,7 @@ from coordinator.steps.names import owners
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
+from workers.tools.repeating import Repeating, TurnedAway
 from workers.tools.source import StepTool
 
 _log = structlog.get_logger(__name__)
@@ -40,6 +41,7 @@ class OwnTools:
     def __init__(self, toolsets: Mapping[str, Toolset], actors: Actors) -> None:
         self._toolsets = toolsets
         self._actors = actors
+        self._repeating = Repeating()
         names = {name: [tool.name for tool in toolset.tools] for name, toolset in toolsets.items()}
         tools = {(name, tool.name): tool for name, toolset in toolsets.items() for tool in toolset.tools}
         self._tools: dict[str, StepTool] = {}
@@ -81,13 +83,22 @@ class OwnTools:
         return StepTool(name, partial(self._call, tool), tool.description, toolset, tool.read_only)
 
     async def _call(self, tool: Tool, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
+        return await self._repeating(partial(self._once, tool, step, arguments, caller))
+
+    async def _once(self, tool: Tool, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
         try:
             decoded = _decoded(tool, _linked(tool, arguments, step))
             if caller is not None:
                 sign(decoded, caller)
             result = await tool.handler(Call(step.project, step.job_id, caller), decoded)
         except ToolFailure as failure:
-            return Failure(failure.message, failure.code, retryable=failure.kind != "permanent")
+            failed = Failure(
+                failure.message, failure.code, failure.kind != "permanent", after_ms=failure.retry_after_ms or 0
+            )
+            # Whatever changes something has a request id here: what was done already is answered, not done again.
+            if failure.kind == "shedding" or failure.code == "conflict":
+                raise TurnedAway(failed) from None
+            return failed
         except Exception:
             _log.exception("tool failed", tool=tool.name, step=step.job_id)
             return Failure("a defect of the coordinator stopped this call", "INTERNAL_ERROR")

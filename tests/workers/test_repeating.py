@@ -1,0 +1,117 @@
+"""Steps come back when the server that they call, or the coordinator itself, turns them away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as types
+import msgspec
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.identity.actors import Actors
+from coordinator.settings.identity import ActorAuthentication
+from coordinator.steps.model import Failure, StepRun, Success
+from coordinator.store import Store
+from coordinator.toolsets.tool import Call, Tool, Toolset
+from workers.tools import repeating
+from workers.tools.downstream import IDEMPOTENCY_KEY, ServerTools
+from workers.tools.own import OwnTools
+
+pytestmark = pytest.mark.anyio
+STEP = StepRun("default", "flows", "10", "11", 1, "start", "", "", "", "", 0, 0, 0, 0, "")
+
+
+def refusal(kind: str, code: str, **more: int) -> types.CallToolResult:
+    content = {"error": {"kind": kind, "code": code, "message": "because", **more}}
+    return types.CallToolResult(content=[], structured_content=content, is_error=True)
+
+
+DONE = types.CallToolResult(content=[], structured_content={"n": 7}, is_error=False)
+
+
+class Server:
+    """A downstream server that answers as its script says."""
+
+    def __init__(self, *answers: types.CallToolResult) -> None:
+        self.answers = list(answers)
+        self.calls: list[tuple[str, Any, Any]] = []
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> types.CallToolResult:
+        self.calls.append((tool, dict(arguments), dict(meta)))
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+async def call(server: Server) -> Any:
+    made: Any = server
+    found = ServerTools("it", lambda: made).find("it.work")
+    assert found is not None
+    return await found.call(STEP, {"x": 1}, None)
+
+
+async def test_a_call_that_was_shed_is_made_again_unchanged_when_it_was_told_to() -> None:
+    server = Server(
+        refusal("shedding", "over_capacity", retryAfterMs=150), refusal("transient", "conflict", retryAfterMs=50), DONE
+    )
+    began = time.monotonic()
+    assert await call(server) == Success({"n": 7})
+    assert time.monotonic() - began >= 0.2
+    assert server.calls == [("work", {"x": 1}, {IDEMPOTENCY_KEY: "10-11"})] * 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal("shedding", "store_unavailable", retryAfterMs=1),
+        refusal("transient", "deadline_exceeded", retryAfterMs=1),
+        refusal("permanent", "no", retryAfterMs=1),
+    ],
+    ids=["nobody knows how far it came", "it took too long", "for good"],
+)
+async def test_what_may_have_had_an_effect_is_for_the_step_s_policy(answer: types.CallToolResult) -> None:
+    server = Server(answer)
+    failure = await call(server)
+    assert isinstance(failure, Failure)
+    assert failure.retryable == (failure.type != "no")
+    assert len(server.calls) == 1
+
+
+async def test_a_server_that_goes_on_shedding_fails_the_step_and_says_when_to_come_back() -> None:
+    server = Server(refusal("shedding", "draining", retryAfterMs=round(repeating.SECONDS * 1000)))
+    failure = await call(server)
+    assert failure == Failure("because", "draining", True, round(repeating.SECONDS * 1000))
+    assert len(server.calls) == 1, "the time it is told to wait is longer than its patience"
+
+
+async def test_calls_of_one_server_repeat_no_more_than_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeating, "PER_SECOND", 0.001)
+    server = Server(refusal("shedding", "over_capacity", retryAfterMs=1))
+    made: Any = server
+    found = ServerTools("it", lambda: made).find("it.work")
+    assert found is not None
+    for _ in range(30):
+        assert isinstance(await found.call(STEP, {}, None), Failure)
+    assert 30 < len(server.calls) <= 30 + 10 + 30 * repeating.PER_CALL + 1
+
+
+class Nothing(msgspec.Struct):
+    """No arguments."""
+
+
+async def test_the_coordinator_s_own_tools_are_called_again_too(store: Store) -> None:
+    failures = [ToolFailure("over_capacity", "too much", retry_after_ms=20), ToolFailure("conflict", "moved")]
+
+    async def handle(call: Call, given: Nothing) -> Nothing:
+        if failures:
+            raise failures.pop(0)
+        return given
+
+    toolset = Toolset("mine", "Mine", "", (Tool("mine_do", "Does it.", Nothing, (Nothing,), handle),))
+    found = OwnTools({"mine": toolset}, Actors(ActorAuthentication(), store)).find("mine_do")
+    assert found is not None
+    assert await found.call(STEP, {}, None) == Success({})
+    assert not failures
+    failures.append(ToolFailure("already_claimed", "busy", retry_after_ms=10))
+    assert await found.call(STEP, {}, None) == Failure("busy", "already_claimed", True, 10)

@@ -1,0 +1,42 @@
+"""Calls of tools that were turned away are made again before the step's attempt has failed.
+
+Only where nothing can have come of the call: the other side shed it, or it lost a race there. Whatever else may
+pass is for the step's own retry policy to say. All calls to one server share a budget, so steps do not add to what
+made it turn them away; a step that would have to wait for too long fails, and says when to come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+from coordinator.overload.retries import Budget, Passing, Patience
+from coordinator.steps.model import Failure, Outcome
+
+SECONDS = 20.0
+"""How long a call is repeated; the step's own time may be over before."""
+PER_CALL, PER_SECOND = 0.1, 0.5
+"""Retries that a call, and a second, earn."""
+
+
+class TurnedAway(Passing):
+    """Nothing has come of a call, and another may fare better."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.type, failure.after_ms / 1000)
+        self.failure = failure
+
+
+class Repeating:
+    """Repeats the calls to one server."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._patience = Patience(Budget(monotonic, PER_SECOND, PER_CALL), seconds)
+
+    async def __call__(self, attempt: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """What comes of a call; an attempt that was turned away raises ``TurnedAway``."""
+        try:
+            outcome: Outcome = await self._patience.retrying()(attempt)
+        except TurnedAway as last:
+            return last.failure
+        return outcome
