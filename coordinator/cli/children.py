@@ -59,6 +59,8 @@ class Child:
         """Why the last process ended, in its own words if it had any."""
         self.by_signal = False
         """Whether a signal ended it."""
+        self.session = 0
+        """Of the last process, which leads one of its own."""
         self._nursery = nursery
         self._on_report = on_report
         self._backoff = Backoff()
@@ -92,6 +94,7 @@ class Child:
             told.flush()
             told.seek(0)
             self._process = self._nursery.start(self.spec.slot, told, write, their_control)
+        self.session = self._process.pid
         os.close(write)
         os.close(their_control)
         os.set_blocking(read, False)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import signal
 import sys
+from pathlib import Path
 
 ON_LINUX = sys.platform == "linux"
 
@@ -26,6 +29,18 @@ def adopt_orphans() -> None:
 def name_process(name: str) -> None:
     """Shows ``name`` (15 bytes of it) in process listings: a forked process has its template's command line."""
     _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()))
+
+
+def end_session(session: int) -> None:
+    """Kills what is left of a session: what a process that has ended had started, in whichever groups."""
+    if not ON_LINUX:
+        return
+    for entry in Path("/proc").iterdir():
+        # A process with the session's number is another one that has it now: the leader has ended.
+        if entry.name.isdigit() and int(entry.name) != session:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getsid(int(entry.name)) == session:
+                    os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _prctl(option: int, value: object) -> None:

@@ -19,6 +19,7 @@ import structlog
 
 from coordinator.cli.children import Child, Spec
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.linux import end_session
 from coordinator.cli.news import News
 from coordinator.cli.nursery import Nursery
 from coordinator.metrics import forget_gauges, recorder
@@ -149,6 +150,9 @@ class Supervisor:
     def _after(self, child: Child) -> None:
         """What follows from the end of a process."""
         forget_gauges(self._metrics_dir, child.spec.slot)
+        if child.by_signal:
+            # It could not end the commands that it ran; another process may run them again.
+            end_session(child.session)
         self._ended.set()
         if not self._stopping:
             if not self._all_ready.is_set() and (child.code in _FINAL or child.failures >= START_ATTEMPTS):

@@ -19,11 +19,13 @@ import pytest
 
 from tests.gateway.fleet import SERVER, STDIO, Agent, GatewayFleet, Json, link
 from tests.support.fleets import fleet_command
-from tests.support.wait import wait_until_sync
+from tests.support.wait import process_alive, wait_until_sync
 
 GATED = """
+sleep 300 >/dev/null 2>&1 & echo $$ $! > {directory}/{name}.pids
 echo "$IDEMPOTENCY_KEY $PPID" >> {directory}/{name}.runs
 while ! [ -e {directory}/{name}.gate ]; do sleep 0.02; done
+kill $!
 echo 1
 """
 
@@ -167,7 +169,10 @@ def test_a_killed_worker_costs_a_second_run_under_the_same_key(world: World) -> 
     thread, found = submitting(world, link(started, "go"))
     ((key, worker),) = world.running("worker")
     assert worker in world.served.fleet.pids
+    left = [int(pid) for pid in (world.directory / "worker.pids").read_text().split()]
     os.kill(worker, signal.SIGKILL)
+    # What it ran does not go on beside the second run, with nobody to end it when its time is over.
+    wait_until_sync(lambda: not any(map(process_alive, left)), 20, "the end of the first command")
     (_, (second_key, second_worker)) = world.running("worker", 2)
     assert second_key == key
     assert second_worker != worker
