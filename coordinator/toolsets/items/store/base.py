@@ -21,6 +21,8 @@ SLICE = 50
 WEIGHT = 8
 """Of an element with one tag and little text; another tag weighs 1, and so does a unit of text."""
 _TEXT_UNIT = 4000
+_PREFIXES = 100
+"""Looked up in one script run."""
 SCHEMA_DAYS = 7
 
 pack = msgspec.msgpack.Encoder().encode
@@ -103,8 +105,10 @@ class RoomStore:
         prefixes = list({inner for inner in ids if len(inner) < 32 and not inner.startswith("?")})
         if not prefixes:
             return ids
-        matched = await self._store.run(_RESOLVE, project, pack(prefixes))
-        found = dict(zip(prefixes, matched, strict=True))
+        found: dict[str, list[Match]] = {}
+        for start in range(0, len(prefixes), _PREFIXES):
+            part = prefixes[start : start + _PREFIXES]
+            found.update(zip(part, await self._store.run(_RESOLVE, project, pack(part)), strict=True))
 
         def one(inner: str) -> str:
             matches = found.get(inner)
