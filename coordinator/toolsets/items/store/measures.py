@@ -17,6 +17,10 @@ ENDS = {"c": "completed", "r": "released", "e": "expired"}
 """How a claim ended, by the letter that ``include/claims.lua`` counts it under."""
 
 
+_ONE = 2**44
+"""One claim in the numbers of ``include/claims.lua``; below it are ms."""
+
+
 class Held(NamedTuple):
     """Claims that have ended in one way."""
 
@@ -72,10 +76,10 @@ class MeasureStore:
         reply = await self._store.run(_MEASURE, project)
         roles = dict(zip(ROLE_NAMES, reply.roles, strict=True))
         oldest = max(0.0, (reply.now - reply.oldest) / 1000) if reply.oldest else 0.0
-        found = {field: int(number) for field, number in zip(reply.ended[::2], reply.ended[1::2], strict=True)}
-        held = []
-        for letter, end in ENDS.items():
-            counts = {int(field[1:]) - 1: count for field, count in found.items() if field[0] == letter and field[1:]}
-            if counts:
-                held.append(Held(end, counts, found.get(letter, 0) / 1000))
-        return Measures(roles, oldest, held)
+        counts: dict[str, dict[int, int]] = {end: {} for end in ENDS.values()}
+        seconds = dict.fromkeys(counts, 0.0)
+        for field, packed in zip(reply.ended[::2], reply.ended[1::2], strict=True):
+            end, (count, held_ms) = ENDS[field[0]], divmod(int(packed), _ONE)
+            counts[end][int(field[1:]) - 1] = count
+            seconds[end] += held_ms / 1000
+        return Measures(roles, oldest, [Held(end, found, seconds[end]) for end, found in counts.items() if found])

@@ -9,11 +9,11 @@
 --   K_AGENTS  agent -> the item whose claim it has, live or lapsed
 --   K_LEASES  agents by the expiry of their claims, those of held items only
 
---   K_HOLDS   claims that have ended since somebody counted: how many per end and bucket (c1, r3 ...), and
---             the ms that they were held per end (c, r, e): of finished items, released, expired
+--   K_HOLDS   claims that have ended since somebody counted, by how (c of a finished item, r released, e expired)
+--             and bucket: how many, times HOLD_ONE, and the ms that they were held together
 
 local SWEEP_BATCH = 16
-local HOLD_SECONDS = {1, 5, 15, 30, 60, 300, 900, 3600, 14400, 43200} -- as CLAIM_HOLD in the metrics' catalogue
+local HOLD_ONE = 2 ^ 44
 local unshielded = {} -- items that this run has freed: what is below them is within reach again
 
 local function live(it, now)
@@ -28,11 +28,14 @@ end
 
 -- Counts a claim that is over, from its beginning; `expired` if nobody let go of it.
 local function count_hold(it, ends, expired)
-  local held, n = ends - it.co, 1
-  while n <= #HOLD_SECONDS and held > HOLD_SECONDS[n] * 1000 do n = n + 1 end
+  local held = ends - it.co
+  local s = held / 1000 -- the buckets of CLAIM_HOLD in the catalogue of metrics
+  local bucket = s <= 30 and (s <= 1 and 1 or s <= 5 and 2 or s <= 15 and 3 or 4)
+    or s <= 900 and (s <= 60 and 5 or s <= 300 and 6 or 7)
+    or s <= 3600 and 8 or s <= 14400 and 9 or s <= 43200 and 10 or 11
   local kind = it.role == TERMINAL and 'c' or expired and 'e' or 'r'
-  redis.call('HINCRBY', K_HOLDS, kind .. n, 1)
-  redis.call('HINCRBY', K_HOLDS, kind, whole(held))
+  -- Where nobody ever counts, the number overflows after half a million claims, and that is no reason to fail.
+  redis.pcall('HINCRBY', K_HOLDS, kind .. bucket, whole(HOLD_ONE + held))
 end
 
 local function put_back(now, cap, budget) -- @rare
