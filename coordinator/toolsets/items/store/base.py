@@ -108,7 +108,8 @@ class RoomStore:
         found: dict[str, list[Match]] = {}
         for start in range(0, len(prefixes), _PREFIXES):
             part = prefixes[start : start + _PREFIXES]
-            found.update(zip(part, await self._store.run(_RESOLVE, project, pack(part)), strict=True))
+            matched = await self._store.run(_RESOLVE, project, pack(part))
+            found.update(zip(part, matched, strict=True))
 
         def one(inner: str) -> str:
             matches = found.get(inner)
