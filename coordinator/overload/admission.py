@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import deque
 from collections.abc import Callable
@@ -28,6 +29,9 @@ _DRAIN_RETRY_MS = 1_000
 _WINDOW_SECONDS = 0.1
 SURPLUS = "more calls come than can be answered here"
 """What those are told who are not even let wait."""
+_CALM_SECONDS = 10.0
+_HASTE = 0.04
+"""Share of its time that a call may wait while the last surplus is no longer ago than that: it is likely to be back."""
 _BEARABLE = 0.1
 """Share of a class that may be turned away at once before its calls may wait again."""
 
@@ -57,13 +61,16 @@ class Ticket(msgspec.Struct, gc=False):
 
 
 class _Waiting:
-    __slots__ = ("admitted", "criticality", "since", "ticket")
+    __slots__ = ("admitted", "criticality", "due", "since", "ticket")
 
-    def __init__(self, criticality: Criticality, ticket: Ticket, since: float) -> None:
+    def __init__(self, criticality: Criticality, ticket: Ticket, since: float, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
         self.criticality = criticality
         self.ticket = ticket
         self.since = since
-        self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.due = loop.time() + seconds
+        """When it is told that it waited in vain, by the event loop's clock."""
+        self.admitted: asyncio.Future[None] = loop.create_future()
 
 
 class _Surplus:
@@ -132,6 +139,8 @@ class Admission:
         self._queues: tuple[deque[_Waiting], ...] = tuple(deque() for _ in _CLASSES)
         self._queued = 0
         self._surplus = tuple(_Surplus() for _ in _CLASSES)
+        self._gave_up = -math.inf
+        self._sweeper: asyncio.TimerHandle | None = None
         self._actors, self._projects = Shares(), Shares()
         self._shed_in_a_row = 0
         self.configure(settings)
@@ -207,25 +216,26 @@ class Admission:
         """
         if self._queued >= self._settings.queue_most and not self._displace(criticality):
             if criticality is not Criticality.CRITICAL:
-                self._surplus[criticality].begin(self._clock())
+                self._gave_up = self._clock()
+                self._surplus[criticality].begin(self._gave_up)
             raise self._shed(criticality, "over_capacity", "too many calls are at work and waiting here")
-        one = _Waiting(criticality, Ticket(actor, project, True), self._clock())
+        now = self._clock()
+        hasty = criticality is not Criticality.CRITICAL and now - self._gave_up < _CALM_SECONDS
+        seconds = self._queue_seconds * (_HASTE if hasty else 1.0)
+        one = _Waiting(criticality, Ticket(actor, project, True), now, seconds)
         self._queues[criticality].append(one)
         self._queued += 1
         self._take_shares(one.ticket)
+        if self._sweeper is None or one.due < self._sweeper.when():
+            self._sweep_at(one.due)
         try:
-            async with asyncio.timeout(self._queue_seconds):
-                await one.admitted
-        except BaseException as error:
+            await one.admitted
+        except BaseException:
             if one.admitted.done() and not one.admitted.cancelled() and one.admitted.exception() is None:
                 # Let in at the very moment at which it gave up.
                 self.leave(one.ticket)
             else:
                 self._forget(one)
-            if isinstance(error, TimeoutError):
-                failure = self._in_vain(criticality)
-                self._give_up(criticality)
-                raise failure from None
             raise
         self._watcher.queued(_LABELS[criticality], self._clock() - one.since)
         return one.ticket
@@ -284,20 +294,40 @@ class Admission:
                     self._shed_in_a_row = 0
                     one.admitted.set_result(None)
 
-    def _give_up(self, criticality: Criticality) -> None:
-        """A call waited in vain: so would all others of its class and those below, as long as it goes on like this."""
-        now = self._clock()
-        for lower in _CLASSES:
-            if lower > criticality or lower is Criticality.CRITICAL:
-                return
-            self._surplus[lower].begin(now)
-            for one in tuple(self._queues[lower]):
-                self._forget(one)
-                if not one.admitted.done():
-                    one.admitted.set_exception(self._in_vain(lower))
+    def _sweep_at(self, due: float) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._sweeper = asyncio.get_running_loop().call_at(due, self._sweep)
 
-    def _in_vain(self, criticality: Criticality) -> ToolFailure:
-        return self._shed(criticality, "queue_timeout", f"there was no room within {self._settings.queue_ms} ms")
+    def _sweep(self) -> None:
+        """Looks who has waited in vain: one timer for all, since in each class who came first is due first, almost."""
+        self._sweeper = None
+        now = asyncio.get_running_loop().time()
+        for criticality in _CLASSES:
+            queue = self._queues[criticality]
+            if queue and queue[0].due <= now:
+                self._give_up(criticality, now)
+        if self._queued:
+            self._sweep_at(min(queue[0].due for queue in self._queues if queue))
+
+    def _give_up(self, criticality: Criticality, now: float) -> None:
+        """A call waited in vain: so would all others of its class and those below, as long as it goes on like this."""
+        if criticality is Criticality.CRITICAL:
+            queue = self._queues[criticality]
+            while queue and queue[0].due <= now:
+                self._tell_in_vain(queue[0])
+            return
+        self._gave_up = self._clock()
+        for lower in _CLASSES[: criticality + 1]:
+            self._surplus[lower].begin(self._gave_up)
+            for one in tuple(self._queues[lower]):
+                self._tell_in_vain(one)
+
+    def _tell_in_vain(self, one: _Waiting) -> None:
+        self._forget(one)
+        if not one.admitted.done():
+            why = f"there was no room in time, of at most {self._settings.queue_ms} ms"
+            one.admitted.set_exception(self._shed(one.criticality, "queue_timeout", why))
 
     def _displace(self, criticality: Criticality) -> bool:
         """Turns away the last of a class below, so that there is room in the queue."""

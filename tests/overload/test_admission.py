@@ -265,6 +265,21 @@ async def test_where_waiting_is_in_vain_nobody_else_waits() -> None:
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
+async def test_nobody_waits_for_long_while_the_last_surplus_is_not_long_ago() -> None:
+    front = Front(queue_ms=5_000)
+    front.fill(CRITICAL, 12)
+    front.admission._gave_up = front.now
+    urgent = front.wait(CRITICAL)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(ToolFailure) as refused:
+        await front.wait(NORMAL)
+    assert code(refused) == "queue_timeout"
+    assert asyncio.get_running_loop().time() - began < 4
+    assert not urgent.done()
+    urgent.cancel()
+    await asyncio.gather(urgent, return_exceptions=True)
+
+
 async def test_calls_wait_again_when_hardly_any_is_turned_away() -> None:
     front = Front(queue_ms=20)
     held = front.fill(CRITICAL, 12)
