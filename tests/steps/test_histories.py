@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from coordinator.settings import Settings
-from coordinator.steps.model import Plan, StepRun, Success
+from coordinator.steps.model import Failure, Plan, StepRun, Success
 from coordinator.steps.store import OVER, RECORDED, REFUSED
 from coordinator.steps.times import CRASHES
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.rules import planner
 from coordinator.toolsets.flows.rules.check import check_flow
@@ -185,5 +186,91 @@ def test_whatever_workers_do_a_flow_does_what_it_means(run: Run, program: Any, d
         assert (swept.running, swept.queued, swept.idle) == (0, 0, True)
         assert await rig.worker.take(5) == []
         assert await rig.store.command("KEYS", "fc:{default}:st:*") == []
+
+    run(history)
+
+
+class Restless(History):
+    """The same, and people who cancel the flow and have it run again."""
+
+    async def turn(self) -> None:
+        acts = [
+            self.take,
+            self.report,
+            self.report,
+            self.lose,
+            self.fail_for_good,
+            self.cancel,
+            self.again,
+            self.release,
+        ]
+        await self.draw(st.sampled_from(acts))()
+
+    async def report(self) -> None:
+        if picked := self._pick():
+            player, step = picked
+            await self.do(player, step, self.draw(st.integers(0, 3)))
+
+    async def do(self, player: Player, step: StepRun, want: int) -> None:
+        """What a worker does with a step that it can carry out."""
+        value = None if self.flow[step.key].tool is None else self.results.get(step.key)
+        text = step.arguments if step.verdict == "recorded" else msgspec.json.encode(value).decode()
+        plan = planner.after(self.flow, step.key, Success(msgspec.json.decode(text)))
+        taken = await player.report(step, "D", plan, text, want=want)
+        self.held += [(player, new) for new in taken.steps]
+
+    async def lose(self) -> None:
+        if picked := self._pick():
+            await self.rig.store.command("ZADD", keys.step_leases.key("default"), "XX", 1, picked[1].step)
+            await self.rig.worker.steps.sweep("default")
+
+    async def fail_for_good(self) -> None:
+        if picked := self._pick():
+            player, step = picked
+            plan = planner.after(self.flow, step.key, Failure("no", "x"))
+            await player.report(step, "F", plan, '{"error":"no","type":"x"}')
+
+    async def cancel(self) -> None:
+        await self.rig.flows.cancel("default", NONE, self.run, "bob")
+
+    async def again(self) -> None:
+        await self.rig.flows.retry("default", NONE, self.run, "bob")
+
+    async def finish(self) -> None:
+        """Everything is done, as often as it takes; what is lost by then counts for nothing."""
+        await self.again()
+        for _ in range(200):
+            record = await self.rig.flow(self.run)
+            if record.row.status == "completed":
+                return
+            if record.row.status != "running":
+                assert (await self.rig.flows.retry("default", NONE, self.run, "bob") or (0,))[0] > 0
+            for gate in [step.id for step in record.steps if step.gate]:
+                await self.rig.flows.release("default", NONE, gate, "bob")
+            await self.wake()
+            self.held += [(self.rig.worker, step) for step in await self.rig.worker.take(50)]
+            while self.held:
+                await self.do(*self.held.pop(), 5)
+        raise AssertionError(f"the flow does not end: {await self.rig.flow(self.run)}")
+
+
+@given(programs(most=12), st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_flow_that_is_cancelled_and_runs_again_is_never_stranded(run: Run, program: Any, data: st.DataObject) -> None:
+    flow = check_flow(flow_of(program), {}, lambda name: "", with_results=False)
+    expected = meaning(program)
+    assume(not expected.stuck)
+
+    async def history(rig: Rig) -> None:
+        story = Restless(rig, flow, results_of(program), data.draw)
+        await story.begin()
+        for _ in range(data.draw(st.integers(0, 60))):
+            await story.turn()
+        await story.finish()
+        record = await rig.flow(story.run)
+        found = [step.key for step in record.steps]
+        assert len(set(found)) == len(found)
+        assert {key for key in found if "-" not in key} == expected.run
+        assert {step.status for step in record.steps} == {"done"}
 
     run(history)
