@@ -15,10 +15,13 @@ from typing import Any
 from urllib.parse import quote
 
 import redis
+import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from rq import get_current_job
 
+from coordinator import __version__
+from coordinator.metrics import tracing
 from coordinator.settings import Settings, load_settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.store import Report, StepStore, Taken
@@ -30,6 +33,8 @@ from workers.isolated import IsolatedCalls
 from workers.keeper import Keeper
 from workers.process import opened
 from workers.rooms import make_rooms
+
+_log = structlog.get_logger(__name__)
 
 
 class _Nobody:
@@ -61,9 +66,11 @@ async def run_one(project: str, job: str) -> str:
     """
     settings = load_settings({}, os.environ, None).settings
     url = settings.redis_url or _url_of_job()
+    _trace(settings)
     store = Store(url, settings.redis_timeout_ms)
-    await store.open()
+    store.observe = tracing.observing(lambda script, seconds, outcome: None)
     try:
+        await store.open()
         handoff = Handoff.of(settings)
         handoff.worker(f"rq.{socket.gethostname()}.{os.getpid()}", [])
         steps = StepStore(store, store, handoff)
@@ -73,6 +80,16 @@ async def run_one(project: str, job: str) -> str:
         return await _execute(settings, store, steps, taken, url)
     finally:
         await store.close()
+        tracing.stop()
+
+
+def _trace(settings: Settings) -> None:
+    """Has the step traced if the settings say so; a step is no worse without."""
+    if settings.tracing.endpoint:
+        try:
+            tracing.start(settings.tracing.endpoint, settings.tracing.sample_ratio, __version__, f"rq-{os.getpid()}")
+        except tracing.TracingUnavailable as error:
+            _log.warning("steps are not traced", reason=str(error))
 
 
 async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Taken, url: str) -> str:

@@ -20,6 +20,7 @@ from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.support.fleets import RunningCommand, environment
 from tests.support.wait import wait_until, wait_until_sync
+from tests.tracing.collector import Collector
 from tests.workers.fleet import Flows, assert_recorded_once, chain, echo, fan, sleep
 
 # isort: split
@@ -57,6 +58,19 @@ async def test_a_stock_worker_executes_steps(server: EmbeddedServer, flows: Flow
     assert left == []
 
 
+async def test_a_stock_worker_traces_what_it_executes_if_it_is_told_to(server: EmbeddedServer, flows: Flows) -> None:
+    made = await flows.create(chain(echo(1), echo(2)))
+    with Collector() as collector:
+        done = await asyncio.to_thread(_work, server, "rq.SimpleWorker", FLEET_TRACING_ENDPOINT=collector.url)
+        assert done.returncode == 0, done.stderr
+        await flows.ended([made], 1)
+        steps = [span for span in collector.spans if span.name == "step flows"]
+        assert [span.attributes["coordinator.outcome"] for span in steps] == ["ok", "ok"]
+        assert all(span.process.startswith("rq-") for span in steps)
+        reports = {span.parent for span in collector.spans if span.name == "script report_steps"}
+        assert reports == {span.span for span in steps}
+
+
 async def test_a_stock_worker_ends_a_step_that_was_cancelled(server: EmbeddedServer, flows: Flows) -> None:
     made = await flows.create(chain(sleep(600_000, timeout_ms=600_000)))
     working = asyncio.create_task(asyncio.to_thread(_work, server, "rq.SimpleWorker"))
@@ -71,12 +85,14 @@ async def test_a_stock_worker_ends_a_step_that_was_cancelled(server: EmbeddedSer
     assert (await flows.step(made)).status == "cancelled"
 
 
-def _work(server: EmbeddedServer, worker_class: str) -> subprocess.CompletedProcess[str]:
+def _work(server: EmbeddedServer, worker_class: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Has a worker of RQ's own do all that there is to do."""
     command = [sys.executable, "-m", "rq.cli", "worker", "--burst", "--serializer", "json"]
     return subprocess.run(
         [*command, "--worker-class", worker_class, "fleet-steps.high", "fleet-steps", "fleet-steps.low"],
-        env=environment(RQ_KEY_PREFIX=workers.RQ_PREFIX, RQ_REDIS_URL=server.url, FLEET_FLOWS_DEMO_TOOLS="true"),
+        env=environment(
+            RQ_KEY_PREFIX=workers.RQ_PREFIX, RQ_REDIS_URL=server.url, FLEET_FLOWS_DEMO_TOOLS="true", **more
+        ),
         capture_output=True,
         text=True,
         timeout=50,
