@@ -27,6 +27,7 @@ ALL = (
     "sessions",
     "identity",
     "gateway",
+    "overload",
 )
 
 

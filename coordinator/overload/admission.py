@@ -237,7 +237,8 @@ class Admission:
             else:
                 self._forget(one)
             raise
-        self._watcher.queued(_LABELS[criticality], self._clock() - one.since)
+        self.begins(one.ticket)
+        self._watcher.queued(_LABELS[criticality], one.ticket.since - one.since)
         return one.ticket
 
     def leave(self, ticket: Ticket) -> None:
@@ -292,6 +293,7 @@ class Admission:
                 if not one.admitted.done():
                     self.in_flight += 1
                     self._shed_in_a_row = 0
+                    one.ticket.since = self._clock()
                     one.admitted.set_result(None)
 
     def _sweep_at(self, due: float) -> None:

@@ -1,0 +1,93 @@
+"""A store that is far away: passes everything on between clients and a server, its answers later if told to.
+
+``python -m benchmarks.delay SERVER LISTEN`` (paths of Unix sockets) reads milliseconds from its standard input,
+line by line: from then on answers are held back for so long. It touches no byte and passes each read on as one
+write, so it costs a few microseconds for many calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from typing import cast
+
+import uvloop
+
+
+class _Delay:
+    """How long answers are held back, in seconds."""
+
+    seconds = 0.0
+
+
+class _Server(asyncio.Protocol):
+    """The side of the server: its answers are held back."""
+
+    def __init__(self, client: asyncio.Transport, delay: _Delay) -> None:
+        self._client = client
+        self._delay = delay
+        self._held: deque[tuple[float, bytes]] = deque()
+
+    def data_received(self, data: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._held and not self._delay.seconds:
+            self._client.write(data)
+            return
+        due = loop.time() + self._delay.seconds
+        # In the order in which they came, also when the delay becomes shorter.
+        due = max(due, self._held[-1][0]) if self._held else due
+        self._held.append((due, data))
+        loop.call_at(due, self._pass_on)
+
+    def _pass_on(self) -> None:
+        self._client.write(self._held.popleft()[1])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.close()
+
+
+class _Client(asyncio.Protocol):
+    """The side of a client."""
+
+    def __init__(self, server: str, delay: _Delay) -> None:
+        self._path = server
+        self._delay = delay
+        self._server: asyncio.Transport | None = None
+        self._early = b""
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connecting = asyncio.ensure_future(self._connect(cast("asyncio.Transport", transport)))
+
+    async def _connect(self, client: asyncio.Transport) -> None:
+        loop = asyncio.get_running_loop()
+        made, _ = await loop.create_unix_connection(lambda: _Server(client, self._delay), self._path)
+        made.write(self._early)
+        self._server = made
+
+    def data_received(self, data: bytes) -> None:
+        if self._server is None:
+            self._early += data
+        else:
+            self._server.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._server is not None:
+            self._server.close()
+
+
+async def _serve(server: str, listen: str) -> None:
+    delay = _Delay()
+    loop = asyncio.get_running_loop()
+    lines = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    await loop.create_unix_server(lambda: _Client(server, delay), listen)
+    print("ready", flush=True)
+    while line := await lines.readline():
+        delay.seconds = float(line) / 1000
+        print("told", flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(sys.argv[1], sys.argv[2]))

@@ -1,0 +1,279 @@
+"""A load generator with open loop: arrivals are fixed in advance, and nothing that the server does delays them.
+
+``python -m benchmarks.openloop PLAN`` runs a plan (``Plan``, as JSON) and writes what it measured beside it.
+A call's time runs from the moment at which it was to be sent, so calls that had to wait for a slow server, a
+free connection or the generator itself are measured in full. In the closed loop, which measures capacity,
+every connection sends its next call when it has the answer to the last.
+
+It runs on the same cores as what it measures, so it is as lean as Python can be: one process, plain
+non-blocking sockets under epoll, requests made ahead but for their ids, answers read for their length and
+three words. A call costs it about 15 us. What it takes is taken from the fleet, and it is late itself when
+cores are busy: how late calls were sent is measured too, and is part of every figure.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import select
+import socket
+import sys
+import time
+from array import array
+from collections import Counter, deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+OK, SHED, FAILED, BROKEN = range(4)
+"""What became of a call: answered, turned away, refused otherwise, or its connection was lost."""
+_SLOT = b"@ID@ID@ID@ID"
+"""Stands in a request where the id of a call belongs: 12 digits."""
+_HEAD = (
+    "POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
+    "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\n"
+    "mcp-method: tools/call\r\nmcp-name: {tool}\r\ncontent-length: {length}\r\n\r\n"
+)
+_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+REQUEST_ID = f"00000000-0000-4000-8000-{_SLOT.decode()}"
+"""As an argument ``requestId``: another one for each call."""
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One kind of call."""
+
+    name: str
+    weight: float
+    requests: tuple[bytes, ...]
+    """Some of the kind; each call takes the next."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to do."""
+
+    port: int
+    connections: int
+    kinds: tuple[Kind, ...]
+    seconds: float
+    rate: float = 0.0
+    """Calls per second, by a Poisson process; 0: closed loop."""
+    at_once: bool = False
+    """All connections send one call at the same moment, and that is all."""
+    seed: int = 1
+
+
+class Calls(msgspec.Struct):
+    """What was measured, call by call."""
+
+    began: float
+    """By the monotonic clock, which all processes of a machine share."""
+    seconds: float
+    at: list[float]
+    """When each was to be sent, from ``began``."""
+    took: list[float]
+    """Seconds from then to the answer."""
+    late: list[float]
+    """Seconds from then to when it was sent."""
+    kind: list[int]
+    outcome: list[int]
+    shed: dict[str, int]
+    """Turned away, by code."""
+    unanswered: int
+    retry: int
+    """Answers with ``Retry-After``."""
+
+
+def request(port: int, tool: str, arguments: object, path: str = "/mcp/items") -> bytes:
+    """A whole request; ``REQUEST_ID`` in its arguments is replaced for each call."""
+    call = {"name": tool, "arguments": arguments, "_meta": _META}
+    body = msgspec.json.encode({"jsonrpc": "2.0", "id": _SLOT.decode(), "method": "tools/call", "params": call})
+    return _HEAD.format(path=path, port=port, tool=tool, length=len(body)).encode() + body
+
+
+class _Run:
+    """One run of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        pick = random.Random(plan.seed)
+        self.kinds = [[one.split(_SLOT) for one in kind.requests] for kind in plan.kinds]
+        self.next = [0] * len(plan.kinds)
+        # No two runs use the same request ids, whatever their seed.
+        self.number = random.SystemRandom().getrandbits(40)
+        weights = [kind.weight for kind in plan.kinds]
+        self.order = array("B", pick.choices(range(len(weights)), weights, k=65_536))
+        self.turn = 0
+        self.poll = select.epoll()
+        self.sockets: dict[int, socket.socket] = {}
+        self.free: deque[int] = deque()
+        self.at, self.took, self.late = array("d"), array("d"), array("d")
+        self.kind, self.outcome = array("B"), array("B")
+        self.under_way: dict[int, tuple[float, float, int]] = {}
+        """Connection -> when its call was to be sent, when it was, and its kind."""
+        self.parts: dict[int, bytes] = {}
+        self.shed: Counter[str] = Counter()
+        self.retry = 0
+
+    def connect(self) -> None:
+        for _ in range(self.plan.connections):
+            made = socket.create_connection(("127.0.0.1", self.plan.port))
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.setblocking(False)
+            self.sockets[made.fileno()] = made
+            self.poll.register(made.fileno(), select.EPOLLIN)
+            self.free.append(made.fileno())
+
+    def send(self, fd: int, due: float) -> None:
+        kind = self.order[self.turn & 0xFFFF]
+        self.turn += 1
+        made = self.kinds[kind]
+        which = self.next[kind]
+        self.next[kind] = which + 1 if which + 1 < len(made) else 0
+        self.number += 1
+        self.under_way[fd] = due, time.monotonic(), kind
+        try:
+            self.sockets[fd].send((b"%012x" % (self.number & 0xFFFFFFFFFFFF)).join(made[which]))
+        except OSError:
+            self.broken(fd)
+
+    def broken(self, fd: int) -> None:
+        self.poll.unregister(fd)
+        self.sockets.pop(fd).close()
+        found = self.under_way.pop(fd, None)
+        if found is not None:
+            self.note(*found, BROKEN, time.monotonic())
+
+    def note(self, due: float, sent: float, kind: int, outcome: int, now: float) -> None:
+        self.at.append(due)
+        self.took.append(now - due)
+        self.late.append(sent - due)
+        self.kind.append(kind)
+        self.outcome.append(outcome)
+
+    def received(self, fd: int) -> bool:
+        """Reads from a connection; True if it has its answer and is free."""
+        try:
+            data = self.sockets[fd].recv(262_144)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.broken(fd)
+            return False
+        if fd in self.parts:
+            data = self.parts.pop(fd) + data
+        end = data.find(b"\r\n\r\n")
+        at = data.find(b"content-length: ", 0, end) + 16
+        if end < 0 or len(data) < end + 4 + int(data[at : data.find(b"\r", at)]):
+            self.parts[fd] = data
+            return False
+        outcome = OK
+        if data.find(b'"isError":true', len(data) - 200) >= 0 or data[9:12] != b"200":
+            outcome = FAILED
+            if data.find(b'"kind":"shedding"') >= 0:
+                outcome = SHED
+                code = data.find(b'"code":"') + 8
+                self.shed[data[code : data.find(b'"', code)].decode()] += 1
+                self.retry += data.find(b"retry-after", 0, end) > 0
+        self.note(*self.under_way.pop(fd), outcome, time.monotonic())
+        return True
+
+    def greet(self) -> None:
+        """Has the server take every connection, before all are used at once."""
+        for fd, one in self.sockets.items():
+            one.send(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1:%d\r\n\r\n" % self.plan.port)
+            while not select.select([fd], [], [], 1.0)[0] or b"\r\n\r\n" not in one.recv(4_096):
+                pass
+
+    def warm_up(self) -> None:
+        """Every connection makes a call that is not measured, so that the server has seen all heads."""
+        began = time.monotonic()
+        for fd in list(self.sockets):
+            self.send(fd, began)
+        while self.under_way and time.monotonic() < began + 30:
+            for fd, _ in self.poll.poll(1.0):
+                self.received(fd)
+        for kept in (self.at, self.took, self.late, self.kind, self.outcome):
+            del kept[:]
+        self.shed.clear()
+        self.retry = 0
+
+    def closed(self) -> float:
+        began = time.monotonic()
+        end = began + self.plan.seconds
+        for fd in list(self.sockets):
+            self.send(fd, time.monotonic())
+        while (now := time.monotonic()) < end:
+            for fd, _ in self.poll.poll(end - now):
+                if self.received(fd):
+                    self.send(fd, time.monotonic())
+        return began
+
+    def open(self, arrivals: Sequence[float]) -> float:
+        poll, free, waiting = self.poll.poll, self.free, deque[float]()
+        began = time.monotonic() + 0.05
+        due, end = iter(arrivals), False
+        coming = began + next(due)
+        while not end or self.under_way or waiting:
+            now = time.monotonic()
+            while coming <= now and not end:
+                if free:
+                    self.send(free.popleft(), coming)
+                else:
+                    waiting.append(coming)
+                following = next(due, None)
+                end = following is None
+                coming = began + (following or 0.0)
+            # Calls leave within a millisecond of their time: epoll knows no shorter one.
+            for fd, _ in poll(0.001):
+                if self.received(fd):
+                    if waiting:
+                        self.send(fd, waiting.popleft())
+                    else:
+                        free.append(fd)
+            if end and time.monotonic() > began + arrivals[-1] + 10:
+                break
+        return began
+
+    def run(self) -> Calls:
+        plan = self.plan
+        self.connect()
+        if plan.at_once:
+            self.greet()
+        else:
+            self.warm_up()
+        gc.collect()
+        gc.disable()
+        print("begins", flush=True)
+        if plan.at_once:
+            began = self.open([0.0] * plan.connections)
+        elif plan.rate:
+            pick, due, arrivals = random.Random(plan.seed), 0.0, array("d")
+            while due < plan.seconds:
+                arrivals.append(due)
+                due += pick.expovariate(plan.rate)
+            began = self.open(arrivals)
+        else:
+            began = self.closed()
+        at = [moment - began for moment in self.at]
+        return Calls(
+            began, plan.seconds, at, list(self.took), list(self.late), list(self.kind), list(self.outcome),
+            dict(self.shed), len(self.under_way), self.retry,
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Runs the plan of the file that is named."""
+    file = Path(sys.argv[1])
+    found = _Run(msgspec.json.decode(file.read_bytes(), type=Plan)).run()
+    file.with_suffix(".measured").write_bytes(msgspec.msgpack.encode(found))
+
+
+if __name__ == "__main__":
+    main()

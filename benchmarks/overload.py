@@ -1,0 +1,443 @@
+"""Does a front-end that is asked for twice what it can do still do it, and say no quickly to the rest?
+
+One front-end and one store, loaded with items; a generator with open loop (``openloop``) asks for a mix of calls
+of all classes. One after the other:
+
+- **herd**: 1,000 agents claim the same item at the same moment;
+- **capacity**: the most calls per second that a closed loop has answered, over some numbers of connections, before
+  the overload and after it;
+- **overload**: twice that, by arrivals fixed in advance. Goodput is what is answered with a result. The classes are
+  shed in their order and calls of each kind cost different amounts, so goodput is also given by work: each call
+  counts what its kind costs the front-end in CPU time when it is alone;
+- **slow store**: at half the capacity, each answer of the store is held back for 100 ms (``delay``): when the first
+  call was turned away and the limit was half of what it was, and when after the end the last one was turned away.
+
+All figures are the clients', from the moment at which a call was to be sent, so they contain how late the
+generator itself was. It shares the machine's cores with front-end and store, and on two of them what it takes to
+send twice as much is missing to these: goodput and tails are what is left of both, and look worse than they would
+with a generator elsewhere. What else runs on the machine does the same; the load (of one minute) that each figure
+was measured under is beside it.
+
+    python -m benchmarks overload [SECONDS] [FSYNC] [AGENTS]
+    python -m benchmarks overload 60 always 1000
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import subprocess
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from benchmarks.loader import PROJECT, Shape, item_id, load_now
+from benchmarks.openloop import BROKEN, FAILED, OK, REQUEST_ID, SHED, Calls, Kind, Plan, request
+from benchmarks.support import console, cpu_seconds, embedded, free_port, python, running, table, until_listening
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.tool import Call, Criticality, Services, Tool
+
+ITEMS = 20_000
+AGENTS = 256
+CONNECTIONS = 2_048
+_CLOSED = (64, 128, 256)
+_DELAY_MS = 100
+_POLL_SECONDS = 0.05
+_CALM_SECONDS = 11.0
+
+Json = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """A kind of call, before it is made into requests."""
+
+    name: str
+    tool: str
+    weight: float
+    arguments: list[Json]
+
+
+def _signed(agent: int, **arguments: Any) -> Json:
+    return {"actor": {"id": f"agent-{agent}", "kind": "subagent"}, "requestId": REQUEST_ID, **arguments}
+
+
+def _task(number: int) -> str:
+    """A task's id; the last in each family are never touched by agents that only read."""
+    return dashed(item_id(number * 7919 % ITEMS))
+
+
+def mix(fences: Sequence[int]) -> list[Asked]:
+    """What fleets ask for: agents that renew, do and look, others that look for work, people who search.
+
+    Args:
+        fences: of the claims that the agents have on the first items.
+    """
+    agents = range(len(fences))
+    actors = [{"id": f"agent-{n}", "kind": "subagent"} for n in agents]
+    note = {"key": "findings", "role": "work", "body": "What was found. " * 8}
+    renew = [[{"itemId": dashed(item_id(n)), "fenceToken": fences[n]}] for n in agents]
+    moves = [
+        {"transitions": [{"itemId": _task(n), "trigger": trigger, "actor": actors[n]}], "requestId": REQUEST_ID}
+        for n in agents
+        for trigger in ("block", "resume")
+    ]
+    return [
+        Asked("search", "query_items", 8, [{"operation": "search", "tags": f"area-{n:02d}"} for n in range(20)]),
+        Asked("overview", "query_items", 3, [{"operation": "overview", "itemId": _feature(n)} for n in range(100)]),
+        Asked("next", "get_next_item", 8, [{"limit": 3, "tags": f"area-{n:02d}"} for n in range(20)]),
+        Asked("claim", "claim_item", 15, [_signed(1000 + n, claims=[{"itemId": _task(n)}]) for n in agents]),
+        Asked("create", "manage_items", 6, [_signed(n, operation="create", items=[{"title": "More"}]) for n in agents]),
+        Asked("note", "manage_notes", 11,
+              [_signed(n, operation="upsert", notes=[{**note, "itemId": _task(n)}]) for n in agents]),
+        Asked("get", "query_items", 12, [{"operation": "get", "id": _task(n)} for n in agents]),
+        Asked("context", "get_context", 8, [{"itemId": _task(n)} for n in agents]),
+        Asked("notes", "query_notes", 5, [{"operation": "list", "itemId": _task(n)} for n in agents]),
+        Asked("renew", "claim_item", 12, [_signed(n, claims=renew[n]) for n in agents]),
+        Asked("advance", "advance_item", 8, moves),
+    ]  # fmt: skip
+
+
+def _feature(number: int) -> str:
+    return dashed(item_id(number * 100 % ITEMS))
+
+
+class Fleet(NamedTuple):
+    """A front-end on a store."""
+
+    port: int
+    pid: int
+    folder: Path
+
+
+class Found(NamedTuple):
+    """What one run measured."""
+
+    calls: Calls
+    cpu: float
+    """Seconds that the front-end was busy."""
+    load: float
+    """Of the machine, when it began."""
+
+    def count(self, outcome: int) -> int:
+        """Calls that ended so."""
+        return self.calls.outcome.count(outcome)
+
+    def p(self, share: float, outcome: int) -> float:
+        """Milliseconds within which so many of the calls that ended so were answered."""
+        return _percentile(
+            [took for took, how in zip(self.calls.took, self.calls.outcome, strict=True) if how == outcome], share
+        )
+
+    def by_kind(self, outcome: int) -> Counter[int]:
+        """Calls that ended so, by the number of their kind."""
+        pairs = zip(self.calls.kind, self.calls.outcome, strict=True)
+        return Counter(kind for kind, how in pairs if how == outcome)
+
+
+def _percentile(seconds: Sequence[float], share: float) -> float:
+    ordered = sorted(seconds)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000 if ordered else 0.0
+
+
+async def _prepared(url: str) -> tuple[list[int], dict[str, Tool]]:
+    """The agents' claims: their fences; and the tools, by name."""
+    store = Store(url)
+    await store.open()
+    try:
+        tools = {t.name: t for t in load_toolsets(Services(Settings(), store, trust_self_reported))["items"].tools}
+        fences = []
+        for agent in range(AGENTS):
+            claims = [{"itemId": dashed(item_id(agent)), "ttlSeconds": 86_400}]
+            given = msgspec.convert(
+                {**_signed(agent, claims=claims), "requestId": str(uuid4())}, tools["claim_item"].arguments
+            )
+            result: Any = await tools["claim_item"].handler(Call(PROJECT), given)
+            fences.append(result.claim_results[0].fence_token)
+        return fences, tools
+    finally:
+        await store.close()
+
+
+@contextlib.contextmanager
+def front_end(redis_url: str) -> Iterator[Fleet]:
+    """``fleet serve`` with one front-end, ready."""
+    port = free_port()
+    with TemporaryDirectory(prefix="fleet-bench-") as folder:
+        env = {
+            "FLEET_REDIS_URL": redis_url,
+            "FLEET_PORT": str(port),
+            "FLEET_FRONTENDS": "1",
+            "FLEET_DATA_DIR": folder,
+            "FLEET_LOG_LEVEL": "error",
+        }
+        with running(*python("-m", "coordinator", "serve"), env=env) as process:
+            until_listening(port)
+            yield Fleet(port, process.pid, Path(folder))
+
+
+@contextlib.contextmanager
+def generating(fleet: Fleet, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
+    """The generator, at work with a plan when the block begins; waits for its end."""
+    file = fleet.folder / "plan.json"
+    file.write_bytes(msgspec.json.encode(plan))
+    with subprocess.Popen(python("-m", "benchmarks.openloop", str(file)), stdout=subprocess.PIPE) as process:
+        if process.stdout is None or b"begins" not in process.stdout.readline():
+            raise RuntimeError("the generator did not start")
+        yield process
+    if process.returncode:
+        raise RuntimeError("the generator failed")
+
+
+def run(fleet: Fleet, plan: Plan) -> Found:
+    """Runs a plan."""
+    load, before = os.getloadavg()[0], cpu_seconds(fleet.pid)
+    with generating(fleet, plan):
+        pass
+    return Found(_measured(fleet), cpu_seconds(fleet.pid) - before, load)
+
+
+def _measured(fleet: Fleet) -> Calls:
+    return msgspec.msgpack.decode((fleet.folder / "plan.measured").read_bytes(), type=Calls)
+
+
+def capacity(fleet: Fleet, kinds: tuple[Kind, ...], seconds: float = 3.0) -> Found:
+    """The best of closed loops with some numbers of connections."""
+    found = [run(fleet, Plan(fleet.port, count, kinds, seconds)) for count in _CLOSED]
+    return max(found, key=lambda one: one.count(OK))
+
+
+def _metrics(port: int) -> dict[str, float]:
+    """Series as they are written -> value."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
+
+
+def _resident(pid: int) -> int:
+    """Bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+Row = tuple[str, str, str, str, str]
+
+
+def _row(what: str, value: float, form: str, goal: float, held: bool, load: float) -> Row:
+    """One line of the result: the figure, its goal and the ratio of the two."""
+    return what, form.format(value), form.format(goal), "held" if held else "[red]missed[/red]", f"{load:.1f}"
+
+
+def overload(
+    fleet: Fleet, asked: list[Asked], kinds: tuple[Kind, ...], tools: dict[str, Tool], seconds: float
+) -> list[Row]:
+    """Twice the capacity."""
+    costs = [_cost(fleet, kind) for kind in kinds]
+    before = capacity(fleet, kinds)
+    rate = 2 * before.count(OK) / before.calls.seconds
+    plan = Plan(fleet.port, CONNECTIONS, kinds, seconds, rate)
+    load, busy, sizes = os.getloadavg()[0], cpu_seconds(fleet.pid), []
+    with generating(fleet, plan) as process:
+        while process.poll() is None:
+            sizes.append(_resident(fleet.pid))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+    found = Found(_measured(fleet), cpu_seconds(fleet.pid) - busy, load)
+    after = capacity(fleet, kinds)
+    peak = max(before, after, key=lambda one: one.count(OK))
+    classes = [_class_of(one, tools) for one in asked]
+    _tell(asked, classes, costs, found, before, after, rate)
+
+    def per_second(one: Found, weigh: bool) -> float:
+        return sum(count * (costs[kind] if weigh else 1) for kind, count in one.by_kind(OK).items()) / one.calls.seconds
+
+    goodput, work = (per_second(found, weigh) / per_second(peak, weigh) for weigh in (False, True))
+    critical = {number for number, one in enumerate(classes) if one is Criticality.CRITICAL}
+    shed = sum(count for kind, count in found.by_kind(SHED).items() if kind in critical)
+    early, late = sizes[len(sizes) // 4 :][: len(sizes) // 4 or 1], sizes[-(len(sizes) // 4 or 1) :]
+    growth = max(late) / max(early)
+    admitted, turned_away = found.p(0.99, OK), found.p(0.99, SHED)
+    return [
+        _row("goodput at 2x capacity, of peak", goodput, "{:.2f}", 0.9, goodput >= 0.9, load),
+        _row("the same by work", work, "{:.2f}", 0.9, work >= 0.9, load),
+        _row("p99 of admitted calls, ms", admitted, "{:.1f}", 250, admitted < 250, load),
+        _row("p99 of shed answers, ms", turned_away, "{:.1f}", 10, turned_away < 10, load),
+        _row("critical calls shed", shed, "{:.0f}", 0, shed == 0, load),
+        _row("front-end memory, last quarter to second", growth, "{:.3f}", 1.05, growth < 1.05, load),
+    ]
+
+
+def _class_of(asked: Asked, tools: dict[str, Tool]) -> Criticality:
+    tool = tools[asked.tool]
+    given = {name: str(uuid4()) if name == "requestId" else value for name, value in asked.arguments[0].items()}
+    return tool.weigh(msgspec.convert(given, tool.arguments))
+
+
+def _cost(fleet: Fleet, kind: Kind) -> float:
+    """CPU time of the front-end for one call of a kind, in microseconds."""
+    alone = run(fleet, Plan(fleet.port, 32, (kind,), 1.0))
+    return alone.cpu / max(1, len(alone.calls.outcome)) * 1e6
+
+
+def _tell(
+    asked: list[Asked], classes: list[Criticality], costs: list[float], found: Found, before: Found, after: Found,
+    rate: float,
+) -> None:  # fmt: skip
+    ok, shed = found.by_kind(OK), found.by_kind(SHED)
+    rows = []
+    for number, one in enumerate(asked):
+        total = sum(1 for kind in found.calls.kind if kind == number)
+        rows.append((
+            one.name, classes[number].label, f"{costs[number]:.0f}", f"{total:,}",
+            f"{ok[number] / max(1, total):.1%}", f"{shed[number] / max(1, total):.1%}",
+        ))  # fmt: skip
+    columns = ("call", "class", "front-end us alone", "asked for", "answered", "shed")
+    seconds = found.calls.seconds
+    table(f"twice the capacity for {seconds:.0f} s: {rate:,.0f} calls/s", columns, rows)
+    late = _percentile(found.calls.late, 0.99)
+    least, most = (one.count(OK) / one.calls.seconds for one in (before, after))
+    console.print(
+        f"peak {least:,.0f} calls/s before, {most:,.0f} after; answered {found.count(OK) / seconds:,.0f}/s, shed "
+        f"{found.count(SHED) / seconds:,.0f}/s, refused {found.count(FAILED)}, connections lost {found.count(BROKEN)}, "
+        f"unanswered {found.calls.unanswered}; admitted p50 {found.p(0.5, OK):.1f} ms, shed p50 "
+        f"{found.p(0.5, SHED):.1f} ms; front-end busy {found.cpu / seconds:.0%}; sent late p99 {late:.1f} ms; shed by "
+        f"code {found.calls.shed}; with Retry-After {found.calls.retry:,}"
+    )
+
+
+def slow_store(server: EmbeddedServer, kinds_at: Callable[[int], tuple[Kind, ...]], rate: float) -> list[Row]:
+    """100 ms before each answer of the store."""
+    before, _, path = server.url.rpartition("@")
+    with TemporaryDirectory(prefix="fleet-bench-") as folder, contextlib.ExitStack() as stack:
+        between = str(Path(folder) / "between.sock")
+        command = python("-m", "benchmarks.delay", path, between)
+        proxy = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        stack.callback(proxy.terminate)
+        assert proxy.stdin is not None
+        assert proxy.stdout is not None
+        proxy.stdout.readline()
+        fleet = stack.enter_context(front_end(f"{before}@{between}"))
+        plan = Plan(fleet.port, CONNECTIONS, kinds_at(fleet.port), 20.0, rate)
+        load = os.getloadavg()[0]
+        seen: list[tuple[float, float]] = []
+        marks: list[float] = []
+        with generating(fleet, plan) as process:
+            began = time.monotonic()
+            for until, delay in ((4.0, _DELAY_MS), (8.0, 0), (math.inf, None)):
+                while process.poll() is None and time.monotonic() < began + until:
+                    seen.append((time.monotonic(), _limit(fleet.port)))
+                    time.sleep(_POLL_SECONDS)
+                if delay is not None:
+                    proxy.stdin.write(b"%d\n" % delay)
+                    proxy.stdin.flush()
+                    marks.append(time.monotonic())
+                    proxy.stdout.readline()
+        calls = _measured(fleet)
+    return _slow_rows(calls, seen, marks, load)
+
+
+def _slow_rows(calls: Calls, seen: list[tuple[float, float]], marks: list[float], load: float) -> list[Row]:
+    slow, quick = marks
+    usual = [limit for at, limit in seen if at < slow][-1]
+    halved = next((at for at, limit in seen if at > slow and limit <= usual / 2), math.inf) - slow
+    # When answers came, not when calls were to be sent: that is when admission had made up its mind.
+    shed = sorted(
+        calls.began + at + took
+        for at, took, how in zip(calls.at, calls.took, calls.outcome, strict=True)
+        if how == SHED
+    )
+    first = next((at for at in shed if at > slow), math.inf) - slow
+    last = max((at for at in shed if at > quick), default=quick) - quick
+    ended = [(calls.began + at, took, how) for at, took, how in zip(calls.at, calls.took, calls.outcome, strict=True)]
+    while_slow = _percentile([took for at, took, how in ended if slow + 1 < at < quick and how == OK], 0.99)
+    rest = [how for at, _, how in ended if at > quick + 10 and how in (OK, SHED)]
+    answered = rest.count(OK) / max(1, len(rest))
+    console.print(
+        f"slow store at {len(calls.at) / calls.seconds:,.0f} calls/s: first call turned away after {first:.2f} s, "
+        f"limit {usual:.0f} halved after {halved:.2f} s (the gauge is set four times a second); after the end the last "
+        f"call was turned away at {last:.2f} s; answered from 10 s after it on {answered:.1%}"
+    )
+    trips = min(first, halved)
+    return [
+        _row(f"{_DELAY_MS} ms more in the store: trips after, s", trips, "{:.2f}", 1, trips <= 1, load),
+        _row("p99 of admitted calls meanwhile, ms", while_slow, "{:.0f}", 3 * _DELAY_MS, while_slow <= 300, load),
+        _row("recovers after, s", last, "{:.2f}", 10, last <= 10 and answered > 0.99, load),
+    ]
+
+
+def _limit(port: int) -> float:
+    try:
+        found = _metrics(port)
+    except OSError:
+        return math.inf
+    return next(value for name, value in found.items() if name.startswith("coordinator_concurrency_limit{"))
+
+
+def herd(fleet: Fleet, agents: int, rounds: int = 3) -> list[Row]:
+    """All agents claim the same item at once."""
+    waits: list[float] = []
+    loads, winners, losers, shed = [], [], [], 0
+    for number in range(rounds):
+        item = dashed(item_id(ITEMS // 2 + number))
+        requests = tuple(
+            request(fleet.port, "claim_item", _signed(10_000 + agent, claims=[{"itemId": item}]))
+            for agent in range(agents)
+        )
+        before = _metrics(fleet.port)
+        found = run(fleet, Plan(fleet.port, agents, (Kind("herd", 1, requests),), 1.0, at_once=True))
+        after = _metrics(fleet.port)
+
+        def more(name: str, before: dict[str, float] = before, after: dict[str, float] = after) -> int:
+            return round(after[name] - before[name])
+
+        winners.append(more('coordinator_claims_total{outcome="success"}'))
+        losers.append(more('coordinator_claim_conflicts_total{kind="busy"}'))
+        shed += found.count(SHED)
+        waits += [took for took, how in zip(found.calls.took, found.calls.outcome, strict=True) if how == OK]
+        loads.append(found.load)
+        if found.count(SHED):
+            # A front-end that had to turn calls away lets nobody wait for long for a while.
+            time.sleep(_CALM_SECONDS)
+    p99, load = _percentile(waits, 0.99), max(loads)
+    console.print(
+        f"herd: {rounds} rounds of {agents:,} agents; winners {winners}, conflicts counted {losers}, told to come back "
+        f"{shed}; p50 {_percentile(waits, 0.5):.0f} ms"
+    )
+    return [
+        _row(f"{agents:,} agents, one item: winners, at most", max(winners), "{:.0f}", 1, set(winners) == {1}, load),
+        _row("losers counted, at least", min(losers), "{:.0f}", agents - 1, set(losers) == {agents - 1}, load),
+        _row("p99 of their answers, ms", p99, "{:.0f}", 250, p99 < 250, load),
+    ]
+
+
+def main(seconds: str = "60", fsync: str = "everysec", agents: str = "1000") -> None:
+    """Measures all of it."""
+    with embedded(fsync) as server, front_end(server.url) as fleet:
+        load_now(server.url, ITEMS, shape=Shape(tags=2, typed=True))
+        fences, tools = asyncio.run(_prepared(server.url))
+        asked = mix(fences)
+
+        def kinds_at(port: int) -> tuple[Kind, ...]:
+            return tuple(
+                Kind(one.name, one.weight, tuple(request(port, one.tool, given) for given in one.arguments))
+                for one in asked
+            )
+
+        kinds = kinds_at(fleet.port)
+        rows = herd(fleet, int(agents))
+        rows += overload(fleet, asked, kinds, tools, float(seconds))
+        half = capacity(fleet, kinds)
+        rows += slow_store(server, kinds_at, half.count(OK) / half.calls.seconds / 2)
+    table("overload", ("figure", "measured", "goal", "", "load"), rows)
