@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from coordinator.errors import ToolFailure
@@ -42,6 +44,23 @@ async def test_visibility_goes_by_guards_where_that_is_configured(make_lab: Make
         assert sorted(hit["item"]["id"] for hit in found["results"]) == sorted(seen)
     refused = await lab.refused("gateway.describe", id="locked")
     assert refused["error"]["code"] == "ITEM_NOT_FOUND"
+    # Nor is it told of in any other way.
+    refused = await lab.refused("workflow.explain", definitionId="proxy_default", transition="locked")
+    assert refused["error"]["code"] == "INVALID_TRANSITION"
+    everything = await lab("workflow.explain", definitionId="proxy_default")
+    assert everything["states"] == {"ready": {"transitions": ["open"]}}
+    tries: list[Json] = [{}, {"arguments": {}}, {"wrong": 1}]
+    for given in tries:
+        refused = await lab.refused(
+            "workflow.start", definitionId="proxy_default", input={"capability": "locked", **given}
+        )
+        unknown = await lab.refused(
+            "workflow.start", definitionId="proxy_default", input={"capability": "absent", **given}
+        )
+        assert json.loads(json.dumps(refused).replace("locked", "absent")) == unknown
+    assert (await keeper.start("proxy_default", capability="locked"))["state"] == "ready"
+    shown = await keeper("workflow.explain", definitionId="proxy_default", transition="locked")
+    assert shown["guards"] == [{"kind": "role", "role": "keeper"}]
     described = await keeper("gateway.describe", id="locked")
     assert described["examples"] == [{"a": 1}]
     assert described["links"][0]["input_schema"] == {"type": "object", "properties": {}, "additionalProperties": False}
@@ -129,3 +148,20 @@ async def test_links_follow_the_style_of_names(make_lab: MakeLab) -> None:
     home = await lab("gateway.home")
     assert home["items"][0]["links"][0]["method"] == "gw_workflow_start"
     assert home["links"][0]["method"] == "gw_gateway_search"
+
+
+async def test_what_depends_on_arguments_is_there_for_the_right_ones(make_lab: MakeLab) -> None:
+    few = [{"kind": "expr", "expr": "$.arguments.n < 3"}]
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    lab = make_lab(
+        capabilities={"few": {"executor": {"kind": "noop"}, "guards": few, "inputSchema": schema}},
+        discovery={"visibility": "byGuards"},
+        limits={"submitWaitMs": 100},  # nobody executes anything here
+    )
+    assert (await lab("gateway.home"))["items"] == []
+    right: list[Json] = [{"n": 1}, {"arguments": {"n": 1}}]
+    for given in right:
+        called = await lab("workflow.start", definitionId="proxy_default", input={"capability": "few", **given})
+        assert "inFlight" in called
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "few", "n": 5})
+    assert "there is no capability 'few'" in refused["error"]["message"]

@@ -92,6 +92,11 @@ def unknown_definition(definition: str) -> Rejected:
     return Rejected(NO_DEFINITION, f"There is no workflow definition {_quoted(definition)}.")
 
 
+def unknown_capability(name: str) -> Rejected:
+    """No such capability, as far as the caller is told."""
+    return _violated([Violation("input.capability", f"there is no capability {_quoted(name)}; see gateway.search")])
+
+
 def fired(
     workflow: Workflow,
     state: str,
@@ -160,7 +165,7 @@ def called(catalogue: Catalogue, given: dict[str, Any]) -> Called:
         raise _violated([Violation("input.capability", "is required: the id of a capability (string)")])
     capability = catalogue.capabilities.get(name)
     if capability is None:
-        raise _violated([Violation("input.capability", f"there is no capability {_quoted(name)}; see gateway.search")])
+        raise unknown_capability(name)
     rest = {key: value for key, value in given.items() if key != _CAPABILITY}
     if not rest:
         return Called(capability, None)

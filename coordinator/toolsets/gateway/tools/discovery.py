@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from coordinator.errors import invalid
 from coordinator.settings.gateway.executor import Executor
@@ -36,6 +37,8 @@ from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.graph import ends
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, all_hold
 from coordinator.toolsets.gateway.rules.links import Links
+from coordinator.toolsets.gateway.rules.resolve import READY
+from coordinator.toolsets.gateway.rules.schemas import with_defaults
 from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.rules.search import words
 from coordinator.toolsets.gateway.tools.answers import refusal_of, rejected
@@ -82,7 +85,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
 
     async def describe(call: Call, args: Describe) -> DescribeAnswer | Reply:
         found = desk.catalogue.items.get(args.id)
-        if found is None or not _may_see(desk.catalogue, found, Principal.of(call.caller)):
+        if found is None or not sees(desk.catalogue, found.id, Principal.of(call.caller)):
             unknown = Rejected(checks.NO_ITEM, f"There is nothing with the id {args.id[:200]!r} here.")
             return rejected(unknown, Principal.of(call.caller), links)
         shown = item(found, links)
@@ -104,6 +107,8 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         if workflow is None:
             return rejected(checks.unknown_definition(name), Principal.of(call.caller), links)
         more = _links(desk, name)
+        if name == PROXY:
+            workflow = _seen_of(catalogue, workflow, Principal.of(call.caller))
         if args.transition is None:
             return _explained(name, workflow, more)
         places = [(key, state.transitions[args.transition]) for key, state in workflow.states.items()
@@ -139,14 +144,29 @@ def item(listed: Listed, links: Links) -> Item:
 
 def visible(catalogue: Catalogue, principal: Principal) -> Sequence[Listed]:
     """What a principal may see, in the catalogue's order."""
-    return [one for one in catalogue.items.values() if _may_see(catalogue, one, principal)]
+    return [one for one in catalogue.items.values() if sees(catalogue, one.id, principal)]
 
 
-def _may_see(catalogue: Catalogue, listed: Listed, principal: Principal) -> bool:
+def sees(catalogue: Catalogue, id: str, principal: Principal, arguments: Mapping[str, Any] | None = None) -> bool:
+    """Whether there is, as far as a principal is told, something with this id.
+
+    Args:
+        arguments: what he calls it with; None: he does not yet.
+    """
     if catalogue.gateway.discovery.visibility == "all":
         return True
-    capability = catalogue.capabilities.get(listed.id)
-    return capability is None or all_hold(capability.guards, Circumstances(principal, Scope()))
+    capability = catalogue.capabilities.get(id)
+    if capability is None:
+        return True
+    given = {} if arguments is None else with_defaults(capability.schema, dict(arguments))
+    return all_hold(capability.guards, Circumstances(principal, Scope({}, given)))
+
+
+def _seen_of(catalogue: Catalogue, sessions: Workflow, principal: Principal) -> Workflow:
+    """The definition of sessions with what a principal may see."""
+    ready = sessions.states[READY]
+    seen = {name: one for name, one in ready.transitions.items() if sees(catalogue, name, principal)}
+    return replace(sessions, states={READY: replace(ready, transitions=seen)})
 
 
 def _links(desk: Desk, name: str) -> list[Link]:

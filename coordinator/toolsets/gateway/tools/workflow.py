@@ -16,6 +16,7 @@ from coordinator.toolsets.gateway.rules.resolve import READY, session_of
 from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
 from coordinator.toolsets.gateway.tools.desk import Desk
+from coordinator.toolsets.gateway.tools.discovery import sees
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
@@ -48,7 +49,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             asked = args.input.get("capability") if checks.is_session(args.definition_id) else None
             capability = asked if isinstance(asked, str) else ""
             await desk.operations.refuse(call.project, principal, args.definition_id, capability, refused)
-            return rejected(refused, principal, links, more=_ways_out(desk, args))
+            return rejected(refused, principal, links, more=_ways_out(desk, args, principal))
         return answer(standing, principal, links)
 
     async def get(call: Call, args: Get) -> WorkflowAnswer | Reply:
@@ -121,6 +122,9 @@ async def _start_workflow(desk: Desk, project: str, principal: Principal, args: 
 async def _start_session(desk: Desk, project: str, principal: Principal, args: Start, request: Request) -> Standing:
     """A session with a capability; with arguments it is called at once."""
     given = args.input
+    name = given.get("capability")
+    if isinstance(name, str) and not sees(desk.catalogue, name, principal, _told(given)):
+        raise checks.unknown_capability(name)
     called = checks.called(desk.catalogue, given)
     capability = called.capability
     packed = desk.catalogue.session(capability.id)
@@ -143,19 +147,28 @@ async def _start_session(desk: Desk, project: str, principal: Principal, args: S
     )
 
 
+def _told(given: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments in the input of a session, as guards would see them; None: there are none."""
+    rest = {key: value for key, value in given.items() if key != "capability"}
+    if not rest:
+        return None
+    nested = rest.get("arguments")
+    return {**nested, **rest} if isinstance(nested, dict) else rest
+
+
 def _check_call(called: Called, principal: Principal, given: dict[str, Any]) -> None:
     """Refuses a call whose guards do not hold, before there is a session."""
     transition = session_of(called.capability).states[READY].transitions[called.capability.id]
     checks.passed(transition, Circumstances(principal, Scope({}, called.arguments or {}, given)))
 
 
-def _ways_out(desk: Desk, args: Start) -> list[Link]:
+def _ways_out(desk: Desk, args: Start, principal: Principal) -> list[Link]:
     """Links of a refused start: the same again, with the schema of the input."""
     wanted = args.definition_id
     if checks.is_session(wanted) and isinstance(args.input.get("capability"), str):
         wanted = args.input["capability"]
     listed = desk.catalogue.items.get(wanted)
-    if listed is None:
+    if listed is None or not sees(desk.catalogue, listed.id, principal, _told(args.input)):
         return [desk.links.home(), desk.links.search()]
     return [*desk.links.start(listed, with_schema=True), desk.links.describe(listed.id)]
 
