@@ -351,6 +351,27 @@ async def test_a_read_brings_only_so_many_results(rig: Rig, monkeypatch: pytest.
     assert results[2:] == ['{"truncated":true,"bytes":4002}'] * 2
 
 
+async def test_a_large_flow_is_read_in_slices(rig: Rig) -> None:
+    names = [f"s{number}" for number in range(20)]
+    flow = await rig.create(then(*names, "late", "open"), steps=30)
+    steps = {step.key: step for step in await rig.worker.take(16) + await rig.worker.take(16)}
+    for name in names:
+        await rig.worker.done(steps[name], Plan(), f'"{name * 200_000}"')
+    reading = asyncio.create_task(rig.flows.get("default", flow))
+    await asyncio.sleep(0)
+    await rig.worker.done(steps["late"], Plan(), '"late"')
+    found = await reading
+    assert found is not None
+    assert [step.key for step in found.steps] == [*names, "late", "open"]
+    cut = [step.key for step in found.steps if "truncated" in (step.result_json or "")]
+    assert cut
+    assert cut == names[-len(cut) :]
+    await rig.store.command("CONFIG", "RESETSTAT")
+    assert await rig.statuses(flow) == {**dict.fromkeys([*names, "late"], "done"), "open": "running"}
+    stats = (await rig.store.command("INFO", "commandstats")).decode()
+    assert "cmdstat_evalsha:calls=1," not in stats
+
+
 async def test_results_of_single_steps_are_read_whole(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.toolsets.flows.store.flows.MAX_READ_BYTES", 2_000)
     flow = await rig.create(then("a", "b", "c", "d"))

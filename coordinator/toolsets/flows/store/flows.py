@@ -133,10 +133,17 @@ class FlowStore(RunStore):
 
     async def get(self, project: str, flow: int) -> FlowRecord | None:
         """A workflow with all its steps; None: unknown, or its retention is over."""
-        found = await self._store.run(_READ, project, flow, MAX_READ_BYTES)
+        found = await self._store.run(_READ, project, flow, MAX_READ_BYTES, 0)
         if found is None:
             return None
-        head, spec, rows, open_steps = found
+        head, spec, rows, open_steps, till, total, left = found
+        while till < total:
+            # What changes meanwhile shows in the later slices; a flow that runs again begins a new history.
+            found = await self._store.run(_READ, project, flow, left, till)
+            if found is None or found[5] < total:
+                return await self.get(project, flow)
+            head, spec, more, open_steps, till, total, left = found
+            rows += more
         facts = {name.decode(): value.decode() for name, value in zip(head[::2], head[1::2], strict=True)}
         steps = [*(_finished(flow, row) for row in rows), *(_open(*values) for values in open_steps)]
         steps.sort(key=lambda step: step.id)
