@@ -56,7 +56,7 @@ async def release(tools: Client, agent: str, item: str) -> None:
 
 
 def test_scripts_count_in_the_buckets_of_the_catalogue() -> None:
-    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "include" / "claims.lua").read_text()
+    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "include" / "holds.lua").read_text()
     found = re.search(r"local bucket = (.*?)\n  local kind", text, re.DOTALL)
     assert found is not None
     assert tuple(sorted({float(bound) for bound in re.findall(r"s <= (\d+)", found[1])})) == CLAIM_HOLD.buckets

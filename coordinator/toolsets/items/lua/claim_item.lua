@@ -10,7 +10,7 @@ errors:    REQUEST_ID_REUSED
 --]]
 -- @include clock
 -- @include idempotency
--- @include claims
+-- @include releases
 -- @include serve
 
 local stored, _, refused = recall(request, fingerprint)

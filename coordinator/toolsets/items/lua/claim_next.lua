@@ -13,6 +13,7 @@ errors:    REQUEST_ID_REUSED NOT_FOUND
 --]]
 -- @include clock
 -- @include idempotency
+-- @include releases
 -- @include select
 -- @include serve
 

@@ -3,7 +3,7 @@ purpose:   Counts a project's items, and takes what is known of claims that have
 guarantee: O(log n), whatever the number of items. What it takes of ended claims nobody else gets.
 args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
-           fields and numbers in turn: see include/claims.lua}
+           fields and numbers in turn: see include/holds.lua}
 errors:    none
 --]]
 -- @include classes

@@ -14,11 +14,11 @@ from coordinator.toolsets.items.store.noted import PROJECTS
 EMPTY_SECONDS = 3_600
 """How long a project without items goes on being looked at: well above ``noted.NOTED_SECONDS``."""
 ENDS = {"c": "completed", "r": "released", "e": "expired"}
-"""How a claim ended, by the letter that ``include/claims.lua`` counts it under."""
+"""How a claim ended, by the letter that ``include/holds.lua`` counts it under."""
 
 
 _ONE = 2**44
-"""One claim in the numbers of ``include/claims.lua``; below it are ms."""
+"""One claim in the numbers of ``include/holds.lua``; below it are ms."""
 
 
 class Held(NamedTuple):

@@ -1,5 +1,6 @@
 -- @include index
 -- @include events
+-- @include holds
 -- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its
 -- expiry lies ahead. A held class means a claim that was live when last looked at; `sweep` moves expired ones back,
 -- lazily and in bounded batches, which keeps expiry passive (seed 004): no reaper runs. The record of an expired
@@ -9,11 +10,7 @@
 --   K_AGENTS  agent -> the item whose claim it has, live or lapsed
 --   K_LEASES  agents by the expiry of their claims, those of held items only
 
---   K_HOLDS   claims that have ended since somebody counted, by how (c of a finished item, r released, e expired)
---             and bucket: how many, times HOLD_ONE, and the ms that they were held together
-
 local SWEEP_BATCH = 16
-local HOLD_ONE = 2 ^ 44
 local unshielded = {} -- items that this run has freed: what is below them is within reach again
 
 local function live(it, now)
@@ -24,18 +21,6 @@ local function count_lapsed(it, by) -- @rare
   for _, scope in ipairs({'*', 'p' .. (it.pa or '')}) do
     if redis.call('HINCRBY', K_LAPSED, scope, by) == 0 then redis.call('HDEL', K_LAPSED, scope) end
   end
-end
-
--- Counts a claim that is over, from its beginning; `expired` if nobody let go of it.
-local function count_hold(it, ends, expired)
-  local held = ends - it.co
-  local s = held / 1000 -- the buckets of CLAIM_HOLD in the catalogue of metrics
-  local bucket = s <= 30 and (s <= 1 and 1 or s <= 5 and 2 or s <= 15 and 3 or 4)
-    or s <= 900 and (s <= 60 and 5 or s <= 300 and 6 or 7)
-    or s <= 3600 and 8 or s <= 14400 and 9 or s <= 43200 and 10 or 11
-  local kind = it.role == TERMINAL and 'c' or expired and 'e' or 'r'
-  -- Where nobody ever counts, the number overflows after half a million claims, and that is no reason to fail.
-  redis.pcall('HINCRBY', K_HOLDS, kind .. bucket, whole(HOLD_ONE + held))
 end
 
 local function put_back(now, cap, budget) -- @rare
@@ -81,26 +66,6 @@ end
 local function release(it, cap, now)
   emit(cap, 'release', it.id, 'a', it.cb, 'f', it.f)
   unclaim(it, now)
-end
-
--- Releases {id, fence or 0} ... for an agent. Returns {outcome, id} of each.
-local function release_all(packed, agent, cap, now) -- @rare
-  local results = {}
-  for n, entry in ipairs(cmsgpack.unpack(packed)) do
-    local it = glance(entry[1])
-    local outcome = 'success'
-    if not it then
-      outcome = absent(entry[1])
-    elseif it.cb ~= agent then
-      outcome = 'not_claimed_by_you'
-    elseif entry[2] > 0 and entry[2] ~= it.f then
-      outcome = 'stale_fence'
-    else
-      release(it, cap, now)
-    end
-    results[n] = {outcome, entry[1]}
-  end
-  return results
 end
 
 -- Places or refreshes `agent`'s claim on an item that nobody else holds, and lets go of the one the agent
