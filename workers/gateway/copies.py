@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -85,12 +86,28 @@ class AuditCopies:
 
 
 def _append(file: Path, project: str, entries: Sequence[Entry]) -> None:
+    """Writes whole lines, or none: what a full disk has taken of them is taken back.
+
+    Raises:
+        OSError: they are not written.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
-    lines = b"".join(line(project, entry) + b"\n" for entry in entries)
-    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    left = memoryview(b"".join(line(project, entry) + b"\n" for entry in entries))
+    # A pipe that nobody reads is not waited for.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    descriptor = os.open(file, flags, 0o600)
     try:
-        os.write(descriptor, lines)
-        os.fsync(descriptor)
+        before = os.fstat(descriptor)
+        regular = stat.S_ISREG(before.st_mode)
+        try:
+            while left:
+                left = left[os.write(descriptor, left) :]
+            if regular:
+                os.fsync(descriptor)
+        except OSError:
+            if regular:
+                os.ftruncate(descriptor, before.st_size)
+            raise
     finally:
         os.close(descriptor)
 

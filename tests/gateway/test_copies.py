@@ -1,0 +1,96 @@
+"""The audit in a file: whole lines, each at least once, whatever becomes of the file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.store import Store
+from coordinator.toolsets.gateway.rules.task import Event
+from coordinator.toolsets.gateway.store.audit import AuditStore
+from tests.gateway.lab import section, settings_of
+from workers.gateway import copies
+
+pytestmark = pytest.mark.anyio
+
+
+class Copied:
+    """An audit and its copy."""
+
+    def __init__(self, store: Store, project: str) -> None:
+        self.project = project
+        self.settings = settings_of(section(), project)
+        self.audit = AuditStore(store, self.settings)
+
+    async def write(self, *numbers: int) -> None:
+        await self.audit.write(self.project, [Event("x", msgspec.json.encode({"n": n}).decode()) for n in numbers])
+
+    async def copy(self, file: Path) -> None:
+        """Copies this project's."""
+        entries = await self.audit.read(self.project, await self.audit.copied(self.project))
+        copies._append(file, self.project, entries)
+        await self.audit.note_copied(self.project, entries[-1].position)
+
+    @staticmethod
+    def numbers(file: Path) -> list[int]:
+        return [msgspec.json.decode(line)["payload"]["n"] for line in file.read_bytes().splitlines()]
+
+
+async def test_a_full_disk_leaves_no_part_of_a_line(
+    store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied, file, real = Copied(store, project), tmp_path / "audit.jsonl", os.write
+    await copied.write(1)
+    await copied.copy(file)
+    room = 150
+
+    def write(descriptor: int, data: Any) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = real(descriptor, bytes(data[:room]))
+        room -= taken
+        return taken
+
+    await copied.write(2, 3)
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(OSError, match="No space left"):
+        await copied.copy(file)
+    assert copied.numbers(file) == [1]
+    room = 1_000_000
+    await copied.copy(file)
+    assert copied.numbers(file) == [1, 2, 3]
+
+
+async def test_little_at_a_time_is_enough(
+    store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied, file, real = Copied(store, project), tmp_path / "audit.jsonl", os.write
+    await copied.write(*range(20))
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:100])))
+    await copied.copy(file)
+    assert copied.numbers(file) == list(range(20))
+
+
+async def test_a_pipe_that_nobody_reads_holds_nobody_up(store: Store, project: str, tmp_path: Path) -> None:
+    copied = Copied(store, project)
+    os.mkfifo(tmp_path / "pipe")
+    await copied.write(1)
+    with pytest.raises(OSError, match="No such device"):
+        await copied.copy(tmp_path / "pipe")
+
+
+async def test_a_file_that_was_moved_away_is_made_anew(store: Store, project: str, tmp_path: Path) -> None:
+    copied, file = Copied(store, project), tmp_path / "there" / "audit.jsonl"
+    await copied.write(1)
+    await copied.copy(file)
+    file.rename(tmp_path / "audit.1")
+    await copied.write(2)
+    await copied.copy(file)
+    assert (copied.numbers(tmp_path / "audit.1"), copied.numbers(file)) == ([1], [2])
+    assert file.stat().st_mode & 0o777 == 0o600
