@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from coordinator.store import keys
-from tests.items.client import Client
+from tests.items.client import Client, Json
 from tests.items.moments import claim_for, lapse
+from tests.items.selectors import PRIORITIES
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -203,3 +204,27 @@ async def test_expired_claims_that_do_not_matter_are_left_for_later(tools: Clien
         await lapse(tools, item)
     assert await tools.next() == [best]
     assert await tools.store.command("ZCARD", keys.leases.key(tools.project)) > 200
+
+
+@pytest.mark.parametrize("order", ["priority", "oldest", "newest"])
+async def test_bounds_of_creation_narrow_what_is_looked_at(tools: Client, order: str) -> None:
+    far, near = await tools.add_many(2, role="work")
+    seen: list[Json] = []
+    for part in range(18):
+        fields = {"priority": PRIORITIES[part % 3], "complexity": part % 2 + 3}
+        await tools.add_many(40, parentId=far, **fields)
+        seen += [await tools.get(item) for item in await tools.add_many(2, parentId=near, **fields)]
+    after, before = seen[12]["createdAt"], seen[23]["createdAt"]
+    wanted = [one for one in seen if after <= one["createdAt"] <= before]
+    wanted.sort(key=lambda one: (one["createdAt"], one["id"]), reverse=order == "newest")
+    if order == "priority":
+        wanted.sort(key=lambda one: (PRIORITIES.index(one["priority"]), one["complexity"]))
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    found = await tools.next(ancestorId=near, limit=20, createdAfter=after, createdBefore=before, orderBy=order)
+    assert found == [one["id"] for one in wanted]
+    assert len(runs) == 2, "of 756 items about 250 had to be looked at"
+    runs.clear()
+    assert await tools.next(createdAfter="2089-01-01T00:00:00Z", orderBy=order) == []
+    assert await tools.next(createdBefore="2019-12-31T23:59:59.999Z", orderBy=order) == []
+    assert len(runs) == 2

@@ -47,6 +47,17 @@ local function matches(it, sel)
   return it.role == (sel.role or QUEUE) and (next(sel) == nil or (filter_made or make_filter())(it, sel))
 end
 
+local function by_rank(sel)
+  return not sel.order or sel.order == 'priority'
+end
+
+-- Between which ages (ms since RANK_EPOCH) items were created that may suit; nil where any may.
+local function ages(sel)
+  if not (sel.created_from or sel.created_to) then return nil end
+  local low = math.max((sel.created_from or RANK_EPOCH) - RANK_EPOCH, 0)
+  return low, math.min((sel.created_to or math.huge) - RANK_EPOCH, GROUP - 1)
+end
+
 -- Ancestor protection: nobody is given an item below one that somebody else holds. One answer per parent,
 -- to be forgotten (`keepers = nil`) when claims have changed.
 local keepers

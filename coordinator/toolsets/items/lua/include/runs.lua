@@ -73,14 +73,11 @@ local function before(p, i, position, id, down)
   return i < id
 end
 
-local function by_rank(sel)
-  return not sel.order or sel.order == 'priority'
-end
-
 -- The candidates of any selector; `after` = {position, id} of the last one that was looked at, or nil.
 -- Positions are scores, or ages (negative for newest first).
 local function merged(sel, class, after, wanted) -- @rare
   local runs, down, from = {}, sel.order == 'newest', after and after[1]
+  local first, last = ages(sel)
   local function step(run)
     local score, id = run.next()
     if score and not by_rank(sel) then score = down and -(score % GROUP) or score % GROUP end
@@ -94,14 +91,15 @@ local function merged(sel, class, after, wanted) -- @rare
   for _, scope in ipairs(narrowest(sel, class)) do
     local key = K_RANKED .. scope
     for _, range in ipairs(ranges(sel, class)) do
-      if by_rank(sel) then
+      if by_rank(sel) and not first then
         open('ZRANGEBYSCORE', key, math.max(range[1], from or 0), range[2])
       else
         for _, base in ipairs(groups(key, range[1], range[2])) do
+          local low, high = base + (first or 0), base + (last or GROUP - 1)
           if down then
-            open('ZREVRANGEBYSCORE', key, base - (from or 1 - GROUP), base)
+            open('ZREVRANGEBYSCORE', key, math.min(base - (from or -GROUP), high), low)
           else
-            open('ZRANGEBYSCORE', key, base + (from or 0), base + GROUP - 1)
+            open('ZRANGEBYSCORE', key, math.max((by_rank(sel) and 0 or base) + (from or 0), low), high)
           end
         end
       end

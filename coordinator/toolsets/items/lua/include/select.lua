@@ -17,7 +17,7 @@ local function only_scope(sel)
 end
 
 local function candidates(sel, class, after, wanted)
-  local scope = by_rank(sel) and not sel.complexity and only_scope(sel)
+  local scope = by_rank(sel) and not sel.complexity and not ages(sel) and only_scope(sel)
   if not scope then return merged(sel, class, after, wanted) end
   local low, high = class * CLASS, class * CLASS + CLASS - 1
   if sel.priority then low, high = low + sel.priority * PRIORITY, low + (sel.priority + 1) * PRIORITY - 1 end
