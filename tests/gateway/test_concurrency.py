@@ -7,12 +7,16 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coordinator.store import Store
+from coordinator.store.requests import recorded_reply
+from coordinator.toolsets.gateway import operations
 from tests.gateway.lab import Json, Lab, Worker, section, settings_of, states
 from tests.gateway.test_chains import COUNT, sh
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -23,12 +27,14 @@ FRONTS = 3
 async def fronts(store: Store, redis_url: str, project: str, tmp_path: Path) -> AsyncIterator[list[Lab]]:
     """Front-ends with a connection of their own each, and two workers."""
     note = f"echo x >> {tmp_path}/runs"
+    held = f"echo x >> {tmp_path}/holds; while ! [ -e {tmp_path}/gate ]; do sleep 0.02; done"
     workflow = states(
         a={
             "transitions": {
                 "plain": {"target": "a", **COUNT},
                 "noop": {"target": "a", "executor": {"kind": "noop"}, **COUNT},
                 "runs": {"target": "a", "executor": sh(note), **COUNT},
+                "held": {"target": "a", "executor": sh(held)},
                 "fails": {"target": "a", "executor": sh(f"{note}; exit 1"), **COUNT},
             }
         }
@@ -80,7 +86,36 @@ async def test_a_request_that_is_repeated_everywhere_counts_once(fronts: list[La
     asked = {**fronts[0].link(at, "noop"), "requestId": "the same"}
     answers = await asyncio.gather(*(lab.reply("workflow.submit", **asked) for lab in fronts * 4))
     # Whoever comes while the first is under way waits for it; afterwards everybody has its answer.
-    assert {body["version"] for body, _ in answers} == {2}
+    assert {(body["version"], failed) for body, failed in answers} == {(2, False)}
     again = [await lab("workflow.submit", **asked) for lab in fronts]
     assert again == [again[0]] * len(again)
     assert (await fronts[0].get(at))["context"] == {"n": 1}
+
+
+@pytest.mark.parametrize("meanwhile", ["under way", "over"])
+async def test_a_repetition_that_overtakes_the_record_is_no_loser(
+    fronts: list[Lab], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """It looked for the record before that was made, and at the instance after it."""
+    at = await fronts[0].start("w")
+    asked = {**fronts[0].link(at, "held"), "requestId": f"overtaking, {meanwhile}"}
+    first = asyncio.ensure_future(fronts[0].reply("workflow.submit", **asked))
+    await wait_until(lambda: (tmp_path / "holds").exists(), 20, "the command")
+    if meanwhile == "over":
+        (tmp_path / "gate").touch()
+        await first
+    missed = 0
+
+    async def overtaken(*of: Any) -> bytes | None:
+        nonlocal missed
+        missed += 1
+        if missed == 1:
+            return None
+        (tmp_path / "gate").touch()
+        return await recorded_reply(*of)
+
+    monkeypatch.setattr(operations, "recorded_reply", overtaken)
+    second = await fronts[1].reply("workflow.submit", **asked)
+    assert second == await first
+    assert not second[1]
+    assert (tmp_path / "holds").read_text().split() == ["x"]

@@ -262,15 +262,17 @@ class Operations:
 
     async def _submitted(self, asked: Submission) -> Standing:
         project, workflow = asked.project, asked.workflow
-        if asked.request.key and (before := await self._recalled(project, asked.request)) is not None:
-            standing = await self._current(project, workflow)
-            seconds = self._patient_seconds(standing.bundle, asked.hurried)
-            return await self._finished(project, workflow, before, asyncio.Event(), seconds)
+        if (repeated := await self._repeated(asked)) is not None:
+            return repeated
         waited = False
         with self._hearing.expecting(project, workflow) as told:
             for _ in range(_ROUNDS):
                 standing = await self._current(project, workflow, self._hearing.process)
                 instance = standing.instance
+                # The one who was first may have been this very call, made a moment ago.
+                first = bool(instance.operation) or instance.version != asked.expected
+                if first and (repeated := await self._repeated(asked)) is not None:
+                    return repeated
                 if instance.operation and instance.version == asked.expected and not waited:
                     # Somebody was first; whether he succeeds decides what becomes of this one.
                     await self._hearing.ready()
@@ -315,14 +317,21 @@ class Operations:
             asked.project, asked.request, self._hearing.process, standing.id, asked.transition, advance
         )
 
-    async def _recalled(self, project: str, request: Request) -> str | None:
-        """The operation that this request id has begun before.
+    async def _repeated(self, asked: Submission) -> Standing | None:
+        """How it went when this call was made before; None: it was not.
 
         Raises:
             ToolFailure: ``request_id_reused``.
         """
-        reply = await recorded_reply(self._store, project, request)
-        return None if reply is None else msgspec.msgpack.decode(reply, type=Begun).operation
+        if not asked.request.key:
+            return None
+        reply = await recorded_reply(self._store, asked.project, asked.request)
+        if reply is None:
+            return None
+        operation = msgspec.msgpack.decode(reply, type=Begun).operation
+        standing = await self._current(asked.project, asked.workflow)
+        seconds = self._patient_seconds(standing.bundle, asked.hurried)
+        return await self._finished(asked.project, asked.workflow, operation, asyncio.Event(), seconds)
 
     # --- waiting ----------------------------------------------------------------------------------
 
