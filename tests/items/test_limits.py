@@ -62,8 +62,12 @@ async def test_more_is_refused(tools: Client, fields: Json) -> None:
         assert len(failure["error"]) < 300
     assert await tools.get(item) == before
     if field in ("tags", "traits"):
-        refused = await tools.refusal("create_work_tree", root={"title": "t", **fields})
-        assert refused.message.startswith(f"{field}: ")
+        many = {"title": "t", **fields}
+        refused = await tools.refusal("create_work_tree", root=many)
+        assert refused.message.startswith(f"root.{field}: ")
+        children = [{"ref": "a", "title": "t"}, {"ref": "b", **many}]
+        refused = await tools.refusal("create_work_tree", root={"title": "t"}, children=children)
+        assert refused.message.startswith(f"children[1].{field}: ")
 
 
 @pytest.mark.parametrize("count", [20, 21])
@@ -132,6 +136,21 @@ async def test_a_blank_parent_moves_nothing(tools: Client, blank: str) -> None:
     assert ((await tools.get(child))["depth"], (await tools.get(child))["title"]) == (1, "new")
     await tools.update(child, parentId=None)
     assert (await tools.get(child))["depth"] == 0
+
+
+@pytest.mark.parametrize("key", ["", " "])
+async def test_a_blank_key_deletes_nothing(tools: Client, key: str) -> None:
+    item = await tools.add()
+    await tools("manage_notes", operation="upsert", notes=[{"itemId": item, "key": "k", "role": "queue"}])
+    refused = await tools.refusal("manage_notes", operation="delete", itemId=item, key=key)
+    assert refused.message.startswith("key: must not be blank")
+    assert (await tools("query_notes", operation="list", itemId=item))["total"] == 1
+
+
+async def test_an_id_cannot_be_chosen(tools: Client) -> None:
+    answer = await tools.create({"title": "t", "id": fresh_id()}, {"title": "u", "id": None})
+    assert (answer["created"], answer["failures"][0]["index"]) == (1, 0)
+    assert answer["failures"][0]["error"].startswith("id: cannot be chosen")
 
 
 async def test_a_blank_type_is_none(tools: Client) -> None:

@@ -164,6 +164,8 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
     """
+    if spec.id and spec.id.strip():
+        raise invalid("id", "cannot be chosen; leave it out, or use operation update")
     properties = not_blank(spec.properties)
     named = names_in(not_blank(spec.traits) or default_traits or "")
     return [

@@ -129,8 +129,12 @@ def waiting(found: Sequence[Edge], ref: str) -> int:
     return sum(edge.order is not None and edge.order[1] == ref and edge.unblock_at != "queue" for edge in found)
 
 
-def stored(item: TreeItem, item_id: str, parent: str, level: int, blocked_by: int) -> Stored:
-    """The item as ``create_work_tree.lua`` takes it. Raises ToolFailure VALIDATION_ERROR."""
+def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, blocked_by: int) -> Stored:
+    """The item as ``create_work_tree.lua`` takes it.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field, below ``place``.
+    """
     spec = ItemSpec(
         title=item.title,
         priority=item.priority,
@@ -142,7 +146,10 @@ def stored(item: TreeItem, item_id: str, parent: str, level: int, blocked_by: in
         description=item.description,
         requires_verification=item.requires_verification,
     )
-    return [*new_item(spec, item_id, parent), level, blocked_by]
+    try:
+        return [*new_item(spec, item_id, parent), level, blocked_by]
+    except ToolFailure as failure:
+        raise ToolFailure(failure.code, f"{place}.{failure.message}") from None
 
 
 def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[TreeNoteSpec]:

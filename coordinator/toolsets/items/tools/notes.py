@@ -114,6 +114,8 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             raise invalid("ids", "delete needs ids or itemId")
         if args.key is not None and not args.item_id:
             raise invalid("key", "needs itemId beside it")
+        if args.key is not None and not args.key.strip():
+            raise invalid("key", "must not be blank; without it all notes of the item are deleted")
         record = await keyed(
             services, args.actor, args.request_id, "manage_notes", args.operation, args.ids, args.item_id, args.key
         )

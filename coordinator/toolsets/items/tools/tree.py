@@ -24,7 +24,7 @@ from coordinator.toolsets.items.rules.edges import mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import expected
-from coordinator.toolsets.items.rules.specs import names_in
+from coordinator.toolsets.items.rules.specs import Stored, names_in
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.tree import Completion, TreeStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
@@ -76,11 +76,10 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             notes = []  # a repeated call, and other schemas: its record has the notes
         parent = (await trees.resolve(call.project, [parse(args.parent_id, "parentId")]))[0] if args.parent_id else ""
         ids = {ref: new_id() for ref in items}
-        specs = [
-            rules.stored(item, ids[ref], parent if ref == rules.ROOT else ids[rules.ROOT], level[ref],
-                         rules.waiting(edges, ref))
-            for ref, item in items.items()
-        ]  # fmt: skip
+        specs: list[Stored] = []
+        for number, (ref, item) in enumerate(items.items()):
+            place, above = (f"children[{number - 1}]", ids[rules.ROOT]) if number else ("root", parent)
+            specs.append(rules.stored(item, place, ids[ref], above, level[ref], rules.waiting(edges, ref)))
         _, actor, verification = _attribution(who)
         written: list[StoredNote] = [
             (ids[n.ref], n.key, n.role[0], n.body if n.body.strip() else "", bool(n.body.strip()), actor, verification,
