@@ -24,7 +24,6 @@ from coordinator.cli.reload import InForce
 from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store
-from coordinator.errors import ToolFailure
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
@@ -47,6 +46,8 @@ GRACE_SECONDS = 0.5
 """How long a draining front-end, unready already, goes on accepting connections that were under way."""
 KEEP_ALIVE_SECONDS = 75
 _PROBE_SECONDS = 0.25
+_MEASURE_SECONDS = 1.0
+"""How long an ending front-end waits for the store to answer what it has asked it about items."""
 _HOT_SECONDS = 2.0
 _HOT_ITEMS = 20
 _HOT_LOSERS = 30
@@ -125,10 +126,10 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
                 await _run(server, sock, app, guardian, settings.drain_seconds)
         finally:
+            measuring.stop()
+            await asyncio.wait([measured], timeout=_MEASURE_SECONDS)
             for task in (probe, looking, measured):
                 task.cancel()
-            with contextlib.suppress(ToolFailure):
-                await measuring.leave()
     _log.info("front-end stopped")
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Observe = Callable[[str, float, str], None]
 """As ``coordinator.store.store`` has it."""
-FLUSH_SECONDS = 1.5
+FLUSH_SECONDS = 1.0
 """How long a process that ends waits for its last spans to be delivered."""
 _DELAY_MS = 1_000
 _QUEUE = 8_192

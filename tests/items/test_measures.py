@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -21,6 +22,7 @@ from coordinator.toolsets.items.store.measures import _MEASURE, EMPTY_SECONDS, M
 from tests.items.client import Client, fresh_id
 from tests.items.moments import lapse, server_time
 from tests.items.parked import Fronts
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -250,10 +252,28 @@ async def test_one_process_measures_all_projects_until_another_takes_over(alone:
     item = await client.add()
     await client.claim("ann", item)
     await release(client, "ann", item)
-    await first.measuring.leave()
+    assert not await second.round()
+    first.measuring.stop()
+    await first.measuring.run()
     assert await second.round()
+    first.measuring._stopping.clear()
     assert not await first.round()
     assert (first.shown, second.shown[:2], first.held, second.held) == ((0, 0, 0), (6, 2), 2, 1)
+
+
+async def test_who_is_stopped_adds_what_it_has_taken_and_gives_the_turn_away(alone: Store) -> None:
+    client = Client(alone, "a")
+    item = await client.add()
+    await client.claim("ann", item)
+    await release(client, "ann", item)
+    first, second = Process(alone, "h/fe-0"), Process(alone, "h/fe-1")
+    running = asyncio.create_task(first.measuring.run())
+    await wait_until(lambda: first.held == 1)
+    assert not await second.round()
+    first.measuring.stop()
+    await running
+    assert await second.round()
+    assert (first.held, second.held) == (1, 0)
 
 
 async def test_projects_without_items_are_looked_at_for_a_while_only(alone: Store) -> None:

@@ -35,6 +35,13 @@ pytestmark = pytest.mark.anyio
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
+@pytest.fixture(autouse=True)
+def untraced() -> Iterator[None]:
+    """Whatever a test does, those after it are not traced."""
+    yield
+    tracing.stop()
+
+
 @pytest.fixture
 def exported() -> Iterator[InMemorySpanExporter]:
     """Spans of this process, in the order of their ends."""

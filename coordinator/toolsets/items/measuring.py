@@ -8,6 +8,7 @@ so that each claim is in one process's histogram, whichever process that is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 
@@ -42,15 +43,23 @@ class Measuring:
         self._recorder = recorder
         self._process = process
         self._shown = False
+        self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Goes on until it is cancelled."""
-        while True:
+        """Goes on until ``stop`` is called; then it gives the turn away."""
+        while not self._stopping.is_set():
             try:
                 await self.round()
             except (ToolFailure, StoreError) as failure:
                 _log.debug("items cannot be measured, trying again", reason=str(failure))
-            await asyncio.sleep(MEASURE_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), MEASURE_SECONDS)
+        with contextlib.suppress(ToolFailure, StoreError):
+            await self._turns.leave(_TURN, self._process)
+
+    def stop(self) -> None:
+        """Has ``run`` end. Cancelled instead, it could lose what it has just taken from the store."""
+        self._stopping.set()
 
     async def round(self) -> bool:
         """Looks at all projects if it is this process's turn; whether it was.
@@ -67,6 +76,8 @@ class Measuring:
         roles: Counter[str] = Counter()
         oldest, kept = 0.0, time.monotonic()
         for project, noted in await self._measures.projects():
+            if self._stopping.is_set():
+                break
             found = await self._measures.measure(project)
             roles.update(found.roles)
             oldest = max(oldest, found.oldest_seconds)
@@ -80,10 +91,6 @@ class Measuring:
         self._show(roles, oldest)
         self._shown = True
         return True
-
-    async def leave(self) -> None:
-        """Gives the turn away, for a process that ends. Raises ToolFailure."""
-        await self._turns.leave(_TURN, self._process)
 
     def _show(self, roles: Counter[str], oldest: float) -> None:
         self._recorder.items(roles, oldest)
