@@ -19,7 +19,7 @@ import structlog
 from coordinator.metrics.tracing import Scope
 from coordinator.steps.model import Failure, NewStep, Outcome, Plan, Retry, StepRun, Success, Work
 from coordinator.steps.results import failure_json, presentable, result_json
-from coordinator.steps.room import StepRoom
+from coordinator.steps.room import StepRoom, clock
 from coordinator.steps.store import Report
 
 _log = structlog.get_logger(__name__)
@@ -154,7 +154,18 @@ class Attempt:
         if self.span is not None:
             self.span.name_tool(work.tool)
         self._expire_in(work.timeout_ms / 1000)
+        clock.set(self)
         return await room.executor.execute(self.step, work)
+
+    def stop(self) -> None:
+        """Takes no time until ``start``: it waits for a place where it can be executed."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self.deadline = 0.0
+
+    def start(self) -> None:
+        """Has all of its time from now on."""
+        self._expire_in(self._seconds)
 
     def _expire_in(self, seconds: float) -> None:
         """Lets the attempt, or this part of it, take so long from now."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.steps.room import CallFailed
+from coordinator.steps.room import CallFailed, clock
 
 CALLS = 100
 """Calls that a child serves before another takes its place: what leaks does not add up."""
@@ -122,7 +122,8 @@ class IsolatedCalls:
     """Children of one worker, started as they are needed.
 
     Args:
-        most: children at once; further calls wait. 0: as many as there are processors.
+        most: children at once; further calls wait, which does not count among the time of their attempts. 0: as
+            many as there are processors.
     """
 
     def __init__(self, most: int = 0) -> None:
@@ -132,23 +133,31 @@ class IsolatedCalls:
 
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
         """Calls ``module:function`` in a child; see ``coordinator.steps.room.Isolated``."""
+        time = clock.get()
+        if time is not None:
+            time.stop()
         async with self._places:
-            child = await self._child()
-            healthy = False
-            try:
-                value = await child.call(target, arguments, idempotency_key)
-                healthy = True
-                return value
-            except CallFailed as error:
-                healthy = error.type != "too_large"
-                raise
-            except (ConnectionError, asyncio.IncompleteReadError):
-                raise CallFailed(f"the process of the callable {await child.ended()}", "crashed") from None
-            finally:
-                if healthy and child.calls < CALLS:
-                    self._idle.append(child)
-                else:
-                    self._end(child)
+            if time is not None:
+                time.start()
+            return await self._call(target, arguments, idempotency_key)
+
+    async def _call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
+        child = await self._child()
+        healthy = False
+        try:
+            value = await child.call(target, arguments, idempotency_key)
+            healthy = True
+            return value
+        except CallFailed as error:
+            healthy = error.type != "too_large"
+            raise
+        except (ConnectionError, asyncio.IncompleteReadError):
+            raise CallFailed(f"the process of the callable {await child.ended()}", "crashed") from None
+        finally:
+            if healthy and child.calls < CALLS:
+                self._idle.append(child)
+            else:
+                self._end(child)
 
     async def close(self) -> None:
         """Ends all children."""

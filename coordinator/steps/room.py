@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from coordinator.steps.model import Outcome, Plan, StepRun, Work
@@ -10,6 +11,22 @@ from coordinator.store import Script
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings
+
+
+class Clock(Protocol):
+    """The time that an attempt may take, for executors that have to wait before they can begin."""
+
+    def stop(self) -> None:
+        """What follows does not count."""
+        ...
+
+    def start(self) -> None:
+        """The attempt has all of its time from now on."""
+        ...
+
+
+clock: ContextVar[Clock | None] = ContextVar("clock", default=None)
+"""That of the attempt that is being executed."""
 
 
 class Isolated(Protocol):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,11 @@ def starts_another(started: str) -> None:
 def says(code: int) -> None:
     """Raises what is no valid text."""
     raise ValueError(f"bad {chr(code)} text")
+
+
+def waits_for(path: str) -> int:
+    """Returns once the file is there."""
+    Path(path + ".begun").touch()
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,9 +19,11 @@ from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.rules import spec
 from coordinator.toolsets.flows.store.flows import NONE
+from tests.support.fleets import ROOT
 from tests.support.wait import wait_until
 from tests.workers.bench import Bench, chain, fan
 from workers.engine import Specs
+from workers.isolated import IsolatedCalls
 
 pytestmark = pytest.mark.anyio
 
@@ -128,6 +131,31 @@ async def test_an_attempt_that_takes_too_long_is_stopped(bench: Bench) -> None:
     flow = await bench.create(chain({"tool": "hang", "timeout_ms": 50}))
     assert await bench.result(flow) == ("failed", '{"error":"the step took longer than 50 ms","type":"timeout"}')
     assert bench.tools.ended["start"] == 1
+
+
+async def test_an_attempt_has_all_of_its_time_when_a_child_process_is_free(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    children = IsolatedCalls(1)
+
+    async def isolated(step: StepRun, arguments: Any) -> Any:
+        return await children.call("tests.workers.callables:waits_for", arguments, step.idempotency_key)
+
+    bench.tools.tools["isolated"] = isolated
+    bench.start()
+    work = {"tool": "isolated", "args": {"path": str(tmp_path / "go")}, "timeout_ms": 30_000}
+    first = await bench.create(chain(work))
+    await wait_until((tmp_path / "go.begun").exists, 20)
+    second = await bench.create(chain(work))
+    await wait_until(lambda: bench.tools.began["start"] == 2)
+    waiting, running = (bench.engine.held[f"{flow}-{flow + 1}-1"] for flow in (second, first))
+    assert running.deadline > 0
+    assert waiting.deadline == 0
+    (tmp_path / "go").touch()
+    for flow in (first, second):
+        assert await bench.result(flow) == ("done", "1")
+    await children.close()
 
 
 async def test_an_attempt_that_swallows_its_interruption_has_failed_all_the_same(bench: Bench) -> None:
