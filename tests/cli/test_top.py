@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.top.readings import Between, read
-from tests.support.fleets import Http, RunningFleet, fleet_command
+from tests.support.fleets import Http, RunningFleet, fleet_command, scrape
+from tests.support.wait import wait_until_sync
 
 BEFORE = """
 # TYPE calls counter
@@ -81,10 +83,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
 def test_it_shows_a_running_fleet(fleet: RunningFleet) -> None:
     with Http(fleet.port) as client:
         client.call("get_next_item")
+        made = {"operation": "create", "requestId": str(uuid.uuid4()), "actor": {"id": "ann", "kind": "subagent"}}
+        client.call("manage_items", **made, items=[{"title": "one"}, {"title": "two"}])
+    # Items are counted every few seconds.
+    wait_until_sync(lambda: scrape(fleet.port).get("coordinator_items{role=queue}") == 2, 30, "items to be counted")
     done = fleet_command("top", "--once", "--interval", "0.5", "--data-dir", str(fleet.data_dir), COLUMNS="200")
     assert done.returncode == Exit.OK, done.stderr
     assert "2 front-ends, 1 workers" in done.stdout
-    for word in ("calls/s", "admission", "shed/s", "claims/s", "scripts/s", "event loop"):
+    for word in ("calls/s", "admission", "shed/s", "claims/s", "2 queue, oldest ready 0:0", "scripts/s", "event loop"):
         assert word in done.stdout
     by_url = fleet_command("top", "--once", "--interval", "0.2", "--url", fleet.state.base_url, COLUMNS="200")
     assert by_url.returncode == Exit.OK

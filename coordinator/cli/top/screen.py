@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -73,6 +74,7 @@ def _pressure(between: Between) -> Table:
         ("admission", f"{at_work:.0f} at work of {limit:.0f}, {waiting:.0f} waiting"),
         ("shed/s", _listed(shed)),
         ("claims/s", _listed(claims)),
+        ("items", _backlog(between)),
         (
             "store",
             f"{sum(between.rates(f'{script}_count', 'script').values()):,.0f} scripts/s, p50 <= "
@@ -83,6 +85,17 @@ def _pressure(between: Between) -> Table:
         ("event loop", f"late by p99 <= {_time(between.quantile('coordinator_event_loop_lag_seconds', 0.99))}"),
     ]
     return _table(("", ""), rows)
+
+
+def _backlog(between: Between) -> str:
+    """Items by role, and what waits; one front-end of the fleet counts them every few seconds."""
+    found = {role: between.gauge("coordinator_items", role=role) for role in ("queue", "work", "review", "blocked")}
+    parts = [f"{count:,.0f} {role}" for role, count in found.items() if count] or ["none open"]
+    if oldest := between.gauge("coordinator_oldest_ready_age_seconds"):
+        parts.append(f"oldest ready {timedelta(seconds=round(oldest))}")
+    if waiting := between.gauge("coordinator_agents_waiting"):
+        parts.append(f"{waiting:,.0f} claims wait for some")
+    return ", ".join(parts)
 
 
 def _workers(between: Between) -> Table:
