@@ -161,6 +161,12 @@ class TestLimits:
         await rig.worker.steps.sweep("default")
         assert [step.key for step in await rig.worker.take(9)] == ["c", "d", "e"]
 
+    async def test_what_was_held_back_goes_on_when_there_is_no_limit_any_more(self, rig: Rig) -> None:
+        await rig.create(then(*"abcdef"))
+        free = Player(rig.store, Settings(), "w2")
+        await free.steps.sweep("default")
+        assert [step.key for step in await free.take(9)] == list("abcdef")
+
     async def test_cancelling_makes_room(self, rig: Rig) -> None:
         first = await rig.create(then(*"abcde"))
         second = await rig.create()

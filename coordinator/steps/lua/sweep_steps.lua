@@ -38,7 +38,7 @@ for _, id in ipairs(timed) do
   if st and (st.s == 'g' or st.s == 'd') then make_ready(st) end
 end
 
-refill()
+refill(true)
 
 local suspects = {}
 for _, id in ipairs(due(K_STEP_QUEUE, now - look_ms)) do

@@ -63,9 +63,14 @@ local function interrupt(st)
   end
 end
 
--- After steps ended: lets as many of those that were held back go as the limit allows.
-local function refill()
-  while E.limit > 0 and not crowded() do
+local REFILL = 1000 -- steps that one run lets go at most
+
+-- After steps ended: lets as many of those that were held back go as the limit allows; `always`: also where there
+-- is none any more.
+local function refill(always)
+  if E.limit == 0 and not always then return end
+  for _ = 1, REFILL do
+    if crowded() then return end
     local first = redis.call('ZPOPMIN', K_STEP_BACKLOG)
     if not first[1] then return end
     local st = load_step(first[1])
