@@ -1,8 +1,9 @@
-"""What the fleet says about itself: metrics and logs.
+"""What the fleet says about itself: metrics, logs and traces.
 
 ``catalogue`` declares every metric once, as data. ``recorder`` turns the declarations into
 bound calls for the places where things happen. ``cells`` keeps the numbers, in files that
-all processes of a host share; ``exposition`` renders them. ``logs`` sets up structured logging.
+all processes of a host share; ``exposition`` renders them. ``logs`` sets up structured logging, ``tracing``
+makes spans where somebody collects them.
 
 **Why files with slots.** Several processes answer ``GET /metrics`` as one, and any of them
 may be killed at any moment. Each process owns a *slot* (``fe-0``, ``w-1``), and each slot
