@@ -123,6 +123,22 @@ async def test_a_pattern_with_too_many_edges(tools: Client, field: str, pattern:
     assert refused.message == f"{field}: must make at most {MAX_EDGES} edges"
 
 
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("fromItemId", {"dependencies": [{"fromItemId": "-", "toItemId": "aaaa"}]}),
+        ("itemIds[1]", {"pattern": "linear", "itemIds": ["aaaa", "-", "bbbb"]}),
+        ("source", {"pattern": "fan-out", "source": "-", "targets": ["aaaa"]}),
+        ("targets[1]", {"pattern": "FAN-OUT", "source": "aaaa", "targets": ["bbbb", "-"]}),
+        ("sources[0]", {"pattern": "fan-in", "target": "aaaa", "sources": ["-"]}),
+        ("target", {"pattern": "fan-in", "target": "-", "sources": ["aaaa"]}),
+    ],
+)
+async def test_a_malformed_end_of_an_edge_is_named(tools: Client, field: str, arguments: Json) -> None:
+    answer = await tools("manage_dependencies", operation="create", **arguments)
+    assert answer["failures"][0]["error"].startswith(f"{field}: must be a UUID")
+
+
 async def test_a_malformed_parent_is_named(tools: Client) -> None:
     item = await tools.add()
     for answer in (await tools.create({"title": "t", "parentId": "xyz"}), await tools.update(item, parentId="xyz")):

@@ -89,17 +89,26 @@ def checked(specs: list[DependencySpec], args: ManageDependencies) -> tuple[list
     failures: list[Failure] = []
     for number, spec in enumerate(specs):
         try:
-            edges.append(_edge(spec, args))
+            edges.append(_edge(spec, args, _ends(args.pattern, number)))
         except ToolFailure as failure:
             failures.append(Failure(index=number, error=failure.message))
     return edges, failures
 
 
-def _edge(spec: DependencySpec, args: ManageDependencies) -> Edge:
+def _ends(pattern: str | None, number: int) -> tuple[str, str]:
+    """The fields that the ends of an edge stand in."""
+    return {
+        "linear": (f"itemIds[{number}]", f"itemIds[{number + 1}]"),
+        "fan-out": ("source", f"targets[{number}]"),
+        "fan-in": (f"sources[{number}]", "target"),
+    }.get((pattern or "").lower(), ("fromItemId", "toItemId"))
+
+
+def _edge(spec: DependencySpec, args: ManageDependencies, ends: tuple[str, str]) -> Edge:
     kind = edge_type(spec.type or args.type, "type")
     threshold = spec.unblock_at or args.unblock_at
     if threshold is not None:
         threshold = one_of(threshold, THRESHOLDS, "unblockAt")
         if kind == "RELATES_TO":
             raise invalid("unblockAt", "cannot be given for RELATES_TO, which blocks nothing")
-    return Edge(parse(spec.from_item_id, "fromItemId"), parse(spec.to_item_id, "toItemId"), kind, threshold)
+    return Edge(parse(spec.from_item_id, ends[0]), parse(spec.to_item_id, ends[1]), kind, threshold)
