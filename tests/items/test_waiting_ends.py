@@ -265,8 +265,7 @@ async def test_an_item_that_became_ready_behind_a_long_search_is_found(
     tools, other = await fronts.pair()
     held = await tools.add()
     await tools.claim("holder", held)
-    for _ in range(5):
-        await tools.add_many(100, parentId=held, priority="high")
+    await tools.add_many(1000, parentId=held, priority="high")
     added: list[str] = []
     run = other.store.run
 
@@ -279,7 +278,7 @@ async def test_an_item_that_became_ready_behind_a_long_search_is_found(
     monkeypatch.setattr(other.store, "run", with_an_item_in_between)
     call = other.begin("agent", {}, wait_ms=60_000)
     assert await call.item() == added[0]
-    assert other.runs["claim_next"] > 3
+    assert other.runs["claim_next"] > 2
 
 
 async def test_all_at_once(fronts: Fronts) -> None:
