@@ -120,7 +120,10 @@ class Attempt:
                     outcome = prepared
         except asyncio.CancelledError:
             if self.interrupted is None:
-                raise
+                if self._task.cancelling():
+                    raise
+                # Nobody cancelled it: what the tool calls did, or the tool itself.
+                outcome = Failure("what the tool waited for was cancelled", "cancelled")
         except Exception as error:
             _log.warning("step failed unexpectedly", step=self.step.job_id, exc_info=True)
             outcome = Failure(f"the step failed unexpectedly: {type(error).__name__}", "unexpected")

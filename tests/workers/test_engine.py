@@ -233,6 +233,18 @@ async def test_a_failure_is_recorded_whatever_it_says(bench: Bench) -> None:
     assert len((await bench.flow(flow)).row.error or "") < MAX_MESSAGE + 100
 
 
+async def test_a_cancellation_of_the_tool_s_own_costs_its_step_only(bench: Bench) -> None:
+    async def cancels(step: StepRun, arguments: Any) -> None:
+        raise asyncio.CancelledError
+
+    bench.tools.tools["cancels"] = cancels
+    bench.start()
+    for _ in range(6):  # more than there are slots
+        status, result = await bench.result(await bench.create(chain({"tool": "cancels"})))
+        assert (status, '"cancelled"' in (result or "")) == ("failed", True)
+    await wait_until(lambda: bench.engine.busy == 0)
+
+
 @pytest.mark.parametrize("value", [object(), {1, 2}.__iter__(), float], ids=["object", "iterator", "type"])
 async def test_what_is_no_json_is_a_failure(bench: Bench, value: object) -> None:
     async def odd(step: StepRun, arguments: Any) -> object:
