@@ -15,8 +15,10 @@ LAG_SECONDS = 0.003
 by the same event loop, and soon."""
 _TURNS = 4
 """Waits of that length in what an answer of the store takes: to be sent, to be read and to be acted on, at most."""
+FOREIGN_SECONDS = 0.012
+"""Waits that are longer than ``ENOUGH`` calls make: calls that are turned away, or other processes, take the CPU."""
 ENOUGH = 64
-"""Calls that keep a process and its store busy: fewer would not help, whatever else the machine does."""
+"""Calls that keep a process and its store busy; fewer would make no wait shorter."""
 
 
 class AdaptiveLimit:
@@ -24,7 +26,9 @@ class AdaptiveLimit:
 
     What they should take is the larger of ``target_ms`` and twice what is usual. Times below the
     target are left to the store: it is busy, and a shorter queue would not make it faster. It shrinks
-    also while calls wait too long for their turn in this process: then its own CPU is what they share.
+    also while calls wait too long for their turn in this process: then its own CPU is what they share. Where
+    they wait longer than that many calls explain, others have the CPU, and it takes more calls to make use of
+    what is left.
 
     What is usual is learned from answers that were slow without this process's doing: while few of
     the calls that it might let in were at work, or no fewer can be let in. Otherwise a queue that
@@ -97,7 +101,7 @@ class AdaptiveLimit:
         excess = took / max(self._target, TOLERANCE * self._usual)
         if excess > 1:
             self._limit = max(self._least, self._limit * max(0.5, 1 / excess))
-        elif lag > LAG_SECONDS:
+        elif LAG_SECONDS < lag < FOREIGN_SECONDS:
             self._limit = max(min(self._limit, self._enough), self._limit * max(0.5, LAG_SECONDS / lag))
         elif 2 * self._peak >= self._limit:
             # Only a limit that is made use of says anything about a larger one.

@@ -83,10 +83,20 @@ def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
     run(limit, now, 30, 1.0)
     assert limit.value == MOST
     for n in range(1000):
-        limit.turn(0.04)
-        limit.sample(0.2, limit.value, 30 + n * STEP)
+        limit.turn(0.008)
+        limit.sample(0.08, limit.value, 30 + n * STEP)
     assert limit.value == ENOUGH, "what is waited for in the process is not the store's doing"
     run(limit, 40.0, 10, 1.0)
+    assert limit.value == MOST
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(0.012, 1.0))
+def test_what_others_take_of_the_cpu_lets_no_fewer_in(lag: float) -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    for n in range(2000):
+        limit.turn(lag)
+        limit.sample(3 * lag, limit.value, n * STEP)
     assert limit.value == MOST
 
 
