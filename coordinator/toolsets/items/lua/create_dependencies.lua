@@ -45,7 +45,7 @@ for n, edge in ipairs(list) do
 end
 
 if #failures == 0 then
-  keep()
+  local moved = keep()
   for _, edge in ipairs(list) do
     local id, from, to, code, mark = unpack(edge)
     store_edge(id, from, to, code, mark)
@@ -56,6 +56,7 @@ if #failures == 0 then
     end
     emit(events_max, 'link', from, 'o', to, 'c', code)
   end
+  for id in pairs(moved) do save(load(id)) end
 end
 local ids = {}
 for n, edge in ipairs(list) do ids[n] = {edge[1], edge[2], edge[3]} end

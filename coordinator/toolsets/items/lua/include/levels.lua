@@ -32,12 +32,12 @@ local function repair(start, level, step, stop, level_of, added)
         todo[#todo + 1] = other
       end
     end
-    return 'more'
+    return head > #todo and 'done' or 'more', moved
   end
 end
 
 -- A check over one batch: try(blocker, blocked) is false where the edge would close a cycle, else the
--- levels are mended in memory; keep() writes them.
+-- levels are mended in memory; keep() puts them on the items and returns the ids of these, to be saved.
 local function level_check()
   local level, above, below = {}, {}, {}
   local function level_of(id)
@@ -68,11 +68,8 @@ local function level_check()
     return true
   end
   local function keep()
-    for id in pairs(changed) do
-      local it = load(id)
-      put(it, 'lv', level[id] ~= 0 and level[id])
-      save(it)
-    end
+    for id in pairs(changed) do put(load(id), 'lv', level[id] ~= 0 and level[id]) end
+    return changed
   end
   return try, keep
 end
