@@ -141,6 +141,8 @@ class Admission:
         self._surplus = tuple(_Surplus() for _ in _CLASSES)
         self._gave_up = -math.inf
         self._sweeper: asyncio.TimerHandle | None = None
+        # Noted here: not every event loop's handles know their time.
+        self._sweep_due = 0.0
         self._actors, self._projects = Shares(), Shares()
         self._shed_in_a_row = 0
         self.configure(settings)
@@ -226,7 +228,7 @@ class Admission:
         self._queues[criticality].append(one)
         self._queued += 1
         self._take_shares(one.ticket)
-        if self._sweeper is None or one.due < self._sweeper.when():
+        if self._sweeper is None or one.due < self._sweep_due:
             self._sweep_at(one.due)
         try:
             await one.admitted
@@ -299,6 +301,7 @@ class Admission:
     def _sweep_at(self, due: float) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self._sweep_due = due
         self._sweeper = asyncio.get_running_loop().call_at(due, self._sweep)
 
     def _sweep(self) -> None:

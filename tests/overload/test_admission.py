@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -295,6 +296,27 @@ async def test_calls_wait_again_when_hardly_any_is_turned_away() -> None:
     front.fill(CRITICAL, 12)
     assert front.admission.turns_away(NORMAL) == 0
     assert front.enter(NORMAL) is None, "a burst may wait again"
+
+
+def test_waiting_works_on_the_event_loop_of_the_fleet() -> None:
+    """Its timers are other objects than asyncio's own, the more so where they are due at once."""
+
+    async def story() -> None:
+        front = Front(queue_ms=1)
+        held = front.fill(CRITICAL, 12)
+        for _ in range(3):
+            front.admission._gave_up = front.now
+            waiting = [front.wait(each) for each in (CRITICAL, NORMAL, SHEDDABLE, READ)]
+            await asyncio.sleep(0)
+            ended = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [one.code if isinstance(one, ToolFailure) else one for one in ended] == ["queue_timeout"] * 4
+            assert front.admission.waiting == 0
+        for ticket in held:
+            front.admission.leave(ticket)
+        assert front.admission.in_flight == 0
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(story())
 
 
 @settings(max_examples=50, deadline=None)
