@@ -130,6 +130,7 @@ class IsolatedCalls:
         self._places = asyncio.Semaphore(most or os.cpu_count() or 1)
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
+        self._ending: set[asyncio.Task[str]] = set()
 
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
         """Calls ``module:function`` in a child; see ``coordinator.steps.room.Isolated``."""
@@ -161,12 +162,11 @@ class IsolatedCalls:
 
     async def close(self) -> None:
         """Ends all children."""
-        children = list(self._all)
-        for child in children:
+        for child in list(self._all):
             self._end(child)
         self._idle.clear()
-        for child in children:
-            await child.ended()
+        if self._ending:
+            await asyncio.wait(self._ending)
 
     async def _child(self) -> _Child:
         while self._idle:
@@ -184,3 +184,6 @@ class IsolatedCalls:
     def _end(self, child: _Child) -> None:
         child.kill()
         self._all.discard(child)
+        ending = asyncio.get_running_loop().create_task(child.ended(), name="child-ends")
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
