@@ -99,6 +99,8 @@ class DownstreamServer:
         self._on_change = on_change
         self._session: _Session | None = None
         self._opening: asyncio.Task[_Session] | None = None
+        self._opened: _Session | None = None
+        """The last one that was to be opened."""
         self._pause = 0.0
         self._not_before = 0.0
         self._reason = ""
@@ -146,6 +148,9 @@ class DownstreamServer:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])
+        if self._opened is not None and self._opened is not self._session:
+            # It may be ending just now, and its server with it.
+            await self._opened.close(patience=0)
         if self._session is not None:
             await self._session.close()
 
@@ -203,6 +208,7 @@ class DownstreamServer:
     async def _open(self) -> _Session:
         loop = asyncio.get_running_loop()
         session = _Session(self.name, self._connection, self._environment, self._changed, self._on_change is not None)
+        self._opened = session
         try:
             await session.open()
         except ConnectionFailed as failure:
@@ -244,6 +250,9 @@ class _Session:
         self._stderr = _Lines(name)
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._scope = anyio.CancelScope()
+        """What the client library does while it is cancelled by this goes on to its end, such as ending the server;
+        the cancellation of a task would interrupt that."""
         self.client: Client
         """There once ``open`` returned."""
         self.ended = False
@@ -281,10 +290,19 @@ class _Session:
         if self._task is not None:
             await asyncio.wait([self._task], timeout=patience)
             if not self._task.done():
+                self._scope.cancel()
+                await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
+            if not self._task.done():
                 self._task.cancel()
                 await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
 
     async def _run(self, opened: asyncio.Future[Client]) -> None:
+        with self._scope:
+            await self._serve(opened)
+        if not opened.done():
+            opened.cancel()
+
+    async def _serve(self, opened: asyncio.Future[Client]) -> None:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 transport = _Watched(await self._transport(stack), self.leave)

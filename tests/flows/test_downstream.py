@@ -224,3 +224,18 @@ async def test_an_endpoint_that_speaks_something_else(made: list[DownstreamServe
     made.append(server)
     with pytest.raises((ConnectionFailed, CallRefused)):
         await call(server, "add")
+
+
+@pytest.mark.parametrize("closed", ["while it starts", "while it is given up"])
+async def test_a_server_that_never_answers_is_not_left_behind(tmp_path: Path, closed: str) -> None:
+    script = f"echo $$ > {tmp_path}/pid; exec sleep 300"
+    seconds = 60.0 if closed == "while it starts" else 0.2
+    server = DownstreamServer("it", Connection(kind="mcp", command="sh", args=("-c", script), start_seconds=seconds))
+    asked = asyncio.create_task(server.tools())
+    pid = int(await wait_until(lambda: (file := tmp_path / "pid").exists() and file.read_text().strip()))
+    if closed == "while it is given up":
+        await wait_until(lambda: server._opened is not None and server._opened.ended)
+    assert process_alive(pid)
+    await server.close()
+    await asyncio.gather(asked, return_exceptions=True)
+    assert not process_alive(pid)
