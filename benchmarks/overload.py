@@ -8,7 +8,8 @@ of all classes. One after the other:
   the overload and after it;
 - **overload**: twice that, by arrivals fixed in advance. Goodput is what is answered with a result. The classes are
   shed in their order and calls of each kind cost different amounts, so goodput is also given by work: each call
-  counts what its kind costs the front-end in CPU time when it is alone;
+  counts what its kind costs the front-end in CPU time when it is alone. And it is given for a second of CPU time
+  that the front-end got, which says the same on an idle machine and does not change much on a busy one;
 - **slow store**: at half the capacity, each answer of the store is held back for 100 ms (``delay``): when the first
   call was turned away and the limit was half of what it was, and when after the end the last one was turned away.
 
@@ -256,14 +257,19 @@ def overload(
                 process.wait(0.5)
     found = Found(_measured(fleet), cpu_seconds(fleet.pid) - busy, load)
     after = capacity(fleet, kinds)
-    peak = max(before, after, key=lambda one: one.count(OK))
+    peaks = (before, after)
     classes = [_class_of(one, tools) for one in asked]
     _tell(asked, classes, costs, found, before, after, rate)
 
-    def per_second(one: Found, weigh: bool) -> float:
-        return sum(count * (costs[kind] if weigh else 1) for kind, count in one.by_kind(OK).items()) / one.calls.seconds
+    def done(one: Found, weigh: bool) -> float:
+        return sum(count * (costs[kind] if weigh else 1) for kind, count in one.by_kind(OK).items())
 
-    goodput, work = (per_second(found, weigh) / per_second(peak, weigh) for weigh in (False, True))
+    def ratio(weigh: bool, cpu: bool) -> float:
+        """Of what was done per second, of time or of the front-end's CPU time, to the same at the peaks."""
+        base = sum(done(one, weigh) for one in peaks) / sum(one.cpu if cpu else one.calls.seconds for one in peaks)
+        return done(found, weigh) / (found.cpu if cpu else found.calls.seconds) / base
+
+    goodput, work, by_cpu = ratio(False, False), ratio(True, False), ratio(False, True)
     critical = {number for number, one in enumerate(classes) if one is Criticality.CRITICAL}
     shed = sum(count for kind, count in found.by_kind(SHED).items() if kind in critical)
     early, late = sizes[len(sizes) // 4 :][: len(sizes) // 4 or 1], sizes[-(len(sizes) // 4 or 1) :]
@@ -272,6 +278,7 @@ def overload(
     return [
         _row("goodput at 2x capacity, of peak", goodput, "{:.2f}", 0.9, goodput >= 0.9, load),
         _row("the same by work", work, "{:.2f}", 0.9, work >= 0.9, load),
+        _row("the same for a second of the front-end's CPU", by_cpu, "{:.2f}", 0.9, by_cpu >= 0.9, load),
         _row("p99 of admitted calls, ms", admitted, "{:.1f}", 250, admitted < 250, load),
         _row("p99 of shed answers, ms", turned_away, "{:.1f}", 10, turned_away < 10, load),
         _row("critical calls shed", shed, "{:.0f}", 0, shed == 0, load),
