@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError, UnknownCommandError
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.terminal import printable
 from coordinator.settings import SettingsError
 from coordinator.settings.problems import unknown
 
@@ -293,5 +294,6 @@ def main() -> None:
 
 
 def _fail(message: str, code: Exit) -> int:
-    print(f"fleet: {message}", file=sys.stderr)
+    # Some of it may be what a command or a server has said.
+    print("\n".join(map(printable, f"fleet: {message}".split("\n"))), file=sys.stderr)
     return code

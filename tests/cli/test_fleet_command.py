@@ -134,6 +134,17 @@ def test_a_failed_command_tells_its_sentence_and_code(
     assert run_with(failing(CommandFailed("It did not work."))) == Exit.FAILED
 
 
+def test_what_others_have_said_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> int:
+        raise CommandFailed("the command ended with code 4: \x1b[31mevil\x07\x9b\u202e\nand more")
+
+    monkeypatch.setattr(cli, "app", lambda arguments: fails())
+    assert cli.run(["x"]) == Exit.FAILED
+    assert capsys.readouterr().err == "fleet: the command ended with code 4: ?[31mevil???\nand more\n"
+
+
 def test_a_defect_shows_no_stack_trace_unless_asked(
     run_with: Callable[[Callable[..., Any]], int],
     capsys: pytest.CaptureFixture[str],
