@@ -268,6 +268,7 @@ async def test_a_sub_workflow_is_waited_for_only_so_long(working: Working) -> No
     lab = await working(workflows={"child": CHILD, "w": calling("child", timeoutMs=300)})
     refused = await lab.follow_refused(await lab.start("w"), "call", n=1)
     assert refused["error"]["details"]["errorClass"] == "timeout"
+    assert "the sub-workflow did not end in time" in refused["error"]["message"]
     assert "sub_workflow.timed_out" in [entry.type for entry in await lab.audit(refused)]
 
 

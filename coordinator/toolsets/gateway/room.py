@@ -223,4 +223,6 @@ def _job(task: Task, bundle: Bundle, hash: str, call: Call, reliability: Reliabi
 def _classed(failure: Failure) -> Failure:
     """A failure under one of the classes that a policy can name."""
     kind = _CLASSES.get(failure.type, failure.type)
-    return Failure(failure.message, kind if kind in KNOWN else "permanent_error", failure.retryable)
+    # Nothing else is waited for that can expire.
+    message = "the sub-workflow did not end in time" if failure.type == "expired" else failure.message
+    return Failure(message, kind if kind in KNOWN else "permanent_error", failure.retryable)
