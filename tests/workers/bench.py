@@ -139,3 +139,8 @@ class Bench:
         """Status and result of a step, once the flow has ended."""
         (step,) = [step for step in (await self.ended(flow)).steps if step.key == key]
         return step.status, step.result_json
+
+
+async def hang(step: StepRun, arguments: Any) -> None:
+    """A tool that never ends."""
+    await asyncio.Event().wait()

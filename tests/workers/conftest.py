@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +10,11 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import RunningCommand
+from tests.workers.bench import Bench
 
 Start = Callable[..., RunningCommand]
 
@@ -53,3 +55,18 @@ def start(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> Iterator
     yield begin
     for command in running:
         command.clean_up()
+
+
+@pytest.fixture
+async def store(server: EmbeddedServer, connection: object) -> AsyncIterator[Store]:
+    store = Store(server.url, timeout_ms=5000)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def bench(store: Store) -> AsyncIterator[Bench]:
+    bench = Bench(store)
+    yield bench
+    await bench.stop()

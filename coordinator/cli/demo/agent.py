@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from coordinator.cli.demo.calls import Passing
 from coordinator.cli.demo.proof import Crash
+from coordinator.overload.retries import Passing
 
 _OFFERS = 20
 """Items asked for at once; agents that all take the best one would only get in each other's way."""

@@ -17,9 +17,10 @@ import msgspec
 import uvloop
 
 from coordinator.cli.demo.agent import Agent
-from coordinator.cli.demo.calls import Caller, Line, Passing, Refused
+from coordinator.cli.demo.calls import Caller, Line, Refused
 from coordinator.cli.demo.messages import News, Orders, line
 from coordinator.cli.demo.proof import Crash
+from coordinator.overload.retries import Passing
 
 _NEWS_SECONDS = 0.25
 _LAST_SECONDS = 10.0

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from coordinator.cli.demo import build, fleet, history, proof, report, work
 from coordinator.cli.demo.agent import Temper
 from coordinator.cli.demo.board import Board
-from coordinator.cli.demo.calls import Caller, Line, Passing, Refused
+from coordinator.cli.demo.calls import Caller, Line, Refused
 from coordinator.cli.demo.graph import Graph
 from coordinator.cli.demo.hosts import Hosts
 from coordinator.cli.demo.proof import Planned
@@ -24,6 +24,7 @@ from coordinator.cli.demo.report import Report
 from coordinator.cli.demo.watch import Watch
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.stores import open_store
+from coordinator.overload.retries import Passing
 from coordinator.settings import Settings, redacted
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit

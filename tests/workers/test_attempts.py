@@ -1,0 +1,277 @@
+"""What attempts come to: results, failures, retries, and how they are stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import workers.attempts
+from coordinator.steps.model import Failure, Retry, StepRun
+from coordinator.steps.results import MAX_MESSAGE, MAX_RESULT_BYTES
+from coordinator.store import keys
+from coordinator.toolsets.flows.rules import spec
+from coordinator.toolsets.flows.store.flows import NONE
+from tests.support.fleets import ROOT
+from tests.support.wait import wait_until
+from tests.workers.bench import Bench, chain, fan, hang
+from workers.isolated import IsolatedCalls
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_attempt_that_takes_too_long_is_stopped(bench: Bench) -> None:
+    bench.tools.tools["hang"] = hang
+    bench.start()
+    flow = await bench.create(chain({"tool": "hang", "timeout_ms": 50}))
+    assert await bench.result(flow) == ("failed", '{"error":"the step took longer than 50 ms","type":"timeout"}')
+    assert bench.tools.ended["start"] == 1
+
+
+async def test_an_attempt_has_all_of_its_time_when_a_child_process_is_free(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    children = IsolatedCalls(1)
+
+    async def isolated(step: StepRun, arguments: Any) -> Any:
+        return await children.call("tests.workers.callables:waits_for", arguments, step.idempotency_key)
+
+    bench.tools.tools["isolated"] = isolated
+    bench.start()
+    work = {"tool": "isolated", "args": {"path": str(tmp_path / "go")}, "timeout_ms": 30_000}
+    first = await bench.create(chain(work))
+    await wait_until((tmp_path / "go.begun").exists, 20)
+    second = await bench.create(chain(work))
+    await wait_until(lambda: bench.tools.began["start"] == 2)
+    waiting, running = (bench.engine.held[f"{flow}-{flow + 1}-1"] for flow in (second, first))
+    assert running.deadline > 0
+    assert waiting.deadline == 0
+    (tmp_path / "go").touch()
+    for flow in (first, second):
+        assert await bench.result(flow) == ("done", "1")
+    await children.close()
+
+
+async def test_an_attempt_that_swallows_its_interruption_has_failed_all_the_same(bench: Bench) -> None:
+    async def stubborn(step: StepRun, arguments: Any) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+        return "done"
+
+    bench.tools.tools["stubborn"] = stubborn
+    bench.start()
+    flow = await bench.create(chain({"tool": "stubborn", "timeout_ms": 50}))
+    status, result = await bench.result(flow)
+    assert status == "failed"
+    assert '"timeout"' in (result or "")
+    # The slot lives on.
+    for _ in range(8):
+        assert (await bench.ended(await bench.create(chain({})))).row.status == "completed"
+
+
+async def test_an_attempt_that_does_not_end_is_left_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.attempts, "GRACE_SECONDS", 0.05)
+    release = asyncio.Event()
+
+    async def deaf(step: StepRun, arguments: Any) -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    bench.tools.tools["deaf"] = deaf
+    bench.start()
+    try:
+        flows = [await bench.create(chain({"tool": "deaf", "timeout_ms": 50})) for _ in range(4)]
+        for flow in flows:
+            status, result = await bench.result(flow)
+            assert (status, '"timeout"' in (result or "")) == ("failed", True)
+        assert bench.tools.ended["start"] == 0
+        # All slots were taken by them, and others have taken their place.
+        others = [await bench.create(chain({})) for _ in range(8)]
+        for flow in others:
+            assert (await bench.ended(flow)).row.status == "completed"
+    finally:
+        release.set()
+    await wait_until(lambda: bench.tools.ended["start"] == 12)
+    assert bench.engine.busy == 0
+
+
+async def test_what_is_raised_is_a_failure_without_its_text(bench: Bench) -> None:
+    async def broken(step: StepRun, arguments: Any) -> None:
+        raise RuntimeError("password=hunter2")
+
+    bench.tools.tools["broken"] = broken
+    bench.start()
+    flow = await bench.create(chain({"tool": "broken"}))
+    assert await bench.result(flow) == (
+        "failed",
+        '{"error":"the step failed unexpectedly: RuntimeError","type":"unexpected"}',
+    )
+
+
+async def test_a_failure_is_recorded_whatever_it_says(bench: Bench) -> None:
+    async def odd(step: StepRun, arguments: Any) -> Failure:
+        return Failure("\ud800" + "x" * 5_000_000, "\udfff")
+
+    bench.tools.tools["odd"] = odd
+    bench.start()
+    flow = await bench.create(chain({"tool": "odd"}))
+    assert await bench.result(flow) == (
+        "failed",
+        msgspec.json.encode({"error": "?" + "x" * (MAX_MESSAGE - 1) + "...", "type": "?"}).decode(),
+    )
+    assert len((await bench.flow(flow)).row.error or "") < MAX_MESSAGE + 100
+
+
+async def test_a_cancellation_of_the_tool_s_own_costs_its_step_only(bench: Bench) -> None:
+    async def cancels(step: StepRun, arguments: Any) -> None:
+        raise asyncio.CancelledError
+
+    bench.tools.tools["cancels"] = cancels
+    bench.start()
+    for _ in range(6):  # more than there are slots
+        status, result = await bench.result(await bench.create(chain({"tool": "cancels"})))
+        assert (status, '"cancelled"' in (result or "")) == ("failed", True)
+    await wait_until(lambda: bench.engine.busy == 0)
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}.__iter__(), float], ids=["object", "iterator", "type"])
+async def test_what_is_no_json_is_a_failure(bench: Bench, value: object) -> None:
+    async def odd(step: StepRun, arguments: Any) -> object:
+        return value
+
+    bench.tools.tools["odd"] = odd
+    bench.start()
+    status, result = await bench.result(await bench.create(chain({"tool": "odd"})))
+    assert status == "failed"
+    assert '"invalid_result"' in (result or "")
+
+
+async def test_a_huge_result_is_cut_and_branches_see_all_of_it(bench: Bench) -> None:
+    huge = "x" * (2 * MAX_RESULT_BYTES)
+    flow = {
+        "start": spec.Step(
+            name="start",
+            tool="echo",
+            args={"value": huge},
+            branch=(spec.Arm(f'result == "{huge}"', "yes"), spec.Arm("result != nil", "no")),
+        ),
+        "yes": spec.Step(name="yes", tool="echo", done=True),
+        "no": spec.Step(name="no", tool="echo", done=True),
+    }
+    bench.start()
+    found = await bench.ended(await bench.create(flow))
+    assert [step.key for step in found.steps] == ["start", "yes"]
+    result = msgspec.json.decode(found.steps[0].result_json or "")
+    assert (result["truncated"], result["bytes"]) == (True, 2 * MAX_RESULT_BYTES + 2)
+    assert len(found.steps[0].result_json or "") <= MAX_RESULT_BYTES
+
+
+async def test_a_retry_comes_later_each_time_with_jitter(bench: Bench) -> None:
+    async def fails(step: StepRun, arguments: Any) -> Failure:
+        return Failure("busy", "busy", retryable=step.attempt < 4)
+
+    bench.tools.tools["fails"] = fails
+    retry = Retry(max_attempts=9, delay_ms=10_000, max_delay_ms=15_000)
+    flow = await bench.create(chain({"tool": "fails", "retry": retry}))
+    bench.start()
+    for attempt, delay in ((2, 10_000), (3, 15_000), (4, 15_000)):
+
+        async def pending(attempt: int = attempt) -> int | None:
+            (step,) = (await bench.flow(flow)).steps
+            return step.ready_at if step.attempt == attempt and step.status == "pending" else None
+
+        ready_at = await wait_until(pending)
+        assert ready_at is not None
+        now = int((await bench.store.command("TIME"))[0]) * 1000
+        assert delay * 0.8 - 1500 <= ready_at - now <= delay * 1.2 + 1000
+        await bench.store.command("ZADD", keys.step_timers.key("default"), 1, flow + 1)
+        await bench.steps.sweep("default")
+    # The fourth failure says that another attempt would be no use.
+    assert await bench.result(flow) == ("failed", '{"error":"busy","type":"busy"}')
+    assert bench.tools.began["start"] == 4
+
+
+async def test_attempts_are_used_up(bench: Bench) -> None:
+    async def fails(step: StepRun, arguments: Any) -> Failure:
+        return Failure(f"attempt {step.attempt}", "x")
+
+    bench.tools.tools["fails"] = fails
+    bench.start()
+    flow = await bench.create(chain({"tool": "fails", "retry": Retry(max_attempts=3, delay_ms=0)}))
+    assert await bench.result(flow) == ("failed", '{"error":"attempt 3","type":"x"}')
+    once = await bench.create(chain({"tool": "fails"}))
+    assert await bench.result(once) == ("failed", '{"error":"attempt 1","type":"x"}')
+
+
+async def test_all_attempts_of_a_step_have_one_idempotency_key(bench: Bench) -> None:
+    seen: list[str] = []
+
+    async def fails_once(step: StepRun, arguments: Any) -> Any:
+        seen.append(step.idempotency_key)
+        return Failure("once", "x") if step.attempt == 1 else "ok"
+
+    bench.tools.tools["fails_once"] = fails_once
+    bench.start()
+    flow = await bench.create(chain({"tool": "fails_once", "retry": Retry(max_attempts=2, delay_ms=0)}))
+    assert await bench.result(flow) == ("done", '"ok"')
+    assert seen == [f"{flow}-{flow + 1}"] * 2
+
+
+async def test_a_step_that_killed_its_workers_is_not_executed_again(bench: Bench) -> None:
+    flow = await bench.create(chain({}))
+    for _ in range(3):
+        (step,) = (await bench.steps.take(1)).steps
+        await bench.store.command("ZADD", keys.step_leases.key("default"), 1, step.step)
+        await bench.steps.sweep("default")
+    bench.start()
+    assert await bench.result(flow) == ("failed", '{"error":"its worker was lost 3 times","type":"poisoned"}')
+    assert bench.tools.began["start"] == 0
+
+
+async def test_a_gate_that_expired_fails(bench: Bench) -> None:
+    flow = await bench.create({"start": spec.Step(name="start", gate=True, timeout_ms=60_000, done=True)})
+    bench.start()
+    await bench.store.command("ZADD", keys.step_timers.key("default"), "CH", 1, flow + 1)
+    await bench.steps.sweep("default")
+    status, result = await bench.result(flow)
+    assert (status, '"expired"' in (result or "")) == ("failed", True)
+
+
+async def test_what_was_done_before_a_retry_of_the_flow_is_not_done_again(bench: Bench) -> None:
+    blocked = asyncio.Event()
+
+    async def slow(step: StepRun, arguments: Any) -> str:
+        await blocked.wait()
+        return "slow result"
+
+    async def fails(step: StepRun, arguments: Any) -> Any:
+        return Failure("no", "x") if step.attempt == 1 else "ok"
+
+    bench.tools.tools |= {"slow": slow, "fails": fails}
+    flow = fan(2)
+    flow["b0"] = spec.Step(name="b0", tool="slow", join="end", fork="start")
+    flow["b1"] = spec.Step(name="b1", tool="fails", join="end", fork="start")
+    bench.start()
+    run = await bench.create(flow)
+    assert (await bench.ended(run)).row.status == "failed"
+    blocked.set()
+    await wait_until(lambda: bench.tools.ended["b0"] == 1 and bench.engine.busy == 0)
+    assert await bench.flows.retry("default", NONE, run, "bob") == (2, "failed")
+    found = await bench.ended(run)
+    assert found.row.status == "completed"
+    assert {step.key: step.result_json for step in found.steps} == {
+        "start": "null",
+        "b0": '"slow result"',
+        "b1": '"ok"',
+        "end": "null",
+    }
+    assert bench.tools.began["b0"] == 1
