@@ -261,7 +261,7 @@ SCRIPT_DURATION = Metric(
     "seconds",
     "Time from sending a script to having its reply, or to giving up.",
     (SCRIPT,),
-    (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
+    (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0),
 )
 SCRIPT_FAILURES = Metric(
     "coordinator_store_script_failures_total",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 _TOKEN = re.compile(r"""--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*""")
 _DECLARATION = re.compile(r"local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ([^-].*?|-\d.*?)\s*(?:--.*)?")
@@ -18,6 +19,7 @@ _STRING = re.compile(r"'[^'\\,]*'|\"[^\"\\,]*\"")
 _BINDING = re.compile(r"\bfunction\b[^(]*\(([^)]*)\)|\blocal (?!function)([^=]*)|\bfor (.*?) (?:in|=) ")
 _OTHER_USE = re.compile(r"=(?!=)|[:[]|\.(?!\.)")
 _PLAIN = re.compile(r"\d+|'.*'|\".*\"")
+_KNOWN_LINES = 20_000
 
 
 def constants(lines: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -51,20 +53,30 @@ def put(line: str, values: Mapping[str, str]) -> str:
     return "".join((*made, line[done:]))
 
 
-def names(line: str) -> Iterator[tuple[int, int, str]]:
+# Scripts have most of their lines, those of includes, in common, and each is looked at several times.
+@lru_cache(_KNOWN_LINES)
+def names(line: str) -> tuple[tuple[int, int, str], ...]:
     """The names in a line of Lua with their places; field names are left out."""
+    found: list[tuple[int, int, str]] = []
     for match in _TOKEN.finditer(line):
-        word, before = match[0], line[: match.start()].rstrip()
+        word, start = match[0], match.start()
+        before = line[:start].rstrip() if start and line[start - 1] in ":. " else ""
         field = before.endswith(":") or (before.endswith(".") and not before.endswith(".."))
         if (word[0].isalpha() or word[0] == "_") and not field:
-            yield match.start(), match.end(), word
+            found.append((start, match.end(), word))
+    return tuple(found)
 
 
 def bound_names(lines: Iterable[str]) -> Iterator[str]:
     """Names of variables and parameters, each time that one is bound; those of functions are left out."""
     for line in lines:
-        for binding in _BINDING.finditer(line):
-            yield from re.findall(r"\w+", binding[1] or binding[2] or binding[3] or "")
+        yield from _bound(line)
+
+
+@lru_cache(_KNOWN_LINES)
+def _bound(line: str) -> tuple[str, ...]:
+    bindings = [binding[1] or binding[2] or binding[3] or "" for binding in _BINDING.finditer(line)]
+    return tuple(name for binding in bindings for name in re.findall(r"\w+", binding))
 
 
 def _declared(line: str) -> dict[str, str]:

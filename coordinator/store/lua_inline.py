@@ -89,6 +89,8 @@ def _may_be_several(expression: str) -> bool:
 
 def _put(line: str, known: Mapping[str, _Tiny], statements: bool = False) -> str:
     """A line, or a part of an expression, with calls replaced."""
+    if "(" not in line:
+        return line
     made: list[str] = []
     done = 0
     for start, end, name in lua_fold.names(line):
