@@ -13,13 +13,12 @@ from pathlib import Path
 
 import msgspec
 import structlog
-import uvicorn
 import uvloop
 
 from coordinator.cli.doors import open_door
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import ORPHAN_SECONDS
-from coordinator.cli.operators import QuietServer, operators_port
+from coordinator.cli.operators import QuietServer, operators_port, server_config
 from coordinator.cli.reload import InForce
 from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
@@ -179,17 +178,10 @@ class _Server(QuietServer):
 
     def __init__(self, app: FrontEnd, settings: Settings) -> None:
         super().__init__(
-            uvicorn.Config(
+            server_config(
                 app,
-                loop="none",
-                http=http_protocol(app, settings.max_header_bytes),
-                ws="none",
-                interface="asgi3",
+                http_protocol(app, settings.max_header_bytes),
                 lifespan="on",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
                 backlog=BACKLOG,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=settings.drain_seconds,

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import uvicorn
 
@@ -39,6 +39,22 @@ class Working(Protocol):
         """Whether it takes steps."""
 
 
+def server_config(app: Any, http: type[asyncio.Protocol], **more: Any) -> uvicorn.Config:
+    """uvicorn's settings for any port of ours: it logs nothing, trusts no proxy and does not say what it is."""
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http=http,
+        ws="none",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        **more,
+    )
+
+
 class QuietServer(uvicorn.Server):
     """uvicorn's server, which leaves signals to us."""
 
@@ -62,21 +78,8 @@ async def operators_port(app: AdminApp, settings: Settings, setting: str, port: 
         yield
         return
     sock = listening(settings.admin_host or settings.host, port, setting)
-    server = QuietServer(
-        uvicorn.Config(
-            app,
-            loop="none",
-            http=bounded(settings.max_header_bytes),
-            ws="none",
-            interface="asgi3",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-    )
+    http = bounded(settings.max_header_bytes)
+    server = QuietServer(server_config(app, http, lifespan="off", timeout_graceful_shutdown=1))
     serving = asyncio.create_task(server.serve([sock]), name="operators' port")
     try:
         yield

@@ -14,11 +14,17 @@ from tests.support.fleets import environment
 from tests.support.wait import wait_until_sync
 
 PROGRAM = Path(__file__).with_name("downstream_server.py")
+RAW = Path(__file__).with_name("raw_server.py")
 
 
 def stdio(**more: object) -> Connection:
     """A connection that starts the server."""
     return Connection(kind="mcp", command=sys.executable, args=(str(PROGRAM),), **more)  # type: ignore[arg-type]
+
+
+def raw(kind: str) -> Connection:
+    """A connection that starts a server which breaks the protocol; ``kind`` as it takes it."""
+    return Connection(kind="mcp", command=sys.executable, args=(str(RAW), kind))
 
 
 def free_port() -> int:

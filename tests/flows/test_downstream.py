@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from coordinator.settings.connections import Connection
 from coordinator.steps import downstream
 from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
-from tests.flows.downstream import HttpServer, free_port, stdio
+from tests.flows.downstream import HttpServer, free_port, raw, stdio
 from tests.support.wait import process_alive, wait_until
 
 pytestmark = pytest.mark.anyio
@@ -180,32 +179,8 @@ async def test_a_dead_one_is_not_asked_at_every_call(
     assert tried == ["it"]
 
 
-RAW = """
-import json, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    said = {"jsonrpc": "2.0", "id": asked.get("id")}
-    if asked["method"] == "initialize":
-        version = asked["params"]["protocolVersion"]
-        about = {"name": "raw", "version": "1"}
-        said["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
-    elif asked["method"] == "tools/list":
-        said["result"] = {"tools": [{"name": 1}] if sys.argv[1:] else []}
-    elif asked["method"] != "tools/call":
-        said["error"] = {"code": -32601, "message": "no such method"}
-    elif asked["params"]["name"] == "odd":
-        said["result"] = {"content": "nothing that a tool may return"}
-    elif asked["params"]["name"] == "full":
-        said["error"] = {"code": -32000, "message": "the disk is full"}
-    else:
-        said["result"] = {"content": [{"type": "text", "text": "fine"}]}
-    if said["id"] is not None:
-        print(json.dumps(said), flush=True)
-"""
-
-
 async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamServer]) -> None:
-    server = DownstreamServer("it", Connection(kind="mcp", command=sys.executable, args=("-c", RAW)))
+    server = DownstreamServer("it", raw("plain"))
     made.append(server)
     with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
         await call(server, "odd")
@@ -213,7 +188,7 @@ async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamSe
         await call(server, "full")
     result = await server.call("plain", {}, {})
     assert result.content[0].text == "fine"  # type: ignore[union-attr]
-    server = DownstreamServer("it", Connection(kind="mcp", command=sys.executable, args=("-c", RAW, "odd")))
+    server = DownstreamServer("it", raw("odd"))
     made.append(server)
     with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
         await server.tools(fresh=True)

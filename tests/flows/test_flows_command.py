@@ -21,26 +21,10 @@ from coordinator.store.address import parse
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord
 from tests.flows.client import Flows, gate
-from tests.flows.downstream import PROGRAM, free_port
+from tests.flows.downstream import PROGRAM, RAW, free_port
 from tests.flows.programs import Json
 from tests.support import leaks
 from tests.support.fleets import ROOT, fleet_command
-
-RAW = """
-import json, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    said = {"jsonrpc": "2.0", "id": asked.get("id")}
-    if asked["method"] == "initialize":
-        version = asked["params"]["protocolVersion"]
-        about = {"name": "raw", "version": "1"}
-        said["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
-    else:
-        said["error"] = {"code": -32000, "message": "no \\x1b[2J list \\r\\n"}
-    if said["id"] is not None:
-        print(json.dumps(said), flush=True)
-"""
-"""A server that says what moves cursors."""
 
 FLOW: Json = {
     "start": {"name": "look", "tool": "query_items", "branch": [
@@ -221,7 +205,7 @@ flows: {{demo_tools: true, tools: {{count: "texts_for_steps:count"}}}}
 connections:
   it: {{kind: mcp, command: {sys.executable}, args: ["{PROGRAM}"]}}
   dead: {{kind: mcp, url: "http://127.0.0.1:{free_port()}/mcp"}}
-  odd: {{kind: mcp, command: {sys.executable}, args: [-c, {json.dumps(RAW)}]}}
+  odd: {{kind: mcp, command: {sys.executable}, args: [{RAW}, rude]}}
 """
     )
     path = os.pathsep.join((str(tmp_path), str(ROOT)))

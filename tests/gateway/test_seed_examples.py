@@ -11,6 +11,7 @@ import anyio
 import pytest
 from mcp.client import Client
 
+from coordinator.toolsets.gateway.tools import ORDER
 from tests.gateway.fleet import Agent, GatewayFleet, Json, link
 
 WORKFLOW = "wf_a1b2c3d4e5f6"
@@ -304,12 +305,4 @@ def test_seven_tools_and_no_more(served: GatewayFleet) -> None:
                 assert not found.is_error
             return [tool.name for tool in tools]
 
-    assert anyio.run(listed) == [
-        "gateway.home",
-        "gateway.search",
-        "gateway.describe",
-        "workflow.start",
-        "workflow.get",
-        "workflow.submit",
-        "workflow.explain",
-    ]
+    assert anyio.run(listed) == list(ORDER)

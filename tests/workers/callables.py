@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +107,7 @@ def says(code: int) -> None:
     raise ValueError(f"bad {chr(code)} text")
 
 
-def waits_for(path: str) -> int:
-    """Returns once the file is there."""
-    Path(path + ".begun").touch()
-    while not Path(path).exists():
-        time.sleep(0.01)
+def reads(path: str) -> int:
+    """Reads a file; one that is a pipe, until whoever writes there is through."""
+    Path(path).read_bytes()
     return 1

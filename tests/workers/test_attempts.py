@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,14 @@ async def test_an_attempt_that_takes_too_long_is_stopped(bench: Bench) -> None:
     assert bench.tools.ended["start"] == 1
 
 
+def _writing(pipe: Path) -> int | None:
+    """A descriptor of a pipe that somebody reads; None as long as nobody does."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
 async def test_an_attempt_has_all_of_its_time_when_a_child_process_is_free(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -38,19 +47,25 @@ async def test_an_attempt_has_all_of_its_time_when_a_child_process_is_free(
     children = IsolatedCalls(1)
 
     async def isolated(step: StepRun, arguments: Any) -> Any:
-        return await children.call("tests.workers.callables:waits_for", arguments, step.idempotency_key)
+        return await children.call("tests.workers.callables:reads", arguments, step.idempotency_key)
 
     bench.tools.tools["isolated"] = isolated
     bench.start()
-    work = {"tool": "isolated", "args": {"path": str(tmp_path / "go")}, "timeout_ms": 30_000}
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    work = {"tool": "isolated", "args": {"path": str(pipe)}, "timeout_ms": 30_000}
     first = await bench.create(chain(work))
-    await wait_until((tmp_path / "go.begun").exists, 20)
+    writing = await wait_until(lambda: _writing(pipe), 20, "the first to read")
     second = await bench.create(chain(work))
     await wait_until(lambda: bench.tools.began["start"] == 2)
     waiting, running = (bench.engine.held[f"{flow}-{flow + 1}-1"] for flow in (second, first))
     assert running.deadline > 0
     assert waiting.deadline == 0
-    (tmp_path / "go").touch()
+    # The second finds a file that has an end.
+    pipe.unlink()
+    pipe.touch()
+    assert writing is not None
+    os.close(writing)
     for flow in (first, second):
         assert await bench.result(flow) == ("done", "1")
     await children.close()
