@@ -87,7 +87,7 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
     assert "in hand: 1 claims (1 in default)" in out
     assert out.splitlines()[-1] == "nothing is left in hand"
     assert "takes new work again" in drain(fleet, "--end").stdout
-    wait_until_sync(lambda: not turned_away(fleet), 10, "new work to be taken")
+    wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
 
 
 def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFleet) -> None:
@@ -108,7 +108,7 @@ def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFlee
     assert fleet.logged("drained", slot="w-0", scope="fleet")
     assert drain(fleet, "--end").returncode == Exit.OK
     wait_until_sync(lambda: statuses() == ["done", "done"], 20, "the next step")
-    wait_until_sync(lambda: not turned_away(fleet), 10, "new work to be taken")
+    wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
 
 
 def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
@@ -122,16 +122,16 @@ def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
         text = client.connection.getresponse().read().decode()
     assert '"code":"draining"' in text.replace(" ", "").replace("\\", "")
     assert drain(fleet, "--end").returncode == Exit.OK
-    wait_until_sync(lambda: not turned_away(fleet), 10, "new work to be taken")
+    wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
 
 
 def test_one_process_is_unready_while_it_is_drained(fleet: RunningFleet) -> None:
     assert drain(fleet, "--process", "fe-0", "--wait", "0").returncode == Exit.OK
-    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 503, 10, "it to be unready")
+    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 503, 20, "it to be unready")
     _, body = once(fleet.port, "/readyz")
     assert json.loads(body)["checks"]["drained"]["scope"] == f"process:{socket.gethostname()}/fe-0"
     assert drain(fleet, "--process", "fe-0", "--end").returncode == Exit.OK
-    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, 10, "it to be ready")
+    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, 20, "it to be ready")
 
 
 def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> None:
@@ -141,7 +141,7 @@ def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> 
     assert late.returncode == Exit.FAILED
     assert "1 claims (1 in default)" in late.stdout
     assert drain(fleet, "--end").returncode == Exit.OK
-    wait_until_sync(lambda: not turned_away(fleet), 10, "new work to be taken")
+    wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
     change(fleet, "claim_item", actor=ACTOR, releases=[{"itemId": item}])
 
 

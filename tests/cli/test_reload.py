@@ -134,7 +134,7 @@ def test_a_reload_reaches_every_front_end(fleet: Configured) -> None:
         fleet.write(config(more="actor_authentication: {enabled: true}\n"))
         fleet.hang_up()
         wait_until_sync(lambda: refused(client, item), 20, "unsigned calls to be refused")
-    wait_until_sync(lambda: versions_in_force(fleet) == 1, 10, "both front-ends to go by the same")
+    wait_until_sync(lambda: versions_in_force(fleet) == 1, 20, "both front-ends to go by the same")
     assert reloads(fleet, "ok") - before == 4  # two front-ends, twice
     assert fleet.command.logged("settings reloaded", slot="up-0", version=version)
 

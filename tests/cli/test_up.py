@@ -105,7 +105,7 @@ def test_load_spreads_over_the_front_ends(fleet: RunningFleet) -> None:
             found = scrape(fleet.port)
             return sum(found.get(f"coordinator_connections{{slot=fe-{number}}}", 0) for number in (0, 1))
 
-        wait_until_sync(lambda: connections() >= 32, 5, "both front-ends to tell their connections")
+        wait_until_sync(lambda: connections() >= 32, 20, "both front-ends to tell their connections")
     after = scrape(fleet.port)
     shares = [after[slot] - before.get(slot, 0) for slot in slots]
     assert sum(shares) == 96
@@ -188,7 +188,7 @@ def test_a_request_in_flight_is_answered_during_the_drain(start: Start) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
         client.sendall(call_head(len(body)) + body[:10])
         inflight = "coordinator_inflight{slot=fe-0}"
-        wait_until_sync(lambda: scrape(port).get(inflight, 0) >= 1, 5, "the request to have begun")
+        wait_until_sync(lambda: scrape(port).get(inflight, 0) >= 1, 20, "the request to have begun")
         fleet.process.send_signal(signal.SIGTERM)
         seen: set[int] = set()
 
@@ -199,7 +199,7 @@ def test_a_request_in_flight_is_answered_during_the_drain(start: Start) -> None:
                 return True
             return False
 
-        wait_until_sync(closed, 10, "the port to be closed")
+        wait_until_sync(closed, 20, "the port to be closed")
         assert 503 in seen, "it was never unready before it stopped listening"
         assert fleet.process.poll() is None
         client.sendall(body[10:])
@@ -221,7 +221,7 @@ def test_who_asks_twice_does_not_wait(start: Start) -> None:
     assert frontend is not None
     os.kill(frontend, signal.SIGSTOP)
     fleet.process.send_signal(signal.SIGINT)
-    wait_until_sync(lambda: fleet.logged("stopping"), 10, "the drain to begin")
+    wait_until_sync(lambda: fleet.logged("stopping"), 20, "the drain to begin")
     assert fleet.end(signal.SIGINT, timeout=15) == Exit.OK
     assert fleet.all_gone(pids)
 

@@ -269,9 +269,9 @@ async def test_cancelling_stops_the_call(agent: Agent, tmp_path: Path) -> None:
     for tool in ("local.wait_for", "web.wait_for"):
         path = tmp_path / tool
         workflow = await agent.create(alone(tool, {"path": str(path)}, timeout_ms=600_000))
-        await wait_until(Path(f"{path}.begun").exists, 10, "the call")
+        await wait_until(Path(f"{path}.begun").exists, 20, "the call")
         assert await agent("workflow_cancel", id=workflow) == {"cancelled": True}
-        await wait_until(Path(f"{path}.cancelled").exists, 10, "the server hears of it")
+        await wait_until(Path(f"{path}.cancelled").exists, 20, "the server hears of it")
 
 
 async def test_a_sibling_s_failure_ends_the_workflow_and_others_finish(agent: Agent) -> None:
@@ -309,7 +309,7 @@ async def test_permissions_are_those_of_the_creator_at_each_step(world: World, p
             async def seen() -> bool:
                 return bool((await ana.run(alone("echo"), None))["it"]["status"] == "failed")
 
-            await wait_until(seen, 5, "the worker sees the new file")
+            await wait_until(seen, 20, "the worker sees the new file")
             # Whoever releases the gate has his own rights; the step has those of the creator.
             assert await bob("workflow_step_ready", step_id=step) == {"queued": True}
             found = await ana.ended(workflow, "failed")

@@ -211,7 +211,7 @@ def test_a_killed_front_end_costs_the_answer_only(world: World) -> None:
     busy = agent.refused("workflow.submit", **asked)
     assert busy["error"]["code"] == "STALE_WORKFLOW_VERSION"
     world.open("frontend")
-    wait_until_sync(lambda: agent.get(started).get("terminal"), 10, "the end of the workflow")
+    wait_until_sync(lambda: agent.get(started).get("terminal"), 20, "the end of the workflow")
     assert world.runs("frontend") == [(key, world.runs("frontend")[0][1])]
     assert agent.refused("workflow.submit", **asked)["error"]["code"] == "STALE_WORKFLOW_VERSION"
 

@@ -141,7 +141,7 @@ class RunningFleet(RunningCommand):
 class Http:
     """One keep-alive connection to a fleet."""
 
-    def __init__(self, port: int, timeout: float = 10.0) -> None:
+    def __init__(self, port: int, timeout: float = 30.0) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
 
     def get(self, path: str) -> tuple[int, bytes]:

@@ -20,14 +20,14 @@ class NotReached(AssertionError):
 
 
 @overload
-async def wait_until(predicate: Callable[[], Awaitable[T]], timeout: float = 5.0, what: str = "") -> T: ...
+async def wait_until(predicate: Callable[[], Awaitable[T]], timeout: float = 20.0, what: str = "") -> T: ...
 
 
 @overload
-async def wait_until(predicate: Callable[[], T], timeout: float = 5.0, what: str = "") -> T: ...
+async def wait_until(predicate: Callable[[], T], timeout: float = 20.0, what: str = "") -> T: ...
 
 
-async def wait_until(predicate: Callable[[], Any], timeout: float = 5.0, what: str = "") -> Any:
+async def wait_until(predicate: Callable[[], Any], timeout: float = 20.0, what: str = "") -> Any:
     """Returns the predicate's first true value; it may be a plain or an async function.
 
     Args:
@@ -49,7 +49,7 @@ async def wait_until(predicate: Callable[[], Any], timeout: float = 5.0, what: s
         await anyio.sleep(_PAUSE)
 
 
-def wait_until_sync(predicate: Callable[[], T], timeout: float = 5.0, what: str = "") -> T:
+def wait_until_sync(predicate: Callable[[], T], timeout: float = 20.0, what: str = "") -> T:
     """``wait_until`` outside an event loop."""
     deadline = time.monotonic() + timeout
     while True:

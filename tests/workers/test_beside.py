@@ -131,7 +131,7 @@ async def test_a_worker_of_an_earlier_release_leaves_newer_steps_alone(
         # The old one had a look at each.
         return all([(await flows.step(flow)).status == "pending" for flow in made])
 
-    await wait_until(offered, 10)
+    await wait_until(offered, 20)
     start(FLEET_FLOWS_DEMO_TOOLS="true")
     more = [await flows.create(flow) for _ in range(5)]
     for record in await flows.ended([*made, *more], 40):
@@ -188,7 +188,7 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, q
     finally:
         await other.close()
     assert running[1].end() == 0
-    wait_until_sync(lambda: running[1].logged("worker stopped"), 5)
+    wait_until_sync(lambda: running[1].logged("worker stopped"), 20)
 
 
 # --- what RQ's tools see and do -------------------------------------------------------------------
@@ -202,17 +202,17 @@ async def test_rq_sees_a_step_that_takes_its_time_and_can_stop_it(start: Any, fl
     def at() -> list[str | None]:
         return [known.get_current_job_id() for known in Worker.all(connection=connection)]
 
-    await wait_until(lambda: at() == [job_id], 10, "the job to be shown")
+    await wait_until(lambda: at() == [job_id], 20, "the job to be shown")
     (known,) = Worker.all(connection=connection)
     job = Job.fetch(job_id, connection=connection, serializer=JSONSerializer)
     assert (job.get_status(), job.worker_name) == (JobStatus.STARTED, known.name)
     assert job.args == ["default", str(flow), str(flow + 1), 1]
     assert StartedJobRegistry(QUEUE, connection=connection).get_job_ids() == [job_id]
-    await wait_until(lambda: Worker.all(connection=connection)[0].get_state() == "busy", 10)
+    await wait_until(lambda: Worker.all(connection=connection)[0].get_state() == "busy", 20)
 
     send_stop_job_command(connection, job_id, serializer=JSONSerializer)
     (record,) = await flows.ended([flow], 10)
     assert record.steps[0].result_json == '{"error":"the step was stopped","type":"stopped"}'
-    await wait_until(lambda: not Job.exists(job_id, connection), 10, "the job to be hidden")
+    await wait_until(lambda: not Job.exists(job_id, connection), 20, "the job to be hidden")
     assert len(StartedJobRegistry(QUEUE, connection=connection)) == 0
     assert worker.end() == 0

@@ -37,7 +37,7 @@ def test_sigterm_lets_the_job_in_hand_finish(server: EmbeddedServer, connection:
         process.terminate()
         process.terminate()
         assert slow.get_status() == JobStatus.STARTED
-        wait_until_sync(lambda: not connection.exists("fc:{RQ}:bell:fleet-steps"), 5)
+        wait_until_sync(lambda: not connection.exists("fc:{RQ}:bell:fleet-steps"), 20)
         second = queue.enqueue("slow", result_ttl=60)
         release.touch()
         _, said = process.communicate(timeout=20)

@@ -59,7 +59,7 @@ async def test_one_slot_needs_one_round_trip_for_each_step(store: Store) -> None
     await store.command("CONFIG", "RESETSTAT")
     bench.start(listen=False)
     await bench.engine.take(bench.steps.take)
-    await wait_until(lambda: bench.tools.ended["s49"] == 1 and bench.engine.busy == 0, 10, "the last step")
+    await wait_until(lambda: bench.tools.ended["s49"] == 1 and bench.engine.busy == 0, 20, "the last step")
     assert await calls(store) <= 51
     assert (await bench.ended(flow)).row.status == "completed"
     await bench.stop()

@@ -50,9 +50,14 @@ async def flows(fleet: Fleet, request: pytest.FixtureRequest) -> AsyncIterator[F
     await store.close()
 
 
-def total(fleet: Fleet, name: str) -> float:
-    """A counter, over all workers."""
-    return sum(value for key, value in scrape(fleet.port).items() if key.split("{")[0] == name)
+def too_late(fleet: Fleet) -> float:
+    """Attempts that were no longer their worker's: refused when they were reported, or given up before."""
+    counters = scrape(fleet.port)
+    return sum(
+        value
+        for name, value in counters.items()
+        if name.startswith("coordinator_step_reports_refused_total") or name == "coordinator_steps_total{outcome=lost}"
+    )
 
 
 async def test_every_join_of_a_hundred_wide_flows_runs_once(flows: Flows) -> None:
@@ -109,10 +114,10 @@ async def test_the_step_of_a_killed_worker_runs_again_within_six_seconds(fleet: 
         step = await flows.step(flow)
         return step.started_at if step.status == "running" and step.attempt == attempt else None
 
-    await wait_until(lambda: running(1), 10)
+    await wait_until(lambda: running(1), 20)
     killed = await flows.now()
     fleet.kill(fleet.holder(flow + 1, flows.project))
-    again = await wait_until(lambda: running(2), 10, "the second attempt")
+    again = await wait_until(lambda: running(2), 20, "the second attempt")
     assert again is not None
     # No earlier than the lease ends, or two would be at it.
     assert LEASE_MS - 2000 <= again - killed <= RERUN_MS
@@ -125,10 +130,11 @@ async def test_a_cancelled_step_is_really_stopped(fleet: Fleet, flows: Flows) ->
     async def running() -> bool:
         return (await flows.step(flow)).status == "running"
 
-    await wait_until(running, 10)
-    before = total(fleet, "coordinator_step_reports_refused_total")
+    await wait_until(running, 20)
+    before = too_late(fleet)
     await flows.flows.cancel(flows.project, NONE, flow, "test")
-    await wait_until(lambda: total(fleet, "coordinator_step_reports_refused_total") == before + 1, 5, "the stop")
+    # The worker is told at once, or learns it when it renews its lease (while it listens again after an outage).
+    await wait_until(lambda: too_late(fleet) > before, 20, "the stop")
     assert (await flows.step(flow)).status == "cancelled"
 
 
@@ -138,10 +144,10 @@ async def test_the_report_of_a_stalled_worker_is_refused(fleet: Fleet, flows: Fl
     async def running() -> bool:
         return (await flows.step(flow)).status == "running"
 
-    await wait_until(running, 10)
+    await wait_until(running, 20)
     stalled = fleet.holder(flow + 1, flows.project)
     fleet.kill(stalled, signal.SIGSTOP)
-    before = total(fleet, "coordinator_step_reports_refused_total") + _lost(fleet)
+    before = too_late(fleet)
     try:
         (record,) = await flows.ended([flow], 20)
     finally:
@@ -149,19 +155,13 @@ async def test_the_report_of_a_stalled_worker_is_refused(fleet: Fleet, flows: Fl
     assert_recorded_once(record, ["start", "s1"])
     assert record.steps[0].attempt == 2
     # It goes on, and learns that the step is no longer its own, from the answer or before.
-    await wait_until(
-        lambda: total(fleet, "coordinator_step_reports_refused_total") + _lost(fleet) == before + 1, 10, "the refusal"
-    )
+    await wait_until(lambda: too_late(fleet) > before, 20, "the refusal")
     assert (await flows.get(flow)).steps == record.steps
     assert process_alive(stalled)
 
 
 def _gone(pid: int) -> bool:
     return not process_alive(pid)
-
-
-def _lost(fleet: Fleet) -> float:
-    return scrape(fleet.port).get("coordinator_steps_total{outcome=lost}", 0.0)
 
 
 async def test_workers_that_are_told_to_stop_leave_no_step_behind(fleet: Fleet, flows: Flows) -> None:
@@ -178,7 +178,7 @@ async def test_workers_that_are_told_to_stop_leave_no_step_behind(fleet: Fleet, 
 async def test_flows_outlive_their_store(fleet: Fleet, flows: Flows, tmp_path: Path) -> None:
     flow = fan(4, sleep(200), sleep(100))
     made = await asyncio.gather(*(flows.create(flow) for _ in range(20)))
-    await wait_until(lambda: flows.events("step_done"), 10)
+    await wait_until(lambda: flows.events("step_done"), 20)
     pid = fleet.state.store_pid
     assert pid is not None
     fleet.kill(pid)

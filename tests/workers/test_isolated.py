@@ -159,4 +159,4 @@ def test_a_child_ends_with_its_worker(tmp_path: Path) -> None:
     finally:
         os.kill(worker.pid, signal.SIGKILL)
         worker.wait()
-    wait_until_sync(lambda: not process_alive(pid), 5, "the child to end")
+    wait_until_sync(lambda: not process_alive(pid), 20, "the child to end")
