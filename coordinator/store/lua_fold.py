@@ -19,7 +19,7 @@ _STRING = re.compile(r"'[^'\\,]*'|\"[^\"\\,]*\"")
 _BINDING = re.compile(r"\bfunction\b[^(]*\(([^)]*)\)|\blocal (?!function)([^=]*)|\bfor (.*?) (?:in|=) ")
 _OTHER_USE = re.compile(r"=(?!=)|[:[]|\.(?!\.)")
 _PLAIN = re.compile(r"\d+|'.*'|\".*\"")
-_KNOWN_LINES = 20_000
+KNOWN_LINES = 20_000
 
 
 def constants(lines: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -44,6 +44,8 @@ def constants(lines: Sequence[str]) -> tuple[list[str], list[int]]:
 
 def put(line: str, values: Mapping[str, str]) -> str:
     """A line of Lua with names replaced by what they stand for, but in comments, strings and field names."""
+    if values.keys().isdisjoint(words(line)):
+        return line
     made: list[str] = []
     done = 0
     for start, end, name in names(line):
@@ -54,7 +56,7 @@ def put(line: str, values: Mapping[str, str]) -> str:
 
 
 # Scripts have most of their lines, those of includes, in common, and each is looked at several times.
-@lru_cache(_KNOWN_LINES)
+@lru_cache(KNOWN_LINES)
 def names(line: str) -> tuple[tuple[int, int, str], ...]:
     """The names in a line of Lua with their places; field names are left out."""
     found: list[tuple[int, int, str]] = []
@@ -67,13 +69,19 @@ def names(line: str) -> tuple[tuple[int, int, str], ...]:
     return tuple(found)
 
 
+@lru_cache(KNOWN_LINES)
+def words(line: str) -> frozenset[str]:
+    """The names in a line of Lua; field names are left out."""
+    return frozenset(name for _, _, name in names(line))
+
+
 def bound_names(lines: Iterable[str]) -> Iterator[str]:
     """Names of variables and parameters, each time that one is bound; those of functions are left out."""
     for line in lines:
         yield from _bound(line)
 
 
-@lru_cache(_KNOWN_LINES)
+@lru_cache(KNOWN_LINES)
 def _bound(line: str) -> tuple[str, ...]:
     bindings = [binding[1] or binding[2] or binding[3] or "" for binding in _BINDING.finditer(line)]
     return tuple(name for binding in bindings for name in re.findall(r"\w+", binding))
@@ -95,5 +103,11 @@ def _used_otherwise(lines: Sequence[str], declared: Mapping[int, Mapping[str, st
     others = [line for at, line in enumerate(lines) if at not in declared]
     other = set(bound_names(others))
     for line in others:
-        other.update(name for _, end, name in names(line) if _OTHER_USE.match(line[end:].lstrip()))
+        other |= _assigned(line)
     return other
+
+
+@lru_cache(KNOWN_LINES)
+def _assigned(line: str) -> frozenset[str]:
+    """Names in a line that it assigns to, or uses as a table."""
+    return frozenset(name for _, end, name in names(line) if _OTHER_USE.match(line[end:].lstrip()))

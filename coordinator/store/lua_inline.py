@@ -89,7 +89,7 @@ def _may_be_several(expression: str) -> bool:
 
 def _put(line: str, known: Mapping[str, _Tiny], statements: bool = False) -> str:
     """A line, or a part of an expression, with calls replaced."""
-    if "(" not in line:
+    if known.keys().isdisjoint(lua_fold.words(line)):
         return line
     made: list[str] = []
     done = 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from coordinator.store import lua_fold
@@ -61,20 +62,27 @@ def reached(
 
 def words_of(lines: Sequence[str], span: range) -> set[str]:
     """The names in some lines."""
-    return {name for at in span for _, _, name in lua_fold.names(lines[at])}
+    return set().union(*(lua_fold.words(lines[at]) for at in span))
 
 
 def pieces(lines: Sequence[str], prunable: Sequence[bool]) -> list[Piece]:
     """The text in pieces, in order."""
     found: list[Piece] = []
-    at = 0
+    at = staying = 0
     while at < len(lines):
         names, end = _declaration(lines, at) if prunable[at] else ((), at + 1)
-        found.append(Piece(names, range(at, end)))
+        if names:
+            if staying < at:
+                found.append(Piece((), range(staying, at)))
+            found.append(Piece(names, range(at, end)))
+            staying = end
         at = end
+    if staying < at:
+        found.append(Piece((), range(staying, at)))
     return found
 
 
+@lru_cache(lua_fold.KNOWN_LINES)
 def declared(line: str) -> tuple[str, ...]:
     """What a line declares for the whole of a file."""
     if function := _FUNCTION.match(line):

@@ -14,8 +14,8 @@ followed by the body. ``-- @include name`` takes ``lua/include/name.lua`` of the
 package, else that of ``coordinator.store`` or of a package that the script asks for; a file is taken
 once, where it is first asked for.
 ``-- @include keys`` is made from the key families (``keys.py``). Included functions that the script does
-not use are left out (``lua_prune.py``). Declared arguments arrive as locals
-of the same names. Text after the names of ``args`` explains them.
+not use are left out (``lua_prune.py``), and so are lines that are empty or comments. Declared arguments
+arrive as locals of the same names. Text after the names of ``args`` explains them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from coordinator.store import keys, lua_fold, lua_inline, lua_nest, lua_prune
 from coordinator.store.errors import ScriptError
 
 _INCLUDE = re.compile(r"\s*--\s*@include\b\s*(.*?)\s*")
+_IDLE = re.compile(r"\s*(?:--.*)?$")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _ARGUMENT = re.compile(r"([a-z_][a-z0-9_]*)(\.\.\.)?")
 _CODE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -122,7 +123,8 @@ class _Flattener:
         for number, line in enumerate(lines, start=offset + 1):
             directive = _INCLUDE.fullmatch(line)
             if directive is None:
-                self._add(line, f"{file}:{number}")
+                if not _IDLE.match(line):
+                    self._add(line, f"{file}:{number}")
                 continue
             name = directive[1]
             if name in asked:

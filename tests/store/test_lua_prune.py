@@ -46,7 +46,7 @@ def flattened(tmp_path: Path, body: str, include: str = INCLUDE) -> str:
         ("return outer(1)\n", ["local function outer", "local function inner", "* 4", "nested"], ["NAMES"]),
         ("return NAMES.square\n", ["NAMES = {", "square = 4"], ["inner"]),
         ("return short(two)\n", ["function short", "one, two"], ["SIDES"]),
-        ("-- outer\nreturn 1\n", ["-- outer"], ["function outer"]),
+        ("-- outer\nreturn 1\n", [], ["outer"]),
     ],
 )
 def test_only_what_is_used_stays(tmp_path: Path, body: str, there: list[str], gone: list[str]) -> None:
