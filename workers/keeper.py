@@ -57,7 +57,8 @@ class Keeper:
         self._held = held
         self._on_lost = on_lost
         self._lease_ms = lease_ms
-        self._stopping = threading.Event()
+        self._stopping = False
+        self._due = threading.Event()
         self._thread = threading.Thread(target=self._run, name="step-leases", daemon=True)
 
     def start(self) -> None:
@@ -66,12 +67,21 @@ class Keeper:
 
     def stop(self) -> None:
         """Ends, after the round under way."""
-        self._stopping.set()
+        self._stopping = True
+        self._due.set()
         self._thread.join()
+
+    def hurry(self) -> None:
+        """Has the next round begin at once: the worker may have missed that steps were taken from it."""
+        self._due.set()
 
     def _run(self) -> None:
         failed = False
-        while not self._stopping.wait(RENEW_SECONDS):
+        while True:
+            self._due.wait(RENEW_SECONDS)
+            self._due.clear()
+            if self._stopping:
+                return
             try:
                 self._round()
             except (redis.exceptions.RedisError, OSError) as error:
@@ -94,8 +104,7 @@ class Keeper:
                 by_project.setdefault(attempt.step.project, []).append(attempt)
         pipeline: Any = self._store.pipeline(transaction=False)
         for project, group in by_project.items():
-            words = [word for attempt in group for word in (attempt.step.step, attempt.step.attempt)]
-            pipeline.evalsha(RENEW.sha1, 1, keys.project_prefix(project), self._lease_ms, *words)
+            self._renew(pipeline, project, group)
         count = len(by_project)
         if self._queue is self._store:
             heard = self._presence.beat(pipeline, attempts)
@@ -108,13 +117,17 @@ class Keeper:
             heard = self._presence.beat(beat, attempts)
             heard(_checked(beat.execute(raise_on_error=False)))
 
+    def _renew(self, client: Any, project: str, group: list[Attempt]) -> Any:
+        words = [word for attempt in group for word in (attempt.step.step, attempt.step.attempt)]
+        return client.evalsha(RENEW.sha1, 1, keys.project_prefix(project), self._lease_ms, *words)
+
     def _learn(self, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
         """Tells which attempts are no longer ours."""
-        for group, reply in zip(by_project.values(), replies, strict=True):
+        for (project, group), reply in zip(by_project.items(), replies, strict=True):
             if isinstance(reply, redis.exceptions.NoScriptError):
-                # The server is a new one. There is time for the next round.
+                # The server is a new one.
                 self._store.script_load(RENEW.text)
-                continue
+                reply = self._renew(self._store, project, group)
             (lost,) = _checked([reply])
             gone = {step.decode() if isinstance(step, bytes) else str(step) for step in lost}
             for attempt in group:

@@ -204,6 +204,8 @@ class WorkerProcess:
         worker = registered
         handoff.worker(worker.name, names)
         keeper = Keeper(own, own_queue, worker, lambda: list(engine.held.values()), lost)
+        # A step that was cancelled while nobody heard of it ends at once, and not with its next renewal.
+        worker.on_reconnect = keeper.hurry
         sweeper = Sweeper(worker.name, steps, rooms.values(), engine.held_in, engine.lost_reply, relay.tell)
         store.observe = tracing.observing(recorder().script)
         keeper.start()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import msgspec
 import structlog
 from redis import Redis
+from redis.exceptions import RedisError
 from rq import Queue, SimpleWorker
 from rq.defaults import RQ_KEY_PREFIX
 from rq.exceptions import NoSuchJobError
@@ -35,6 +37,19 @@ _log = structlog.get_logger(__name__)
 
 WORKER_TTL_SECONDS = 30
 """A killed worker vanishes from RQ's lists this long, and RQ's own minute, after its last sign of life."""
+
+_RECONNECT_SECONDS = 0.25
+"""Between attempts to hear commands again."""
+
+
+class _Reconnects:
+    """Tells a worker; redis-py compares whom it tells with others, which RQ's workers do not allow."""
+
+    def __init__(self, worker: StepWorker) -> None:
+        self._worker = worker
+
+    def happened(self, _connection: object) -> None:
+        self._worker.on_reconnect()
 
 
 class StepWorker(SimpleWorker):
@@ -74,6 +89,9 @@ class StepWorker(SimpleWorker):
         self._on_stop = on_stop
         self._on_pause = on_pause
         self._paused = False
+        self.on_reconnect: Callable[[], None] = lambda: None
+        """Called in RQ's thread when commands are heard again; those that were given meanwhile are lost."""
+        self._reconnects = _Reconnects(self)
         # That of the first pool's normal priority; steps of all are shown there.
         self._display = Display(self.name, self.queues[len(self.queues) // 2])
 
@@ -128,6 +146,20 @@ class StepWorker(SimpleWorker):
             self._on_pause(suspended)
 
     # --- commands, in RQ's thread -----------------------------------------------------------------
+
+    def subscribe(self) -> None:
+        """Listens to commands, from now on and again whenever the connection was lost."""
+        super().subscribe()
+        if self.pubsub is not None and self.pubsub.connection is not None:
+            # After the one that subscribes again.
+            self.pubsub.connection.register_connect_callback(self._reconnects.happened)
+
+    def _pubsub_exception_handler(self, exc: Exception, pubsub: object, pubsub_thread: object) -> None:
+        """Tries again soon: RQ's own waits for two seconds, and for good where Redis does not answer in time."""
+        if not isinstance(exc, (RedisError, OSError)):
+            raise exc
+        _log.debug("commands cannot be heard, trying again", error=str(exc))
+        time.sleep(_RECONNECT_SECONDS)
 
     def handle_payload(self, message: Any) -> None:
         """Obeys ``shutdown`` and ``stop-job``; there is no work horse that could be killed."""

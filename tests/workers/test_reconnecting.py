@@ -1,0 +1,113 @@
+"""After an outage of Redis a worker hears commands again, and asks at once what it has missed."""
+
+from __future__ import annotations
+
+import json
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis.exceptions
+from redis import Redis
+
+import workers.keeper
+from coordinator.settings import Settings
+from coordinator.steps.handoff import queue_names
+from coordinator.store import Store
+from coordinator.toolsets.flows.store.flows import NONE
+from tests.support.wait import wait_until, wait_until_sync
+from tests.workers.bench import Bench, chain, hang
+from workers.attempts import Attempt
+from workers.keeper import Keeper
+from workers.worker import StepWorker
+
+pytestmark = pytest.mark.anyio
+
+
+class Known:
+    """A worker as far as RQ knows of one, and what it is told."""
+
+    def __init__(self, connection: Redis) -> None:
+        self.stopped: queue.Queue[str] = queue.Queue()
+        self.again: queue.Queue[None] = queue.Queue()
+        self.connection = connection
+        self.worker = StepWorker(
+            connection, "w-0", queue_names(Settings().steps.pools), self.stopped.put, lambda paused: None
+        )
+        self.worker.begin()
+        self.worker.on_reconnect = lambda: self.again.put(None)
+
+    def hang_up(self) -> None:
+        """Has the server end the connection that commands come over."""
+        wait_until_sync(lambda: self.listeners() == 1, 20, "the worker to listen")
+        assert self.connection.client_kill_filter(_type="pubsub") == 1
+
+    def listeners(self) -> int:
+        ((_, count),) = self.connection.pubsub_numsub(self.worker.pubsub_channel_name)
+        return int(count)
+
+    def close(self) -> None:
+        self.worker.end()
+        self.connection.client_kill_filter(_type="pubsub")
+        thread: Any = self.worker.pubsub_thread
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def known(connection: Redis) -> Iterator[Known]:
+    known = Known(connection)
+    yield known
+    known.close()
+
+
+def test_commands_are_heard_again_and_what_was_missed_is_asked_for(known: Known) -> None:
+    for _ in range(2):
+        known.hang_up()
+        known.again.get(timeout=20)
+        wait_until_sync(lambda: known.listeners() == 1, 20, "the worker to listen again")
+        said = json.dumps({"command": "stop-job", "job_id": "1-2-3"})
+        known.connection.publish(known.worker.pubsub_channel_name, said)
+        assert known.stopped.get(timeout=20) == "1-2-3"
+    assert known.again.empty()
+
+
+@pytest.mark.parametrize("error", [redis.exceptions.TimeoutError(), redis.exceptions.ConnectionError(), OSError()])
+def test_no_way_of_losing_redis_ends_the_listening(known: Known, error: Exception) -> None:
+    known.worker._pubsub_exception_handler(error, None, None)
+    with pytest.raises(ZeroDivisionError):
+        known.worker._pubsub_exception_handler(ZeroDivisionError(), None, None)
+
+
+class Nobody:
+    """RQ knows nothing of this one."""
+
+    def beat(self, pipeline: Any, attempts: list[Attempt]) -> Any:
+        return lambda replies: None
+
+
+@pytest.mark.parametrize("new", [False, True], ids=["the same server", "a server without scripts"])
+async def test_a_hurried_keeper_learns_at_once_which_steps_are_lost(
+    store: Store, connection: Redis, bench: Bench, monkeypatch: pytest.MonkeyPatch, new: bool
+) -> None:
+    monkeypatch.setattr(workers.keeper, "RENEW_SECONDS", 3600)
+    lost: list[Attempt] = []
+    held = bench.engine.held
+    keeper = Keeper(connection, connection, Nobody(), lambda: list(held.values()), lost.append)
+    keeper.start()
+    try:
+        bench.tools.tools["hang"] = hang
+        bench.start()
+        flow = await bench.create(chain({"tool": "hang"}))
+        await wait_until(lambda: bench.tools.began["start"] == 1, 20)
+        (attempt,) = held.values()
+        assert await bench.flows.cancel("default", NONE, flow, "bob") == (True, "cancelled")
+        if new:
+            connection.script_flush()
+        keeper.hurry()
+        await wait_until(lambda: lost, 20, "the keeper to ask")
+        assert lost == [attempt]
+        bench.engine.interrupt(attempt.step.job_id, "lost")
+    finally:
+        keeper.stop()
