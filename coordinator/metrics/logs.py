@@ -1,7 +1,8 @@
 """Structured logs on stderr: JSON for machines, aligned text for people, secrets in neither.
 
 Our code logs through ``structlog.get_logger()``; what libraries write through ``logging``
-takes the same way out. ``request_id`` ties the lines of one request together.
+takes the same way out. ``request_id`` ties the lines of one request together; where calls and steps
+are traced, ``trace_id`` and ``span_id`` tie them to their spans.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, TextIO
 
 import structlog
@@ -75,6 +76,7 @@ def configure(
     shared: list[Processor] = [
         add_always,
         structlog.contextvars.merge_contextvars,
+        add_trace,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -111,11 +113,27 @@ def configure(
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
 
 
+_current: Callable[[], tuple[str, str] | None] | None = None
+
+
+def name_spans(current: Callable[[], tuple[str, str] | None] | None) -> None:
+    """Has lines say from now on which trace and span they belong to, if ``current`` knows; None: no more."""
+    global _current
+    _current = current
+
+
 @contextlib.contextmanager
 def request_context(request_id: str) -> Iterator[None]:
     """Puts ``request_id`` into every line logged inside."""
     with structlog.contextvars.bound_contextvars(request_id=request_id):
         yield
+
+
+def add_trace(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Structlog processor: which trace and span a line belongs to; nothing where nothing is traced."""
+    if _current is not None and (ids := _current()) is not None:
+        event["trace_id"], event["span_id"] = ids
+    return event
 
 
 def hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

@@ -10,7 +10,8 @@ attempt, are below the call too. Calls of downstream servers carry the context o
 it from OpenTelemetry's current span. No provider is registered globally, so spans that libraries would make of
 their own accord come to nothing, and none is there twice.
 
-**What a span says** is names and bounded ids, never arguments, results, messages of failures or actors.
+**What a span says** is names and bounded ids, never arguments, results, messages of failures or actors. What is
+logged meanwhile says which span it belongs to (``logs``).
 """
 
 from __future__ import annotations
@@ -27,8 +28,20 @@ from contextvars import Token
 from typing import TYPE_CHECKING
 
 from opentelemetry import context as contexts
-from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer, get_current_span, set_span_in_context
+from opentelemetry.trace import (
+    Link,
+    Span,
+    SpanKind,
+    StatusCode,
+    Tracer,
+    format_span_id,
+    format_trace_id,
+    get_current_span,
+    set_span_in_context,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from coordinator.metrics import logs
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -75,6 +88,18 @@ def carried() -> str:
     carrier: dict[str, str] = {}
     _w3c.inject(carrier)
     return trace_of(carrier.get("traceparent"), carrier.get("tracestate"))
+
+
+def current() -> tuple[str, str] | None:
+    """The ids of the trace and of the span that goes on here, in hex digits; None: nothing is traced here.
+
+    What was begun by a call and outlives it belongs to none.
+    """
+    scope = contexts.get_value(_SCOPE)
+    if not isinstance(scope, Scope) or not scope.open:
+        return None
+    span = scope.span.get_span_context()
+    return format_trace_id(span.trace_id), format_span_id(span.span_id)
 
 
 class Scope:
@@ -239,7 +264,6 @@ def start(endpoint: str, sample_ratio: float, version: str, slot: str) -> Tracin
     Raises:
         TracingUnavailable: says what to install.
     """
-    global _active
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
@@ -264,14 +288,15 @@ def start(endpoint: str, sample_ratio: float, version: str, slot: str) -> Tracin
     )
     exporter = OTLPSpanExporter(endpoint.rstrip("/") + _TRACES_PATH if _PLACE.match(endpoint) else endpoint)
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=_QUEUE, schedule_delay_millis=_DELAY_MS))
-    _active = Tracing(provider, provider.get_tracer("fleet-coordinator", version))
-    return _active
+    tracing = Tracing(provider, provider.get_tracer("fleet-coordinator", version))
+    install(tracing)
+    return tracing
 
 
 def stop() -> None:
     """Traces nothing from now on, and delivers what was."""
-    global _active
-    tracing, _active = _active, None
+    tracing = _active
+    install(None)
     if tracing is not None:
         with contextlib.suppress(Exception):
             tracing.close()
@@ -281,3 +306,4 @@ def install(tracing: Tracing | None) -> None:
     """Makes ``tracing`` that of this process; for those who have a provider of their own."""
     global _active
     _active = tracing
+    logs.name_spans(current if tracing is not None else None)

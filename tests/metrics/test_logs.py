@@ -52,6 +52,28 @@ def test_json_lines_carry_context_and_request_id() -> None:
     }
 
 
+def test_lines_say_where_they_belong_in_a_trace_as_long_as_something_is_traced() -> None:
+    out = io.StringIO()
+    logs.configure("info", "json", stream=out)
+    found: list[tuple[str, str] | None] = [None]
+    logs.name_spans(lambda: found[0])
+    try:
+        structlog.get_logger("coordinator.x").info("elsewhere")
+        found[0] = "a" * 32, "b" * 16
+        structlog.get_logger("coordinator.x").info("ours")
+        logging.getLogger("library").warning("of a library")
+    finally:
+        logs.name_spans(None)
+    structlog.get_logger("coordinator.x").info("later")
+    places = [(line["event"], line.get("trace_id"), line.get("span_id")) for line in lines(out)]
+    assert places == [
+        ("elsewhere", None, None),
+        ("ours", "a" * 32, "b" * 16),
+        ("of a library", "a" * 32, "b" * 16),
+        ("later", None, None),
+    ]
+
+
 def test_threads_of_libraries_log_the_context_too() -> None:
     out = io.StringIO()
     logs.configure("info", "json", stream=out, context={"slot": "w-1"})

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -28,6 +31,7 @@ from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.fastpath import Order, Plan
 from tests.support.wait import wait_until
 from tests.tracing.collector import Collector
+from tests.tracing.logged import Logged
 from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait, legacy, make_app, meta, modern, send
 
 pytestmark = pytest.mark.anyio
@@ -91,6 +95,48 @@ async def test_each_outcome_of_a_call_ends_its_span(exported: InMemorySpanExport
         ("tools/call late", "cancelled", None, True),
     ]
     assert tracing.carried() == "", "the span of a call is left with it"
+
+
+@pytest.fixture
+def logged() -> Iterator[Logged]:
+    with Logged() as logged:
+        yield logged
+
+
+def of(span: ReadableSpan) -> tuple[str, str]:
+    assert span.context is not None
+    return f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"
+
+
+async def test_what_a_call_logs_belongs_to_its_span(exported: InMemorySpanExporter, logged: Logged) -> None:
+    tools = {tool.name: tool for tool in Rig().toolset().tools}
+    calls, call = Calls(10_000, Hooks(), Deadlines(0.01)), Call("default", "r", None, PARENT)
+    over, later = asyncio.Event(), []
+
+    async def outlives() -> None:
+        await over.wait()
+        structlog.get_logger("coordinator.x").info("outlived")
+
+    async def echo(call: Call, given: Any) -> Any:
+        structlog.get_logger("coordinator.x").info("at work")
+        await asyncio.to_thread(logging.getLogger("library").warning, "in a thread")
+        later.append(asyncio.create_task(outlives()))
+        return await tools["nothing"].handler(call, given)
+
+    await calls.run(replace(tools["nothing"], handler=echo), call, Nothing(), "fast")
+    await calls.run(tools["broken"], call, Nothing(), "fast")
+    structlog.get_logger("coordinator.x").info("afterwards")
+    over.set()
+    await asyncio.gather(*later)
+    nothing, broken = exported.get_finished_spans()
+    assert of(nothing)[0] == PARENT[3:35]
+    assert logged.places() == {
+        "at work": of(nothing),
+        "in a thread": of(nothing),
+        "tool failed": of(broken),
+        "afterwards": None,
+        "outlived": None,
+    }
 
 
 def traced(era: str, tool: str, **arguments: Any) -> tuple[list[tuple[str, str]], bytes]:

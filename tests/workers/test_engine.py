@@ -7,13 +7,19 @@ import time
 from typing import Any
 
 import pytest
+import structlog
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import workers.attempts
 from coordinator.errors import ToolFailure
+from coordinator.metrics import tracing
 from coordinator.steps.model import Plan, Retry, StepRun
 from coordinator.store import Store, keys
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.support.wait import wait_until
+from tests.tracing.logged import Logged
 from tests.workers.bench import Bench, chain, fan, hang
 from workers.engine import Specs
 
@@ -347,3 +353,28 @@ def test_specs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -
     assert [specs.get(run(number)) for number in (2, 3, 4, 9)] == [None, None, None, 9]
     specs.put(run(8), 8, 1000)
     assert specs.get(run(8)) == 8
+
+
+async def test_what_a_step_logs_belongs_to_its_attempt(store: Store) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.install(tracing.Tracing(provider, provider.get_tracer("test")))
+
+    async def breaks(step: StepRun, arguments: Any) -> Any:
+        structlog.get_logger("tools").info("at work")
+        raise ZeroDivisionError
+
+    try:
+        with Logged() as logged:
+            bench = Bench(store)
+            bench.tools.tools["breaks"] = breaks
+            bench.start()
+            await bench.ended(await bench.create(chain({"tool": "breaks"})))
+            await bench.stop()
+    finally:
+        tracing.install(None)
+    (span,) = [span for span in exporter.get_finished_spans() if span.name == "step flows"]
+    assert span.context is not None
+    attempt = f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"
+    found = logged.places()
+    assert (found["at work"], found["step failed unexpectedly"]) == (attempt, attempt)
