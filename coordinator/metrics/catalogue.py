@@ -204,6 +204,16 @@ CLAIM_HOLD = Metric(
     (Label("end", ("completed", "released", "expired")),),
     (1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0),
 )
+CLAIM_LOSERS = Metric(
+    "coordinator_claim_losers",
+    "histogram",
+    "claims",
+    "How many claims of others were in vain while a claim was held, from an agent's first claim of an item to its end. "
+    "Counted by claim in the store, whichever front-ends the callers came to, and taken over with "
+    "coordinator_claim_hold_seconds when the claim has ended.",
+    (),
+    (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0),
+)
 ITEMS = Metric(
     "coordinator_items",
     "gauge",
@@ -270,6 +280,14 @@ SCRIPT_FAILURES = Metric(
     "Scripts that did not do what they were asked for. conflict: something had changed in between, refused: by a rule, "
     "error: no result (coordinator_store_errors_total says why).",
     (SCRIPT, Label("outcome", ("conflict", "refused", "error"))),
+)
+RESTARTS_OF_OPERATIONS = Metric(
+    "coordinator_operations_restarted_total",
+    "counter",
+    "restarts",
+    "Operations of several scripts that had to begin again because what they had read had changed before they came to "
+    "act on it, by tool. Most tools are one script, which nobody can come between.",
+    (Label("operation", ("claim_item", "get_next_item", "workflow.submit", "workflow.get")),),
 )
 STORE_ERRORS = Metric(
     "coordinator_store_errors_total",
@@ -534,6 +552,7 @@ CATALOGUE: tuple[Metric, ...] = (
     CLAIMS,
     CLAIM_CONFLICTS,
     CLAIM_HOLD,
+    CLAIM_LOSERS,
     ITEMS,
     OLDEST_READY,
     AGENTS_WAITING,
@@ -542,6 +561,7 @@ CATALOGUE: tuple[Metric, ...] = (
     SESSION_TOKENS_REFUSED,
     SCRIPT_DURATION,
     SCRIPT_FAILURES,
+    RESTARTS_OF_OPERATIONS,
     STORE_ERRORS,
     WORKER_JOBS,
     STEPS,

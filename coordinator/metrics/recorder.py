@@ -51,6 +51,7 @@ class Recorder:
         self._claims = Family(catalogue.CLAIMS, cells.number)
         self._conflicts = Family(catalogue.CLAIM_CONFLICTS, cells.number)
         self._holds = Family(catalogue.CLAIM_HOLD, cells.histogram)
+        self._losers = Family(catalogue.CLAIM_LOSERS, cells.histogram)
         self._items = Family(catalogue.ITEMS, cells.number)
         self._oldest_ready = Family(catalogue.OLDEST_READY, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
@@ -59,6 +60,7 @@ class Recorder:
         self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
         self._scripts = Family(catalogue.SCRIPT_DURATION, cells.histogram)
         self._script_failures = Family(catalogue.SCRIPT_FAILURES, cells.number)
+        self._restarted = Family(catalogue.RESTARTS_OF_OPERATIONS, cells.number)
         self._store_errors = Family(catalogue.STORE_ERRORS, cells.number)
         self._jobs = Family(catalogue.WORKER_JOBS, cells.number)
         self._steps = Family(catalogue.STEPS, cells.number)
@@ -111,6 +113,7 @@ class Recorder:
             self._checkpoints,
             self._session_tokens,
             self._script_failures,
+            self._restarted,
             self._store_errors,
             self._reloads,
             self._verifications,
@@ -120,6 +123,7 @@ class Recorder:
         ):
             family.start_at_zero()
         self._holds.start_at_zero()
+        self._losers.start_at_zero()
         self.agents_waiting(0)
 
     def start_worker(self) -> None:
@@ -189,6 +193,10 @@ class Recorder:
         """Claims that ended like this: how many, by bucket from 0, and how long they were held together."""
         self._holds(end).add(counts, seconds)
 
+    def claim_losers(self, counts: Mapping[int, int], losers: int) -> None:
+        """Claims that ended: how many had so many losers, by bucket from 0, and all these losers together."""
+        self._losers().add(counts, losers)
+
     def items(self, roles: Mapping[str, int], oldest_ready_seconds: float) -> None:
         """Items of the fleet by role, and the age of the oldest that is ready; 0 where others count them."""
         for role in ("queue", "work", "review", "blocked", "terminal"):
@@ -219,6 +227,10 @@ class Recorder:
         else:
             self._script_failures(script, "error").inc()
             self._store_errors(outcome).inc()
+
+    def restarted(self, operation: str) -> None:
+        """An operation of several scripts begins again: what it had read has changed."""
+        self._restarted(operation).inc()
 
     def job(self, outcome: str) -> None:
         """A worker finished a job that is no step."""

@@ -62,6 +62,7 @@ TIME = "coordinator_request_duration_seconds"
 SHED = "coordinator_shed_total"
 CLAIMS = "coordinator_claims_total"
 HOLD = "coordinator_claim_hold_seconds"
+LOSERS = "coordinator_claim_losers"
 CONFLICTS = "coordinator_claim_conflicts_total"
 SCRIPT = "coordinator_store_script_duration_seconds"
 STEPS = "coordinator_steps_total"
@@ -309,6 +310,21 @@ CONTENTION = Dashboard(
                     "Claims of items that others hold, for each claim that succeeded.",
                     "short",
                     [(share(rate(CONFLICTS, kind="busy"), rate(CLAIMS, outcome="success")), "losers")],
+                    "HighContention",
+                ),
+                Panel(
+                    "Losers per claim",
+                    "Claims that have ended, by how many claims of others were in vain meanwhile; best none.",
+                    "short",
+                    [(rate(LOSERS + "_bucket", "le"), "{{le}}")],
+                    "HighContention",
+                    "heat",
+                ),
+                Panel(
+                    "Begun again",
+                    "Operations of several scripts that began again, as what they had read had changed meanwhile.",
+                    "ops",
+                    [(rate("coordinator_operations_restarted_total", "operation"), "{{operation}}")],
                     "HighContention",
                 ),
                 Panel(

@@ -165,7 +165,7 @@ def alerts() -> dict[str, dict[str, Any]]:
 
 
 def promtool(*arguments: str, cwd: Path = RULES) -> None:
-    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, cwd=cwd, check=False, timeout=120)
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, cwd=cwd, check=False, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -196,6 +196,7 @@ def test_the_files_are_well_formed() -> None:
 
 
 @needs_promtool
+@pytest.mark.timeout(300)
 def test_each_alert_fires_and_is_silent_as_it_should(tmp_path: Path) -> None:
     looks: dict[tuple[tuple[tuple[str, str], ...], int], list[tuple[str, int]]] = defaultdict(list)
     for name, case in CASES.items():

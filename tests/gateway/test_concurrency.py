@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from coordinator.metrics import recorder
 from coordinator.store import Store
 from coordinator.store.requests import recorded_reply
 from coordinator.toolsets.gateway import operations
+from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.gateway.lab import Json, Lab, Worker, section, settings_of, states
 from tests.gateway.test_chains import COUNT, sh
 from tests.support.wait import wait_until
@@ -119,3 +121,54 @@ async def test_a_repetition_that_overtakes_the_record_is_no_loser(
     assert second == await first
     assert not second[1]
     assert (tmp_path / "holds").read_text().split() == ["x"]
+
+
+def restarts(operation: str) -> float:
+    """How often such operations of this process began again."""
+    return recorder()._restarted(operation).get()
+
+
+async def test_a_submit_that_begins_again_is_counted(fronts: list[Lab], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one came between its look at the instance and its own transition."""
+    at = await fronts[0].start("w")
+    before, begin, others = restarts("workflow.submit"), InstanceStore.begin, [fronts[1]]
+
+    async def overtaken(*given: Any) -> Any:
+        if others:
+            assert (await others.pop().follow(at, "plain"))["version"] == 2
+        return await begin(*given)
+
+    monkeypatch.setattr(InstanceStore, "begin", overtaken)
+    refused = await fronts[0].follow_refused(at, "plain")
+    assert refused["error"]["code"] == "STALE_WORKFLOW_VERSION"
+    assert restarts("workflow.submit") == before + 1
+    await fronts[0].follow(await fronts[0].get(at), "plain")
+    assert restarts("workflow.submit") == before + 1, "nobody came between"
+
+
+async def test_two_that_move_an_instance_whose_time_is_over_are_counted(
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow = states(open={"transitions": {"close": {"target": "late"}}}, late={"terminal": True})
+    timed = {**workflow, "timeoutMs": 50, "onTimeout": {"target": "late"}}
+    lab = Lab(store, project, settings_of(section(workflows={"w": timed}), project))
+    before, expire = restarts("workflow.get"), InstanceStore.expire
+    moved: list[bool] = []
+
+    async def both(*given: Any) -> bool:
+        moved.append(await expire(*given))
+        moved.append(await expire(*given))
+        return moved[-1]
+
+    monkeypatch.setattr(InstanceStore, "expire", both)
+    try:
+        at = await lab.start("w")
+
+        async def over() -> bool:
+            return bool((await lab.get(at))["version"] == 2)
+
+        await wait_until(over, 20, "the timeout")
+    finally:
+        await lab.close()
+    assert moved == [True, False]
+    assert restarts("workflow.get") == before + 1

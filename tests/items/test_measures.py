@@ -1,4 +1,4 @@
-"""Figures about items: roles, the oldest ready one, and how long claims were held."""
+"""Figures about items: roles, the oldest ready one, how long claims were held and who lost the race for them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import pytest
 
 import coordinator.toolsets.items
 from coordinator.metrics import MemoryCells, Recorder, recorder
-from coordinator.metrics.catalogue import CLAIM_HOLD
+from coordinator.metrics.catalogue import CLAIM_HOLD, CLAIM_LOSERS
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.measuring import Measuring
 from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.store.measures import _MEASURE, EMPTY_SECONDS, MeasureStore
-from tests.items.client import Client, fresh_id
+from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse, server_time
 from tests.items.parked import Fronts
 from tests.support.wait import wait_until
@@ -36,6 +37,19 @@ async def held(tools: Client) -> dict[str, tuple[dict[int, int], float]]:
 async def ends(tools: Client) -> dict[str, int]:
     """How many have, by how."""
     return {end: sum(counts.values()) for end, (counts, _) in (await held(tools)).items()}
+
+
+async def lost(tools: Client) -> tuple[dict[int, int], int]:
+    """Claims that have ended since this was asked, by the bucket of how many lost each; and all these losers."""
+    found = (await MeasureStore(tools.store).measure(tools.project)).lost
+    return found.counts, found.losers
+
+
+async def fail(tools: Client, item: str, count: int, agent: str = "loser") -> None:
+    """Claims of others that are in vain."""
+    for number in range(count):
+        result = await tools.claims(f"{agent}-{number}", [{"itemId": item}])
+        assert result["claimResults"][0]["outcome"] == "already_claimed"
 
 
 async def backdate(tools: Client, item: str, seconds: float) -> None:
@@ -62,6 +76,13 @@ def test_scripts_count_in_the_buckets_of_the_catalogue() -> None:
     found = re.search(r"local bucket = (.*?)\n  local kind", text, re.DOTALL)
     assert found is not None
     assert tuple(sorted({float(bound) for bound in re.findall(r"s <= (\d+)", found[1])})) == CLAIM_HOLD.buckets
+
+
+def test_scripts_count_losers_in_the_buckets_of_the_catalogue() -> None:
+    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "include" / "holds.lua").read_text()
+    found = re.search(r"ipairs\(\{([\d, ]+)\}\)", text)
+    assert found is not None
+    assert (0.0, *map(float, found[1].split(","))) == CLAIM_LOSERS.buckets
 
 
 @pytest.mark.every_store
@@ -194,6 +215,102 @@ async def test_claims_that_are_handed_over_to_parked_calls_are_counted(fronts: F
     assert await ends(tools) == {"released": 1}
 
 
+# --- losers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize(("losers", "bucket"), [(0, 0), (1, 1), (2, 2), (3, 3), (5, 3), (6, 4), (11, 5)])
+async def test_a_claim_is_counted_by_how_many_wanted_its_item_meanwhile(
+    tools: Client, losers: int, bucket: int
+) -> None:
+    item = await tools.add()
+    await tools.claim("ann", item)
+    await fail(tools, item, losers)
+    assert await lost(tools) == ({}, 0), "it goes on"
+    await release(tools, "ann", item)
+    assert await lost(tools) == ({bucket: 1}, losers)
+    assert await lost(tools) == ({}, 0), "it was counted"
+
+
+async def test_many_losers_are_counted_in_the_last_buckets(tools: Client) -> None:
+    for number, (losers, bucket) in enumerate([(100, 7), (101, 8), (1_000, 10), (1_001, 11)]):
+        item = await tools.add()
+        await tools.claim("ann", item)
+        await tools.store.command("HSET", keys.item.key(tools.project, item.replace("-", "")), "lo", losers - 1)
+        await fail(tools, item, 1, f"loser-{number}")
+        await release(tools, "ann", item)
+        assert await lost(tools) == ({bucket: 1}, losers)
+
+
+async def test_losers_count_through_heartbeats_and_each_for_one_claim_only(tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("ann", item)
+    await fail(tools, item, 2)
+    await tools.claim("ann", item)
+    await fail(tools, item, 1)
+    await release(tools, "ann", item)
+    await tools.claim("bob", item)
+    await tools.advance(item, "complete", agent="bob")
+    await release(tools, "bob", item)
+    assert await lost(tools) == ({3: 1, 0: 1}, 3)
+
+
+async def test_a_repeated_request_loses_once(tools: Client) -> None:
+    item, request = await tools.add(), fresh_id()
+    await tools.claim("ann", item)
+    for _ in range(3):
+        await tools("claim_item", actor=actor("bob"), requestId=request, claims=[{"itemId": item}])
+    await release(tools, "ann", item)
+    assert await lost(tools) == ({1: 1}, 1)
+
+
+async def test_whatever_ends_a_claim_counts_its_losers(tools: Client) -> None:
+    moved, expired, unseen, deleted = [await tools.add() for _ in range(4)]
+    await tools.claim("ann", moved)
+    await fail(tools, moved, 1)
+    await tools.claim("ann", expired)
+    assert await lost(tools) == ({1: 1}, 1), "let go for another one"
+    await fail(tools, expired, 2)
+    await lapse(tools, expired)
+    await tools.claim("bob", deleted)
+    assert await lost(tools) == ({2: 1}, 2), "put back"
+    await fail(tools, deleted, 3)
+    await tools("manage_items", operation="delete", requestId=fresh_id(), ids=[deleted])
+    assert await lost(tools) == ({3: 1}, 3), "deleted"
+    await tools.claim("bob", unseen)
+    await fail(tools, unseen, 2)
+    await lapse(tools, unseen)
+    await tools.claim("carl", unseen)
+    await fail(tools, unseen, 1)
+    await release(tools, "carl", unseen)
+    assert await lost(tools) == ({2: 1, 1: 1}, 3), "taken over, and released"
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+async def test_losers_are_audited_while_their_item_is_held(tools: Client) -> None:
+    item = await tools.add()
+    key = keys.item.key(tools.project, item.replace("-", ""))
+    await tools.claim("ann", item)
+    await fail(tools, item, 2)
+    assert await tools.store.command("HGET", key, "lo") == b"2"
+    assert (await audit(tools.store, tools.project)).differences == []
+    await release(tools, "ann", item)
+    assert await tools.store.command("HEXISTS", key, "lo") == 0, "nothing stays on the item"
+    await tools.store.command("HSET", key, "lo", 2)
+    (found,) = (await audit(tools.store, tools.project)).differences
+    assert "in vain" in str(found)
+    await tools.store.command("HDEL", key, "lo")
+
+
+async def test_losers_at_several_front_ends_are_counted_together(fronts: Fronts, tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("ann", item)
+    clients = [Client(front.store, tools.project) for front in await fronts.pair()]
+    await asyncio.gather(*(fail(client, item, 8, f"front-{at}") for at, client in enumerate(clients)))
+    await release(clients[0], "ann", item)
+    assert await lost(tools) == ({5: 1}, 16)
+
+
 # --- one process for all ------------------------------------------------------------------------
 
 
@@ -233,6 +350,11 @@ class Process:
     def held(self) -> float:
         return sum(self.recorder._holds("released").counts())
 
+    @property
+    def losers(self) -> list[float]:
+        """Claims that ended, by the bucket of how many lost each."""
+        return self.recorder._losers().counts()
+
 
 async def test_one_process_measures_all_projects_until_another_takes_over(alone: Store) -> None:
     for project, count in {"a": 2, "b": 3}.items():
@@ -259,6 +381,20 @@ async def test_one_process_measures_all_projects_until_another_takes_over(alone:
     first.measuring._stopping.clear()
     assert not await first.round()
     assert (first.shown, second.shown[:2], first.held, second.held) == ((0, 0, 0), (6, 2), 2, 1)
+
+
+async def test_losers_are_told_once_by_whoever_measures(alone: Store) -> None:
+    first, second = Process(alone, "h/fe-0"), Process(alone, "h/fe-1")
+    client = Client(alone, "a")
+    for losers in (0, 0, 2):
+        item = await client.add()
+        await client.claim("ann", item)
+        await fail(client, item, losers)
+        await release(client, "ann", item)
+    assert [await process.round() for process in (first, second, first)] == [True, False, True]
+    assert first.losers[:4] == [2, 0, 1, 0]
+    assert sum(first.losers) == 3
+    assert sum(second.losers) == 0
 
 
 async def test_who_is_stopped_adds_what_it_has_taken_and_gives_the_turn_away(alone: Store) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.metrics import recorder
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
@@ -330,3 +331,20 @@ async def test_times_before_the_first_item_are_bounds_like_any_other(tools: Clie
         assert await tools.next(createdAfter=early, orderBy=order) == [item]
         assert await tools.next(createdBefore=early, orderBy=order) == []
         assert await tools.next(roleChangedBefore=early, orderBy=order) == []
+
+
+@pytest.mark.parametrize("tool", ["claim_item", "get_next_item"])
+async def test_a_search_that_begins_again_is_counted(tools: Client, tool: str) -> None:
+    """Expired claims come back in bounded batches: their items may be better than what was passed by then."""
+    items = [item for _ in range(5) for item in await tools.add_many(50, tags="other")]
+    agents = [f"agent-{number}" for number in range(len(items))]
+    await asyncio.gather(*(tools.claim(agent, item) for agent, item in zip(agents, items, strict=True)))
+    await asyncio.gather(*(lapse(tools, item) for item in items))
+    counted = recorder()._restarted(tool)
+    before = counted.get()
+    for again in (1, 0):
+        if tool == "claim_item":
+            assert (await take(tools, "agent", {"tags": "none-such"}))["outcome"] == "no_match"
+        else:
+            assert await tools.next(tags="none-such") == []
+        assert counted.get() == before + 1, "once, for both" if not again else "the first"

@@ -152,7 +152,8 @@ class Operations:
     async def _expire(self, project: str, standing: Standing) -> None:
         """Moves an instance whose time is over, which the sweep has not come to yet."""
         advance, late = timed_out(standing)
-        await self._instances.expire(project, standing.id, late, advance)
+        if not await self._instances.expire(project, standing.id, late, advance):
+            recorder().restarted("workflow.get")
 
     # --- starting ---------------------------------------------------------------------------------
 
@@ -290,6 +291,7 @@ class Operations:
                     seconds = self._patient_seconds(standing.bundle, asked.hurried)
                     key = instance.bundle, instance.definition, asked.transition
                     return await self._finished(project, workflow, begun.operation, told, seconds, key)
+                recorder().restarted("workflow.submit")
         raise _moving()
 
     async def _begin(self, asked: Submission, standing: Standing) -> Begun:

@@ -1,8 +1,8 @@
 """The figures about items that no call can know: one front-end of the fleet has the store count them now and then.
 
-How many items there are in each role, how old the oldest ready one is, and how long claims were held:
-the scripts that end claims count them in the project, and whoever measures takes these counts away,
-so that each claim is in one process's histogram, whichever process that is.
+How many items there are in each role, how old the oldest ready one is, how long claims were held and how
+many lost the race for each: the scripts that refuse and end claims count in the project, whichever front-ends
+they run for, and whoever measures takes these counts away, so that each claim is in one process's histogram.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ class Measuring:
             oldest = max(oldest, found.oldest_seconds)
             for held in found.held:
                 self._recorder.claims_held(held.end, held.counts, held.seconds)
+            self._recorder.claim_losers(found.lost.counts, found.lost.losers)
             if not any(found.roles.values()) and noted < time.time() - EMPTY_SECONDS:
                 await self._measures.forget(project)
             if time.monotonic() - kept > _TURN_MS / 4000:

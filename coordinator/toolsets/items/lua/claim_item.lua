@@ -30,6 +30,7 @@ for n, claim in ipairs(claims ~= '' and cmsgpack.unpack(claims) or {}) do
     outcome = 'terminal_item'
   elseif live(it, now) and it.cb ~= agent then
     outcome, wait = 'already_claimed', it.cx - now
+    count_loser(it)
   elseif fence > 0 and (fence ~= it.f or it.cb ~= agent) then
     outcome = 'stale_fence'
   else

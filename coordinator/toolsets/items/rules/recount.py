@@ -22,9 +22,9 @@ CLASS_SPAN = 2**47
 
 Fields = Mapping[str, str]
 
-_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "nb", "lv", *"wtsdgyqh"))
+_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "nb", "lv", "lo", *"wtsdgyqh"))
 _TEXTS = frozenset("tsxmo")
-_RANGES = {"d": (0, MAX_DEPTH), "pr": (0, 2), "rv": (1, 1), "nb": (1, None)}
+_RANGES = {"d": (0, MAX_DEPTH), "pr": (0, 2), "rv": (1, 1), "nb": (1, None), "lo": (1, None)}
 
 
 class Score(NamedTuple):
@@ -177,6 +177,8 @@ def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
             yield f"has a short text {name} of {len(fields[name].encode())} bytes"
     if "t" not in fields and "t" not in texts:
         yield "has no title"
+    if "lo" in fields and score.state != HELD:
+        yield "has claims in vain counted without being held"
     if "pr" in fields and score.role != BLOCKED:
         yield "has a previous role without being blocked"
     created = score.created

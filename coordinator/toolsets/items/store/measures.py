@@ -31,6 +31,15 @@ class Held(NamedTuple):
     """How long they were held, together."""
 
 
+class Lost(NamedTuple):
+    """Claims in vain while claims were held that have ended since."""
+
+    counts: dict[int, int]
+    """How many claims had so many losers, by bucket from 0, which is for those that nobody else wanted."""
+    losers: int
+    """Claims in vain, together."""
+
+
 class Measures(NamedTuple):
     """What ``measure_items.lua`` found."""
 
@@ -40,6 +49,8 @@ class Measures(NamedTuple):
     """Age of the oldest item that is ready in the queue; 0: there is none."""
     held: list[Held]
     """Claims that have ended since somebody looked."""
+    lost: Lost
+    """The same claims, by who wanted the items meanwhile."""
 
 
 class _Reply(msgspec.Struct, array_like=True):
@@ -78,8 +89,19 @@ class MeasureStore:
         oldest = max(0.0, (reply.now - reply.oldest) / 1000) if reply.oldest else 0.0
         counts: dict[str, dict[int, int]] = {end: {} for end in ENDS.values()}
         seconds = dict.fromkeys(counts, 0.0)
+        contended: dict[int, int] = {}
+        losers = ended = 0
         for field, packed in zip(reply.ended[::2], reply.ended[1::2], strict=True):
-            end, (count, held_ms) = ENDS[field[0]], divmod(int(packed), _ONE)
-            counts[end][int(field[1:]) - 1] = count
-            seconds[end] += held_ms / 1000
-        return Measures(roles, oldest, [Held(end, found, seconds[end]) for end, found in counts.items() if found])
+            kind, bucket, (count, amount) = field[0], int(field[1:]), divmod(int(packed), _ONE)
+            if kind == "l":
+                contended[bucket] = count
+                losers += amount
+            else:
+                counts[ENDS[kind]][bucket - 1] = count
+                seconds[ENDS[kind]] += amount / 1000
+                ended += count
+        # Each claim that ends is counted by how it did, and once more only if there was somebody else.
+        if (alone := ended - sum(contended.values())) > 0:
+            contended[0] = alone
+        held = [Held(end, found, seconds[end]) for end, found in counts.items() if found]
+        return Measures(roles, oldest, held, Lost(contended, losers))

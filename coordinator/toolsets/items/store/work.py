@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.schema import Filled
@@ -145,6 +146,7 @@ class WorkStore(RoomStore):
             if not more:
                 return rows
             if not after:  # among the items that come back from expired claims there may be better ones
+                recorder().restarted("get_next_item")
                 rows.clear()
 
     async def claim_next(
@@ -175,6 +177,8 @@ class WorkStore(RoomStore):
             if reply.claims[0][0] != "more":
                 return reply
             after = reply.claims[0][1]
+            if not after:  # what expired, or became ready, behind where the search had come to
+                recorder().restarted("claim_item")
 
     async def end_wait(self, project: str, request: Request, process: str, keep: bool) -> ClaimReply:
         """Ends a claim parked by ``process``; ``keep`` makes that nothing was found the answer for good."""

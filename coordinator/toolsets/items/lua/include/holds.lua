@@ -1,9 +1,26 @@
 -- @include item
--- How long claims were held, for somebody to count now and then (measure_items.lua).
+-- How long claims were held and how many were in vain meanwhile, for somebody to count now and then (measure_items.lua).
 --   K_HOLDS  claims that have ended since then, by how (c of a finished item, r released, e expired) and bucket:
---            how many, times HOLD_ONE, and the ms that they were held together
+--            how many, times HOLD_ONE, and the ms that they were held together; once more as l those that others
+--            wanted too, by the bucket of how many claims were in vain, and in place of the ms these
 
 local HOLD_ONE = 2 ^ 44
+
+-- Counts a claim in vain of an item that another agent holds.
+local function count_loser(it) -- @rare
+  it.lo = redis.call('HINCRBY', K_ITEM .. it.id, 'lo', 1)
+end
+
+-- Those that there were during a claim that is over.
+local function count_losers(it) -- @rare
+  local lost, bucket = tonumber(it.lo), 1
+  for n, bound in ipairs({1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}) do -- CLAIM_LOSERS in the catalogue of metrics
+    if lost > bound then bucket = n + 1 end
+  end
+  redis.pcall('HINCRBY', K_HOLDS, 'l' .. bucket, whole(HOLD_ONE + lost))
+  redis.call('HDEL', K_ITEM .. it.id, 'lo')
+  it.lo = nil
+end
 
 -- Counts a claim that is over, from its beginning; `expired` if nobody let go of it.
 local function count_hold(it, ends, expired)
@@ -15,4 +32,5 @@ local function count_hold(it, ends, expired)
   local kind = it.role == TERMINAL and 'c' or expired and 'e' or 'r'
   -- Where nobody ever counts, the number overflows after half a million claims, and that is no reason to fail.
   redis.pcall('HINCRBY', K_HOLDS, kind .. bucket, whole(HOLD_ONE + held))
+  if it.lo then count_losers(it) end
 end
