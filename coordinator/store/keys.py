@@ -120,6 +120,10 @@ text = Family("l", "hash", reason="goes with its item", doc="an item's long text
               "description, metadata and properties")  # fmt: skip
 ranked = Family("x", "zset", reason="empties with its items",
                 doc="items of one scope by score: everything, a parent's children, a tag, a type")  # fmt: skip
+beneath = Family("xb", "zset", reason="empties with its items",
+                 doc="items by the best of what is ready below each: a bound per role and priority")  # fmt: skip
+form = Family("fm", "string", single=True, reason="one word, goes with the last item",
+              doc="'+' where all that is ready is in `beneath`, else up to which score")  # fmt: skip
 prefixes = Family("u", "zset", reason="empties with its items", doc="ids by their first four hex digits, in order")
 edges = Family("e", "hash", reason="goes with its item", doc="an item's dependency edges, each held at both ends")
 dependency = Family("d", "string", reason="lives until the edge is deleted", doc="the two ends of a dependency id")

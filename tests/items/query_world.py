@@ -43,7 +43,7 @@ def ms(text: str) -> int:
 
 
 def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
-    """Moves items' creation (ms by id): as if they had been created at another time."""
+    """Moves items' creation (ms by id): as if they had been created at another time, by an older version."""
     times = {item.replace("-", ""): time for item, time in created.items()}
     prefix = keys.project_prefix(project)
     options = parse(redis_url).client_options() | {"decode_responses": True}
@@ -58,6 +58,8 @@ def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
             moved = {inner: score + shift[inner] for inner, score in members if inner in shift}
             if moved:
                 change.zadd(key, moved)
+        # Bounds of what is ready below an item are entered anew, as for items of an older version.
+        change.delete(keys.form.key(project), *client.scan_iter(prefix + keys.beneath.suffix.encode() + b":*"))
         change.execute()
 
 

@@ -265,18 +265,18 @@ async def test_an_item_that_became_ready_behind_a_long_search_is_found(
     tools, other = await fronts.pair()
     held = await tools.add()
     await tools.claim("holder", held)
-    await tools.add_many(1000, parentId=held, priority="high")
+    await tools.add_many(1000, parentId=held, priority="high", tags="a")
     added: list[str] = []
     run = other.store.run
 
     async def with_an_item_in_between(script: Any, project: str, *args: Any) -> Any:
         reply = await run(script, project, *args)
         if script.name == "claim_next" and not added:
-            added.append(await tools.add(priority="high", complexity=1))
+            added.append(await tools.add(priority="high", complexity=1, tags="a"))
         return reply
 
     monkeypatch.setattr(other.store, "run", with_an_item_in_between)
-    call = other.begin("agent", {}, wait_ms=60_000)
+    call = other.begin("agent", {"tags": "a"}, wait_ms=60_000)
     assert await call.item() == added[0]
     assert other.runs["claim_next"] > 2
 

@@ -21,6 +21,7 @@ from coordinator.toolsets.items.rules import recount
 _pack = msgspec.msgpack.Encoder().encode
 _MOMENT = Script("coordinator.toolsets.items", "read_moment", list[Any])
 _TRIES = 8
+_BENEATH = keys.beneath.suffix
 _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edges, keys.notes, keys.note))
 _AGENT_AT = 44
 """Where the agent's name begins in a claim, in hex digits."""
@@ -85,6 +86,7 @@ class _Audit:
         self._found: set[Difference] = set()
         self._claimed: dict[str, list[str]] = {}
         self._now = 0
+        self._entered = False
         self._walkers: dict[str, Callable[[str, str], AsyncIterator[_Subject]]] = {
             _ITEM: self._item,
             _EDGES: self._edges,
@@ -93,6 +95,7 @@ class _Audit:
             _NOTE: self._note,
             keys.dependency.suffix: self._dependency,
             keys.ranked.suffix: self._ranked,
+            keys.beneath.suffix: self._beneath,
             keys.prefixes.suffix: self._bucket,
             keys.leases.suffix: self._leases,
             keys.agents.suffix: self._agents,
@@ -101,6 +104,7 @@ class _Audit:
 
     async def run(self) -> Report:
         before = await self._last_event()
+        self._entered = await self._store.command("GET", keys.form.key(self._project)) == b"+"
         pending: list[_Subject] = []
         async for key in self._scan("SCAN", "MATCH", self._prefix + b"*"):
             name = key.removeprefix(self._prefix).decode()
@@ -289,8 +293,45 @@ class _Audit:
 
             return _Subject(name, [("ZSCORE", name, item), ("HGETALL", f"{_ITEM}:{item}")], _nothing, judge)
 
+        if self._entered and scope.startswith("p") and scope != "p":
+            for role in recount.OPEN_ROLES:
+                yield self._bounds(scope[1:], role)
         async for item, _ in self._members("ZSCAN", name):
             yield entry(item)
+
+    def _bounds(self, item: str, role: int) -> _Subject:
+        """What is known to be ready below an item that has children. One that is put aside gets its bounds later."""
+
+        def first_of(family: str, band: int) -> Read:
+            low, high = band * recount.BAND_SPAN, (band + 1) * recount.BAND_SPAN - 1
+            return ("ZRANGEBYSCORE", family, str(low), str(high), "WITHSCORES", "LIMIT", "0", "1")
+
+        def beside(first: list[Any]) -> list[Read]:
+            parent = first[0][1] or ""
+            return [("ZMSCORE", f"{_BENEATH}:{parent}", *(f"{item}{band}" for band in recount.bands(role)))]
+
+        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+            (score, _, aside), *firsts = first
+            if score is not False and not aside:
+                yield from recount.bound_problems(role, firsts, beside[0])
+
+        sets = (f"{keys.ranked.suffix}:p{item}", f"{_BENEATH}:{item}")
+        reads = [first_of(family, band) for family in sets for band in recount.bands(role)]
+        return _Subject(f"{_ITEM}:{item}", [("HMGET", f"{_ITEM}:{item}", "w", "pa", "k"), *reads], beside, judge)
+
+    async def _beneath(self, name: str, parent: str) -> AsyncIterator[_Subject]:
+        def entry(member: str) -> _Subject:
+            def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+                score, (there, above, aside) = first
+                if score is False or (there and recount.bound_belongs(member, score, parent, above, aside)):
+                    return
+                yield f"lists {member} at {float(score):.0f}, which is not there or does not belong there"
+
+            reads: list[Read] = [("ZSCORE", name, member), ("HMGET", f"{_ITEM}:{member[:32]}", "w", "pa", "k")]
+            return _Subject(name, reads, _nothing, judge)
+
+        async for member, _ in self._members("ZSCAN", name):
+            yield entry(member)
 
     async def _bucket(self, name: str, bucket: str) -> AsyncIterator[_Subject]:
         async for rest, _ in self._members("ZSCAN", name):

@@ -25,9 +25,10 @@ local SCAN = 200
 local now, sel, wait = server_time(), cmsgpack.unpack(selector), tonumber(wait_ms)
 if sel.parent and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
 local waiter = {}
-if redis.call('EXISTS', K_WAITER .. request) == 1 then
+nobody_waits = redis.call('EXISTS', K_WAITING, K_WAITER .. request) == 0
+if not nobody_waits then
   waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'f', 'w')
-  if waiter[4] ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
+  if waiter[4] and waiter[4] ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
 end
 local parked, found = waiter[1], nil
 
@@ -65,6 +66,7 @@ if found or wait == 0 then
 end
 
 local fields = {'p', process, 'a', agent, 't', ttl_ms, 'f', fingerprint, 'k', keep_ms, 'r', cmsgpack.pack(released)}
+nobody_waits = false
 local new = waiting().park(request, queue, selector, now, wait, waiter, fields)
 serve(now, events_max) -- what was released above may suit somebody, this caller included
 handed = recall(request, fingerprint)

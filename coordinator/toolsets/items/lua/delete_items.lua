@@ -69,6 +69,7 @@ while position <= #list and left > 0 do
 end
 
 done = position > #list
+if redis.call('EXISTS', K_RANKED .. '*') == 0 then redis.call('DEL', K_FORM) end
 local reply = cmsgpack.pack({done, position, deleted, below, failures, met, done and {} or list})
 serve(server_time(), events_max)
 return remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms)

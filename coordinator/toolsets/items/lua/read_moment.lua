@@ -7,7 +7,8 @@ reply:     list of {replies of each command}; claims of items (field h) come in 
 errors:    none
 --]]
 local READS = {
-  EXISTS = 1, GET = 1, HEXISTS = 1, HGET = 1, HGETALL = 1, HKEYS = 1, HMGET = 1, HSTRLEN = 1, TIME = 1, ZSCORE = 1,
+  EXISTS = 1, GET = 1, HEXISTS = 1, HGET = 1, HGETALL = 1, HKEYS = 1, HMGET = 1, HSTRLEN = 1, TIME = 1,
+  ZMSCORE = 1, ZRANGEBYSCORE = 1, ZSCORE = 1,
 }
 local replies = {}
 

@@ -60,11 +60,12 @@ local function plan_move(it, parent_id)
 end
 
 local function apply_move(it, parent_id, shift, below)
-  local lapsed = it.cb and not is_held(it)
+  local lapsed, from = it.cb and not is_held(it), it.pa
   if lapsed then count_lapsed(it, -1) end
   put(it, 'pa', parent_id ~= '' and parent_id)
   if lapsed then count_lapsed(it, 1) end
   put(it, 'd', it.d + shift)
+  carry(it, from)
   unshielded[#unshielded + 1] = it.id -- what is below it may have come out from below a held one
   for level, ids in ipairs(below) do
     for _, id in ipairs(ids) do
@@ -82,8 +83,7 @@ end
 local function update(id, fields)
   local it = load(id)
   if not it then return {absent(id), id, 0, false} end
-  local moves = fields.pa ~= nil and fields.pa ~= (it.pa or '')
-  local shift, below, above
+  local moves, shift, below, above = fields.pa ~= nil and fields.pa ~= (it.pa or '')
   if moves then
     shift, below, above = plan_move(it, fields.pa)
     if not shift then return {below, id, 0, false} end

@@ -19,12 +19,16 @@ RANK_EPOCH = 1_577_836_800_000
 NO_COMPLEXITY = 15
 CLASS_SPAN = 2**47
 """Scores of one class."""
+BAND_SPAN = 2**45
+"""Scores of one class and priority."""
+OPEN_ROLES = (0, 1, 2, 4)
+"""Roles whose items can be ready."""
 
 Fields = Mapping[str, str]
 
-_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "nb", "lv", "lo", *"wtsdgyqh"))
+_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "nb", "lv", "lo", *"wtsdgyqhk"))
 _TEXTS = frozenset("tsxmo")
-_RANGES = {"d": (0, MAX_DEPTH), "pr": (0, 2), "rv": (1, 1), "nb": (1, None), "lo": (1, None)}
+_RANGES = {"d": (0, MAX_DEPTH), "pr": (0, 2), "rv": (1, 1), "nb": (1, None), "lo": (1, None), "k": (1, 1)}
 
 
 class Score(NamedTuple):
@@ -191,6 +195,8 @@ def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
 
 def _claim(fields: Fields, now: int) -> Iterator[str]:
     claim = claim_of(fields)
+    if "k" in fields and not is_held(fields):
+        yield "is put aside without being held"
     if claim is None:
         if is_held(fields):
             yield "is held by nobody"
@@ -234,6 +240,36 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
         yield f"is missing in {scope}"
     elif float(score) != float(fields["w"]):
         yield f"has score {float(score):.0f} in {scope}, should have {fields['w']}"
+
+
+def bands(role: int) -> range:
+    """The bands of a role's ready class, one per priority: how the scores of its items begin."""
+    return range(role * 12, role * 12 + 3)
+
+
+def bound_problems(role: int, firsts: Sequence[Sequence[str]], bounds: Sequence[str | bool]) -> Iterator[str]:
+    """An item's bounds of one role against the first scores, as (member, score), of what is ready below it.
+
+    Args:
+        firsts: of the children and of the children's own bounds, each for every band.
+        bounds: by band, False for a missing one.
+    """
+    for band, bound, *found in zip(bands(role), bounds, firsts[:3], firsts[3:], strict=True):
+        best = min((float(first[1]) for first in found if first), default=None)
+        if best is None or (bound is not False and float(bound) <= best):
+            continue
+        yield f"has bound {bound or 'none'} in band {band}, but {best:.0f} is ready below it"
+
+
+def bound_belongs(member: str, score: str, parent: str, above: str | bool, aside: str | bool) -> bool:
+    """Whether a bound stands where its score says, below the right parent ('' for roots); ``above`` as the item has it.
+
+    One of another class is put aside, and its item says so.
+    """
+    band, text = int(float(score)) // BAND_SPAN, member[32:]
+    known = {str(number) for role in OPEN_ROLES for number in bands(role)}
+    stands = text in known and (band == int(text) or (band == int(text) + 4 and bool(aside)))
+    return stands and (above or "") == parent
 
 
 def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]]) -> Iterator[str]:

@@ -31,6 +31,7 @@ local function put_back(now, cap, budget) -- @rare
     if it and is_held(it) then
       move(it, resting(it, it.role))
       save(it)
+      if it.k then bring_back(it) end
       count_lapsed(it, 1)
       count_hold(it, it.cx, true)
       unshielded[#unshielded + 1] = id
@@ -53,6 +54,7 @@ local function let_go(it, now)
   it.cb, it.cx, it.cc, it.co = nil, nil, nil, nil
   if held then reclass(it, resting(it, it.role)) else count_lapsed(it, -1) end
   redis.call('HSET', K_ITEM .. it.id, 'w', it.w, 'h', struct.pack('>I4', it.f))
+  if it.k then bring_back(it) end
   return held
 end
 

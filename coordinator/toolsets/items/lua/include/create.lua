@@ -27,6 +27,13 @@ local function parent_at(id)
   return parents[id]
 end
 
+-- A project that begins here has all that is ready in `beneath`.
+local begun = false
+local function begin()
+  begun = true
+  if redis.call('EXISTS', K_RANKED .. '*') == 0 then redis.call('SET', K_FORM, ALL) end
+end
+
 -- Stores the item; returns it, or nil and the reason.
 local function create(spec, run)
   local id, parent_id = spec[1], spec[2]
@@ -35,6 +42,7 @@ local function create(spec, run)
   local depth = parent and parent[1] + 1 or 0
   if depth > MAX_DEPTH then return nil, 'too_deep' end
   if redis.call('EXISTS', K_ITEM .. id) == 1 then return nil, 'id_taken' end
+  if not begun then begin() end
   local it = {id = id, fresh = true}
   loaded[id] = it
   put(it, 'lv', spec[16] and spec[16] > 0 and spec[16])

@@ -6,6 +6,7 @@ local function erase(it, cap)
   if it.cb then unclaim(it, server_time()) end
   each_edge(it.id, function(code, other, value) unlink(it, code, load(other), value) end)
   unrank(it)
+  take_out(it, it.pa)
   local notes = redis.call('HVALS', K_NOTES .. it.id)
   for _, note in ipairs(notes) do redis.call('DEL', K_NOTE .. string.sub(note, 1, 32)) end
   redis.call('ZREM', K_PREFIXES .. string.sub(it.id, 1, 4), string.sub(it.id, 5))

@@ -1,4 +1,4 @@
--- @include item
+-- @include beneath
 -- The ranked index: puts items where their scores say, and looks into it.
 
 local readied = {} -- ids that this run has put into a ready class (include/serve.lua hands them out)
@@ -23,11 +23,16 @@ local function rank_marked(it)
   if it.y then redis.call('ZADD', K_RANKED .. 'y' .. it.y, it.w, it.id) end
 end
 
+local function surface(it)
+  if it.pa and it.class % 3 == READY and it.role ~= TERMINAL then announce(it.pa, it.d - 1, it.w) end
+end
+
 -- Puts an item into its scopes by its score, new or moved.
 local function rank(it)
   redis.call('ZADD', K_RANKED .. '*', it.w, it.id)
   redis.call('ZADD', K_RANKED .. 'p' .. (it.pa or ''), it.w, it.id)
   if it.g or it.y then rank_marked(it) end
+  surface(it)
 end
 
 -- The same for two items, with fewer commands.
@@ -41,6 +46,8 @@ local function rank_both(it, other)
   end
   if it.g or it.y then rank_marked(it) end
   if other.g or other.y then rank_marked(other) end
+  surface(it)
+  surface(other)
 end
 
 local function unrank(it)

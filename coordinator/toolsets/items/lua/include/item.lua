@@ -5,7 +5,7 @@
 -- default) and one entry per scope in the ranked index.
 --   w score (include/classes.lua)  t title  s summary  pr previous role  lb status label  d depth
 --   pa parent  g tags  y type  q traits  ma modified  ra role changed  rv requires verification
---   nb unsatisfied blockers  lv graph level  (all times in ms)
+--   nb unsatisfied blockers  lv graph level  k put aside (include/beneath.lua)  (all times in ms)
 --   h claim, packed: fence, and while there is a claim, live or lapsed, its times and its agent
 --   lo how many claims in vain there were while it is held (include/holds.lua)
 -- Texts over 64 bytes live in a second hash (include/texts.lua) under the same letters, and so do always
@@ -50,14 +50,14 @@ local function load(id)
   return it
 end
 
--- The same for less, with the fields that claims and classes are about only: w h pa g y nb lo.
+-- The same for less, with the fields that claims and classes are about only: w h pa g y nb d k lo.
 local function glance(id)
   if loaded[id] then return loaded[id] end
-  local f = redis.call('HMGET', K_ITEM .. id, 'w', 'h', 'pa', 'g', 'y', 'nb', 'lo')
+  local f = redis.call('HMGET', K_ITEM .. id, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo')
   if not f[1] then return nil end
   local it = {
     id = id, partial = true, w = 0, class = 0, role = 0, pa = f[3] or nil, g = f[4] or nil, y = f[5] or nil,
-    nb = f[6] or nil, lo = f[7] or nil,
+    nb = f[6] or nil, d = f[7] or nil, k = f[8] or nil, lo = f[9] or nil,
   }
   loaded[id] = it
   stand(it, f[1], f[2])

@@ -1,4 +1,4 @@
--- @include runs
+-- @include tree
 -- Where a run of the script stopped, as text for the caller to bring back; '' for the beginning or end.
 local function cursor(stopped)
   return stopped and whole(stopped[1]) .. ':' .. stopped[2] or ''
@@ -27,6 +27,8 @@ end
 
 local PASSED = 0.3 -- what passing over one below a held item costs, of what a look at an item does
 
+local PATIENCE = 4 -- items below held ones that are passed over one by one before another way is looked for
+
 -- Whether the item stands below one that keeps it from the agent. Less work than `load`.
 local function kept_from(agent, id, now)
   local parent = redis.call('HGET', K_ITEM .. id, 'pa')
@@ -38,24 +40,38 @@ end
 -- candidates were looked at; without `visit` until there is one. Returns {position, id} of the last one looked
 -- at, nil when there are no more, and the item that it ended with.
 local function select_items(sel, class, agent, now, after, budget, wanted, visit)
-  local next_one, down, looked = candidates(sel, class, after, wanted), sel.order == 'newest', 0
-  local wary = false -- where one is below a held item there may be many
-  local last_position, last_id = after and after[1], after and after[2]
+  local down, looked, stopped, found, walk = sel.order == 'newest', 0, nil, nil, nil
+  local top = agent and (sel.ancestor or sel.parent)
+  if top and (shielded({pa = top}, agent, now) or shielded({pa = sel.parent}, agent, now)) then return nil end
+  local patience, wary = agent and (sel.ancestor and 0 or PATIENCE), false
+  local next_one, last_position, last_id = nil, after and after[1], after and after[2]
   while true do
+    if patience == 0 then
+      patience, walk = false, climb(sel, class, agent, now, last_position and {last_position, last_id})
+      next_one = walk and walk.next or next_one
+    end
+    next_one = next_one or candidates(sel, class, after, wanted)
     local position, id = next_one()
-    if not id then return nil end
+    if not id then
+      stopped = walk and walk.over and {last_position or class * CLASS, last_id or ''} or nil
+      break
+    end
     -- An item with two of the tags comes twice, one after the other.
     if not last_position or before(last_position, last_id, position, id, down) then
       last_position, last_id = position, id
       if wary and kept_from(agent, id, now) then
         looked = looked + PASSED
+        patience = patience and patience - 1
       else
         looked = looked + 1
-        local it = load(id)
-        wary = agent and it and shielded(it, agent, now)
-        if it and not wary and matches(it, sel) and (not visit or visit(it)) then return {position, id}, it end
+        local it = (visit or sel.changed_from or sel.changed_to) and load(id) or glance(id)
+        wary = agent and it and shielded(it, agent, now) -- where one is below a held item there may be many
+        if it and not wary and matches(it, sel) and (not visit or visit(it)) then found = it end
       end
-      if looked >= budget then return {position, id} end
+      stopped = (found or looked >= budget) and {position, id} or nil
+      if stopped then break end
     end
   end
+  if walk then walk.mend() end
+  return stopped, found
 end

@@ -102,6 +102,9 @@ local function waiting()
   return waiting_made or make_waiting()
 end
 
+local nobody_waits = false -- set by who has looked
+
 local function serve(now, cap)
-  return #readied + #unshielded > 0 and redis.call('EXISTS', K_WAITING) == 1 and waiting().hand_out(now, cap)
+  if nobody_waits or #readied + #unshielded == 0 then return end
+  if redis.call('EXISTS', K_WAITING) == 1 then waiting().hand_out(now, cap) end
 end

@@ -1,0 +1,115 @@
+-- @include runs
+-- @include beneath
+-- Candidates in the order of rank that are not below what others hold, best first, and only these: from the roots,
+-- or an ancestor, down to where the best ones are. What others hold is passed over as a whole, and only once.
+
+local VISITS = 100 -- items that one run looks below
+
+-- Of what stands at one score: first what may have more of it below, then by id.
+local function stands_before(one, other)
+  if one.score ~= other.score then return one.score < other.score end
+  if one.inner ~= other.inner then return one.inner end
+  return one.id < other.id
+end
+
+-- `after` as in include/runs.lua. A walk: next() gives (position, id), nil at the end or when it is `over` for this
+-- run; mend() has to be called then, or when enough was found.
+local function walk_tree(sel, class, agent, now, after) -- @rare
+  local walk, streams, mends, visits, from = {}, {}, {}, 0, after and after[1] or 0
+  local own = agent ~= '' and redis.call('HGET', K_AGENTS, agent)
+
+  -- Reads on; what stands after `last` is not asked for.
+  local function read_on(stream)
+    stream.score, stream.id = stream.next()
+    return stream.id and stream.score <= stream.last
+  end
+
+  -- A stream of one set; returns its first score, asked for or not.
+  local function open(key, low, high, last, inner)
+    local stream = {key = key, last = last, inner = inner, next = members('ZRANGEBYSCORE', key, low, high, 1)}
+    local more, first = read_on(stream), stream.score
+    if more and not inner and first < from then
+      stream.next = members('ZRANGEBYSCORE', key, from, high, 1)
+      more = read_on(stream)
+    end
+    if more then streams[#streams + 1] = stream end
+    return first
+  end
+
+  local function open_below(id, low, high, last)
+    local child = open(K_RANKED .. 'p' .. id, low, high, last, false)
+    local below = open(K_BENEATH .. id, low, high, last, true)
+    return child and math.min(child, below or child) or below
+  end
+
+  local function look_beneath(stream)
+    local id, low = string.sub(stream.id, 1, 32), string.sub(stream.id, 33) * PRIORITY
+    if id == own then return end -- was opened at the beginning, if it is within reach
+    local mend = {key = stream.key, member = stream.id}
+    local claim = redis.call('HGET', K_ITEM .. id, 'h')
+    if claim and #claim > 4 and struct.unpack('>I6', claim, 5) > now and string.sub(claim, AGENT_AT) ~= agent then
+      mend.aside, mend.score = id, stream.score + CLASS
+    else
+      mend.score = open_below(id, low, low + PRIORITY - 1, stream.last)
+      if mend.score == stream.score then return end
+    end
+    mends[#mends + 1] = mend
+  end
+
+  function walk.next()
+    while true do
+      local at = 1
+      for n = 2, #streams do
+        if stands_before(streams[n], streams[at]) then at = n end
+      end
+      local stream = streams[at]
+      if not stream then return nil end
+      local score, id = stream.score, stream.id
+      if stream.inner then
+        walk.over = visits >= VISITS and #mends > 0 -- a run that mends nothing would only be made again
+        if walk.over then return nil end
+        visits = visits + 1
+        look_beneath(stream)
+      end
+      if not read_on(stream) then
+        streams[at] = streams[#streams]
+        streams[#streams] = nil
+      end
+      if not stream.inner then return score, id end
+    end
+  end
+
+  -- Writes down what was found. A run that goes on needs it; else a store that is full may do without.
+  function walk.mend()
+    local write = walk.over and redis.call or redis.pcall
+    for _, mend in ipairs(mends) do
+      local id, done = mend.aside, nil
+      surfaced[mend.member] = nil
+      if id then
+        done = write('HSET', K_ITEM .. id, 'k', '1')
+        if loaded[id] then loaded[id].k = '1' end
+      end
+      if type(done) == 'table' then return end
+      if mend.score then
+        done = write('ZADD', mend.key, mend.score, mend.member)
+      else
+        done = write('ZREM', mend.key, mend.member)
+      end
+      if type(done) == 'table' then return end
+    end
+  end
+
+  for _, range in ipairs(ranges(sel, class)) do
+    open_below(sel.ancestor or '', range[1], range[2], range[2])
+    if own and not shielded({pa = parent_of(own)}, agent, now) then
+      open_below(own, range[1], range[2], range[2])
+    end
+  end
+  return walk
+end
+
+-- A walk, where that is a way to what is asked for: role, priority, complexity, ancestor, in the order of rank.
+local function climb(sel, class, agent, now, after) -- @rare
+  local others = sel.parent or sel.type or sel.tags or ages(sel) or sel.changed_from or sel.changed_to
+  return by_rank(sel) and not others and entered() and walk_tree(sel, class, agent, now, after) or nil
+end

@@ -1,0 +1,396 @@
+"""What is below held items costs nobody anything: searches count commands, never time, and equal a plain recount."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coordinator.errors import ToolFailure
+from coordinator.store import Store, keys
+from coordinator.store.address import parse
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, claim_of, parsed
+from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
+from tests.items.client import Client, Json, fresh_id
+from tests.items.moments import lapse, server_time
+from tests.items.query_world import ms, set_creation
+from tests.items.selectors import take
+from tests.support import leaks
+
+pytestmark = pytest.mark.anyio
+
+FEW = 160
+"""Commands of a call that looks at a handful of items, its record and events included."""
+MANY = 5000
+
+
+async def commands(store: Store) -> int:
+    """Commands that the server has run, also from scripts."""
+    text = (await store.command("INFO", "commandstats")).decode()
+    return sum(int(line.split("calls=")[1].split(",")[0]) for line in text.splitlines() if line.startswith("cmdstat_"))
+
+
+async def cost(tools: Client, call: Any) -> tuple[Any, int]:
+    """The answer of a call, and the commands that it took."""
+    before = await commands(tools.store)
+    answer = await call
+    return answer, await commands(tools.store) - before - 1
+
+
+async def add_below(tools: Client, parents: list[str], count: int, **fields: Any) -> list[str]:
+    """Items below several parents in turn."""
+    made: list[str] = []
+    while len(made) < count:
+        specs = [
+            {"title": "t", "parentId": parents[(len(made) + n) % len(parents)], **fields}
+            for n in range(min(100, count - len(made)))
+        ]
+        made += [item["id"] for item in (await tools.create(*specs))["items"]]
+    return made
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+async def test_many_items_below_a_held_one_are_passed_over_at_once(tools: Client, depth: int) -> None:
+    root = await tools.add(role="work")
+    parents = [root]
+    for _ in range(depth - 1):
+        parents = await add_below(tools, parents, 8 * len(parents), role="work")
+    await add_below(tools, parents, MANY, priority="high", complexity=1)
+    feature = await tools.add(role="work")
+    small = await tools.add(priority="low", complexity=2, parentId=feature)
+    large = await tools.add(priority="low")
+    await tools.claim("holder", root)
+    for selector, expected in (
+        ({}, [small, large]),
+        ({"priority": "high"}, []),
+        ({"priority": "low"}, [small, large]),
+        ({"complexityMax": 5}, [small]),
+        ({"parentId": parents[0]}, []),
+        ({"parentId": feature}, [small]),
+        ({"ancestorId": root}, []),
+        ({"ancestorId": feature}, [small]),
+        ({"role": "work"}, [feature]),
+    ):
+        found, taken = await cost(tools, tools.next(limit=20, **selector))
+        assert found == expected, selector
+        assert taken < FEW, (selector, taken)
+    result, taken = await cost(tools, take(tools, "agent"))
+    assert result["itemId"] == small
+    assert taken < FEW
+    own, taken = await cost(tools, take(tools, "holder", {"priority": "high"}))
+    assert own["outcome"] == "success"
+    assert taken < FEW, "what is below ones own claim is within reach"
+    found, taken = await cost(tools, tools.next(limit=3))
+    assert len(found) == 3
+    assert taken < FEW, "the claim above has moved on"
+
+
+async def test_what_waits_below_a_held_item_is_found_when_the_claim_ends(tools: Client) -> None:
+    root = await tools.add(role="work")
+    child = await tools.add(role="review", parentId=root)
+    items = await add_below(tools, [root, child], 40, priority="high")
+    other = await tools.add(priority="low")
+    for end in ("release", "lapse", "take over", "delete"):
+        await tools.claim("holder", root)
+        assert await tools.next(limit=20) == [other]
+        if end == "release":
+            await tools.release("holder", root)
+        elif end == "delete":
+            await tools.update(child, parentId=None)
+            items = [item for item in items if (await tools.get(item)).get("parentId") == child]
+            await tools.delete(root, recursive=True)
+        else:
+            await lapse(tools, root)
+        if end == "take over":
+            await tools.claim("rival", root)
+            assert await tools.next(limit=20) == [other]
+            assert (await take(tools, "holder"))["itemId"] == other
+            await tools.release("holder", other)
+            await tools.release("rival", root)
+        assert set(await tools.next(limit=20)) <= set(items)
+
+
+async def test_each_of_many_held_items_is_passed_over_once(tools: Client) -> None:
+    features = [item for _ in range(3) for item in await tools.add_many(100, role="work")]
+    await add_below(tools, features, 600, priority="high")
+    rest = await tools.add(priority="low")
+    for number, feature in enumerate(features):
+        await tools.claim(f"holder-{number}", feature)
+    assert await tools.next(limit=20) == [rest]
+    found, taken = await cost(tools, tools.next(limit=20))
+    assert found == [rest]
+    assert taken < FEW
+    result, taken = await cost(tools, take(tools, "agent"))
+    assert result["itemId"] == rest
+    assert taken < FEW
+    own, taken = await cost(tools, take(tools, "holder-7"))
+    assert (await tools.get(own["itemId"]))["parentId"] == features[7]
+    assert taken < FEW
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+async def test_what_is_done_is_looked_for_once(tools: Client) -> None:
+    """Bounds that say too much are mended by whoever finds out, over as many runs as that takes."""
+    held = await tools.add(role="work")
+    await add_below(tools, [held], 40, priority="high", complexity=1)
+    features = [item for _ in range(3) for item in await tools.add_many(100, role="work")]
+    done = await add_below(tools, features, 300, priority="high")
+    await add_below(tools, features, 300, priority="low")
+    for start in range(0, len(done), 100):
+        triggers = [{"itemId": item, "trigger": "complete"} for item in done[start : start + 100]]
+        await tools("advance_item", transitions=triggers)
+    await tools.claim("holder", held)
+    expected = await tools.next(limit=3, priority="low", includeClaimed=True)  # held items are no matter there
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    assert await tools.next(limit=3) == expected
+    assert 3 < len(runs) < 12
+    found, taken = await cost(tools, tools.next(limit=3))
+    assert found == expected
+    assert taken < 2 * FEW, "of features with tasks of the same millisecond all are looked below"
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+async def test_what_an_older_version_left_is_entered_bit_by_bit(tools: Client, redis_url: str) -> None:
+    """Answers are right all the while, also where many items stand at one score."""
+    root = await tools.add(role="work")
+    items = await add_below(tools, [root], 450, priority="high")
+    review = await add_below(tools, [root], 30, role="review")
+    await add_below(tools, [items[0], review[0]], 200, role="blocked")
+    rest = await tools.add(priority="low")
+    set_creation(redis_url, tools.project, dict.fromkeys(items[:250], ms("2026-01-01T00:00:00Z")))
+    form = keys.form.key(tools.project)
+    assert await tools.store.command("GET", form) is None
+    await tools.claim("holder", root)
+    for _ in range(12):
+        assert await tools.next(limit=5) == [rest]
+        assert await tools.next(limit=5, ancestorId=root) == []
+        assert await tools.next(limit=5, role="review") == []
+    assert await tools.store.command("GET", form) == b"+"
+    report = await audit(tools.store, tools.project)
+    assert report.differences == []
+    found, taken = await cost(tools, tools.next(limit=5))
+    assert found == [rest]
+    assert taken < FEW
+    await tools.release("holder", root)
+    assert await tools.next(limit=20, priority="high") == sorted(items[:250])[:20]
+
+
+async def test_a_full_store_finds_what_is_not_below_a_held_item(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path, fsync="everysec")
+    store = Store(server.start(), timeout_ms=20_000)
+    try:
+        await store.open()
+        tools = Client(store, "full")
+        root = await tools.add(role="work")
+        await add_below(tools, [root], 20, priority="high")
+        rest = await tools.add(priority="low")
+        await tools.claim("holder", root)
+        await store.command("CONFIG", "SET", "maxmemory", 1)
+        assert await tools.next(limit=5) == [rest]
+        with pytest.raises(ToolFailure):
+            await tools.add()
+        await store.command("CONFIG", "SET", "maxmemory", 0)
+        assert await tools.next(limit=5) == [rest]
+        assert (await audit(store, "full")).differences == []
+    finally:
+        await store.close()
+        server.stop()
+
+
+# --- random histories
+
+ROLES = ("queue", "queue", "work")
+AGENTS = "abc"
+agents, index = st.sampled_from(AGENTS), st.integers(0, 40)
+priorities = st.sampled_from(tuple(PRIORITY_CODES))
+added = st.fixed_dictionaries(
+    {"parent": st.none() | index, "role": st.sampled_from(ROLES), "priority": priorities},
+    optional={"complexity": st.integers(1, 10)},
+)
+selectors = st.fixed_dictionaries(
+    {},
+    optional={
+        "role": st.sampled_from(("work", "blocked")),
+        "priority": priorities,
+        "complexityMax": st.integers(1, 10),
+        "parentId": index,
+    },
+)
+steps = st.one_of(
+    st.tuples(st.just("add"), st.lists(added, min_size=1, max_size=5)),
+    st.tuples(st.just("claim"), agents, index),
+    st.tuples(st.just("claim"), agents, index),
+    st.tuples(st.just("take"), agents, selectors),
+    st.tuples(st.just("take"), agents, selectors),
+    st.tuples(st.just("release"), agents),
+    st.tuples(st.just("lapse"), agents),
+    st.tuples(st.just("move"), index, st.none() | index),
+    st.tuples(st.just("rank"), index, priorities),
+    st.tuples(st.just("advance"), agents, index, st.sampled_from(("start", "complete", "block", "resume", "reopen"))),
+    st.tuples(st.just("link"), index, index),
+    st.tuples(st.just("delete"), index, st.booleans()),
+)
+
+
+class World:
+    """Items behind a wall: so much below a held item comes first that every search has to find its way around it."""
+
+    def __init__(self, tools: Client, client: redis.Redis) -> None:
+        self.tools = tools
+        self.client = client
+        self.ids: list[str] = []
+
+    async def begin(self) -> None:
+        wall = await self.tools.add(role="review")
+        brick = {"title": "t", "parentId": wall, "complexity": 1}
+        await self.tools.create(
+            *(
+                {**brick, "role": role, "priority": one}
+                for role in set(ROLES)
+                for one in PRIORITY_CODES
+                for _ in "12345"
+            )
+        )
+        await self.tools.claim("mason", wall)
+
+    def pick(self, number: int) -> str:
+        return self.ids[number % len(self.ids)] if self.ids else fresh_id()
+
+    def found(self, selector: Json, agent: str, now: int) -> list[str]:
+        """What a search has to find, from nothing but the items' own fields."""
+        prefix = keys.item.key(self.tools.project, "").decode()
+        names = list(self.client.scan_iter(f"{prefix}*", count=1000))
+        with self.client.pipeline(transaction=False) as reads:
+            for name in names:
+                reads.hmget(name, "w", "pa", "h")
+            rows = reads.execute()
+        items = {
+            name.decode().removeprefix(prefix): (score.decode(), (parent or b"").decode(), (claim or b"\0\0\0\1").hex())
+            for name, (score, parent, claim) in zip(names, rows, strict=True)
+        }
+
+        def keepers(item: str) -> set[str]:
+            above, found = items[item][1], set[str]()
+            while above:
+                claim = claim_of({"h": items[above][2]})
+                if claim is not None and claim.expires > now:
+                    found.add(claim.agent)
+                above = items[above][1]
+            return found - {agent}
+
+        def path(item: str) -> set[str]:
+            above = items[item][1]
+            return {above} | path(above) if above else set()
+
+        def suits(item: str) -> bool:
+            score = parsed(items[item][0])
+            return (
+                score.role == ROLE_CODES[selector.get("role", "queue")]
+                and score.state == 0
+                and ("priority" not in selector or score.priority == PRIORITY_CODES[selector["priority"]])
+                and ("complexityMax" not in selector or score.complexity <= selector["complexityMax"] < NO_COMPLEXITY)
+                and ("parentId" not in selector or items[item][1] == selector["parentId"].replace("-", ""))
+                and ("ancestorId" not in selector or selector["ancestorId"].replace("-", "") in path(item))
+                and not keepers(item)
+            )
+
+        ordered = sorted(filter(suits, items), key=lambda item: (int(items[item][0]), item))
+        dashed = {one.replace("-", ""): one for one in self.ids}
+        return [dashed[item] for item in ordered]
+
+    def asked(self, selector: Json) -> Json:
+        return {**selector, "parentId": self.pick(selector["parentId"])} if "parentId" in selector else selector
+
+    async def check(self, agent: str, selector: Json) -> None:
+        await self.tools.next()  # puts expired claims back
+        for more in ({}, {"ancestorId": self.pick(len(agent))} if self.ids else {}):
+            asked = {**self.asked(selector), **more}
+            if "parentId" in asked and not self.ids:
+                continue
+            expected = self.found(asked, "", await server_time(self.tools.store))
+            assert await self.tools.next(limit=20, **asked) == expected[:20], asked
+
+    async def held(self, agent: str) -> str:
+        item = await self.tools.store.command("HGET", keys.agents.key(self.tools.project), agent)
+        return next((one for one in self.ids if item and one.replace("-", "") == item.decode()), "")
+
+    async def add(self, items: list[Json]) -> None:
+        specs = []
+        for drawn in items:
+            spec = {"title": "t", **drawn}
+            parent = spec.pop("parent")
+            specs.append(spec if parent is None or not self.ids else {**spec, "parentId": self.pick(parent)})
+        self.ids += [item["id"] for item in (await self.tools.create(*specs)).get("items", [])]
+
+    async def claim(self, agent: str, number: int) -> None:
+        await self.tools.claim(agent, self.pick(number))
+
+    async def take(self, agent: str, selector: Json) -> None:
+        asked = self.asked(selector)
+        if "parentId" in asked and not self.ids:
+            return
+        await self.tools.next()  # puts expired claims back, as the claim will
+        expected = self.found(asked, agent, await server_time(self.tools.store))
+        result = await take(self.tools, agent, asked)
+        assert result.get("itemId") == (expected[0] if expected else None), asked
+
+    async def release(self, agent: str) -> None:
+        if item := await self.held(agent):
+            await self.tools.release(agent, item)
+
+    async def lapse(self, agent: str) -> None:
+        item = await self.held(agent)
+        claim = item and await self.tools.store.command(
+            "HGET", keys.item.key(self.tools.project, item.replace("-", "")), "h"
+        )
+        if claim and (found := claim_of({"h": claim.hex()})) and found.expires > await server_time(self.tools.store):
+            await lapse(self.tools, item)
+
+    async def move(self, number: int, parent: int | None) -> None:
+        await self.tools.update(self.pick(number), parentId=None if parent is None else self.pick(parent))
+
+    async def rank(self, number: int, priority: str) -> None:
+        await self.tools.update(self.pick(number), priority=priority)
+
+    async def advance(self, agent: str, number: int, trigger: str) -> None:
+        await self.tools.advance(self.pick(number), trigger, agent)
+
+    async def link(self, one: int, other: int) -> None:
+        await self.tools.try_link(self.pick(one), self.pick(other))
+
+    async def delete(self, number: int, recursive: bool) -> None:
+        await self.tools.delete(self.pick(number), recursive=recursive)
+        self.ids = [item for item in self.ids if await self.tools.exists(item)]
+
+
+@asynccontextmanager
+async def a_world(store: Store, redis_url: str) -> AsyncIterator[World]:
+    """A project that is audited and gone afterwards."""
+    tools = Client(store, f"t{fresh_id()[:13]}")
+    with redis.Redis(**parse(redis_url).client_options()) as client:
+        try:
+            world = World(tools, client)
+            await world.begin()
+            yield world
+            assert (await audit(store, tools.project)).differences == []
+        finally:
+            leaks.delete_keys(client, tools.project)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=st.lists(st.tuples(steps, agents, selectors), min_size=6, max_size=24))
+async def test_searches_find_what_a_recount_finds(store: Store, redis_url: str, history: list[Any]) -> None:
+    async with a_world(store, redis_url) as world:
+        await world.add([{"parent": None, "role": "queue", "priority": "medium"}] * 2)
+        for (what, *words), agent, selector in history:
+            await getattr(world, what)(*words)
+            await world.check(agent, selector)
