@@ -79,6 +79,7 @@ class Client:
         self.project = project
         toolset = load_toolsets(services)["items"]
         self._tools = {tool.name: tool for tool in toolset.tools}
+        self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
         self.configure = toolset.configure
         self.drain = toolset.drain
 

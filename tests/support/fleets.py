@@ -81,14 +81,14 @@ class RunningCommand:
         """Whether such a line was written."""
         return any(more.items() <= line.items() for line in self.logs if line["event"] == event)
 
-    def wait_ready(self) -> str:
+    def wait_ready(self, seconds: float = START_SECONDS) -> str:
         """The line that says so."""
 
         def line() -> str | None:
             assert self.process.poll() is None, f"ended with {self.process.returncode}:\n{self.stderr}"
             return next((line for line in self.stdout.splitlines() if "ready" in line), None)
 
-        return wait_until_sync(line, START_SECONDS, "the ready line") or ""
+        return wait_until_sync(line, seconds, "the ready line") or ""
 
     def end(self, number: int = signal.SIGTERM, timeout: float = 40.0) -> int:
         """Sends a signal and returns the exit code."""
