@@ -17,11 +17,12 @@ if refused then return refused end
 if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
-local run = {now = server_time(), cap = events_max, config = config, labels = labels}
-local results = {}
-for n, spec in ipairs(cmsgpack.unpack(specs)) do
+local list, results = cmsgpack.unpack(specs), {}
+local run = {now = server_time(), cap = events_max, config = config, labels = labels, all_new = all_new(list)}
+for n, spec in ipairs(list) do
   local it, reason = create(spec, run)
   results[n] = {it and 'created' or reason, it and it.d or 0, spec[1]}
 end
+rank_made()
 serve(run.now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

@@ -20,8 +20,8 @@ if refused then return refused end
 if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
-local run = {now = server_time(), cap = events_max, config = config, labels = labels}
 local items, deepest = cmsgpack.unpack(specs), MAX_DEPTH
+local run = {now = server_time(), cap = events_max, config = config, labels = labels, all_new = all_new(items)}
 
 -- The root's depth, or nil and why the tree cannot stand there.
 local function place(parent_id)
@@ -40,13 +40,16 @@ if depth then
     create(spec, run)
     reply[3][n] = spec[1]
   end
-  for n, edge in ipairs(cmsgpack.unpack(edges)) do
-    store_edge(unpack(edge))
+  rank_made()
+  local links, texts = cmsgpack.unpack(edges), cmsgpack.unpack(notes)
+  store_edges(links)
+  for n, edge in ipairs(links) do
     emit(run.cap, 'link', edge[2], 'o', edge[3], 'c', edge[4])
     reply[4][n] = edge[1]
   end
-  for n, note in ipairs(cmsgpack.unpack(notes)) do
-    reply[5][n] = {store_note(note, run.now), note[1], note[2], note[3]}
+  store_first_notes(texts, run.now)
+  for n, note in ipairs(texts) do
+    reply[5][n] = {note[8], note[1], note[2], note[3]}
     emit(run.cap, 'note', note[1], 'n', note[2])
   end
 end

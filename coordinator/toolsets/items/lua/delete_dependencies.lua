@@ -8,7 +8,7 @@ errors:    REQUEST_ID_REUSED
 --]]
 -- @include clock
 -- @include idempotency
--- @include graph
+-- @include unlink
 -- @include events
 -- @include serve
 
@@ -18,25 +18,29 @@ if stored then return {stored} end
 
 local deleted = 0
 
-local function drop(near, code, far_id, value)
-  unlink(near, code, load(far_id), value)
-  deleted = deleted + 1
-  emit(events_max, 'unlink', near.id, 'o', far_id, 'c', code)
+-- Takes away edges that are stored at an item.
+local function drop(id, edges)
+  if not edges[1] then return end
+  unlink(load(id), edges)
+  deleted = #edges / 2
+  for n = 1, #edges, 2 do
+    emit(events_max, 'unlink', id, 'o', string.sub(edges[n], 2), 'c', string.sub(edges[n], 1, 1))
+  end
 end
 
 if mode == 'all' then
-  local it = load(first)
-  if it then each_edge(first, function(code, other, value) drop(it, code, other, value) end) end
+  drop(first, redis.call('HGETALL', K_EDGES .. first))
 else
-  local from, to, wanted = first, second, codes
+  local from, to, wanted, found = first, second, codes, {}
   if mode == 'id' then
     local edge = redis.call('GET', K_DEPENDENCY .. first) or ''
     from, to, wanted = string.sub(edge, 2, 33), string.sub(edge, 34), string.sub(edge, 1, 1)
   end
   for code in string.gmatch(wanted, '.') do
     local value = redis.call('HGET', K_EDGES .. from, code .. to)
-    if value then drop(load(from), code, to, value) end
+    if value then found[#found + 1], found[#found + 2] = code .. to, value end
   end
+  drop(from, found)
 end
 serve(server_time(), events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack({deleted, first, second}), keep_ms)

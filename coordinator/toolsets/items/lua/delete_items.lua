@@ -29,8 +29,7 @@ for _, id in ipairs(met) do gone[id] = true end
 local left = tonumber(budget)
 
 local function remove(it)
-  left = left - 1 - (redis.call('HLEN', K_EDGES .. it.id) + redis.call('HLEN', K_NOTES .. it.id)) / 10
-  erase(it, events_max)
+  left = left - 1 - erase(it, events_max) / 10
   deleted = deleted + 1
   if listed[it.id] then
     met[#met + 1] = it.id
@@ -40,18 +39,14 @@ local function remove(it)
   end
 end
 
--- Removes the subtree leaf by leaf; false when the budget ends first.
+-- Removes the subtree, what is deepest first; false when the budget ends first.
 local function remove_subtree(id)
-  while left > 0 do
-    local leaf, child = id, first_child(id)
-    while child do
-      leaf = child
-      child = first_child(leaf)
-    end
-    remove(load(leaf))
-    if leaf == id then return true end
+  for _, child in ipairs(redis.call('ZRANGE', K_RANKED .. 'p' .. id, 0, math.ceil(left))) do
+    if left <= 0 or not remove_subtree(child) then return false end
   end
-  return false
+  if left <= 0 then return false end
+  remove(load(id))
+  return true
 end
 
 while position <= #list and left > 0 do
@@ -69,6 +64,7 @@ while position <= #list and left > 0 do
 end
 
 done = position > #list
+unrank_erased()
 if redis.call('EXISTS', K_RANKED .. '*') == 0 then redis.call('DEL', K_FORM) end
 local reply = cmsgpack.pack({done, position, deleted, below, failures, met, done and {} or list})
 serve(server_time(), events_max)

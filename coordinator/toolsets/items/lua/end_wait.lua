@@ -18,7 +18,7 @@ if stored then return stored end
 local waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'w')
 local released = waiter[3] and cmsgpack.unpack(waiter[3]) or {}
 local reply = cmsgpack.pack({server_time(), {{'no_match', '', 0, 0, 0}}, released})
-if waiter[1] and (keep == '1' or waiter[1] == process) then remove_waiter(request, waiter[2], waiter[4]) end
+if waiter[1] and (keep == '1' or waiter[1] == process) then remove_waiters({request}, waiter[2], waiter[4]) end
 if keep == '1' then
   remember(request, fingerprint, 'D', reply, keep_ms)
   if waiter[1] then tell(waiter[1], request, reply) end

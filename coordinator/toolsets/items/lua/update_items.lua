@@ -88,7 +88,7 @@ local function update(id, fields)
     shift, below, above = plan_move(it, fields.pa)
     if not shift then return {below, id, 0, false} end
   end
-  unrank(it)
+  local scopes_before, score_before = scopes(it), it.w
   enter(it, it.class)
   local priority = fields.p or priority_of(it.w)
   put(it, 'w', score_of(it.class, priority, new_complexity(it, fields.c), created_of(it.w)))
@@ -107,7 +107,7 @@ local function update(id, fields)
   end
   if moves then apply_move(it, fields.pa, shift, below) end
   touch(it, run.now)
-  rank(it)
+  rank_again(it, scopes_before, score_before)
   save(it)
   emit(run.cap, 'update', id)
   if moves and above then child_added(above, run) end

@@ -1,16 +1,29 @@
--- @include graph
+-- @include unlink
 -- @include claims
--- Removes one item that has no children, with its claim, edges, notes and index entries. Dependents
--- lose a blocker and may become ready.
+
+local left_scopes = {} -- by scope, the ids that this run has removed and that are still ranked there
+
+-- Removes one item that has no children, with its claim, edges, notes and index entries; `unrank_erased` is to
+-- follow. Dependents lose a blocker and may become ready. Returns how many edges and notes it had.
 local function erase(it, cap)
   if it.cb then unclaim(it, server_time()) end
-  each_edge(it.id, function(code, other, value) unlink(it, code, load(other), value) end)
-  unrank(it)
+  local id = it.id
+  local edges, notes = redis.call('HGETALL', K_EDGES .. id), redis.call('HVALS', K_NOTES .. id)
+  if edges[1] then unlink(it, edges, true) end
+  redis.call('ZREM', K_RANKED .. 'p' .. (it.pa or ''), id)
   take_out(it, it.pa)
-  local notes = redis.call('HVALS', K_NOTES .. it.id)
-  for _, note in ipairs(notes) do redis.call('DEL', K_NOTE .. string.sub(note, 1, 32)) end
-  redis.call('ZREM', K_PREFIXES .. string.sub(it.id, 1, 4), string.sub(it.id, 5))
-  redis.call('DEL', K_ITEM .. it.id, K_TEXT .. it.id, K_EDGES .. it.id, K_NOTES .. it.id)
-  loaded[it.id] = nil
-  emit(cap, 'delete', it.id)
+  for _, scope in ipairs(scopes(it)) do table.insert(list_at(left_scopes, scope), id) end
+  redis.call('ZREM', K_PREFIXES .. string.sub(id, 1, 4), string.sub(id, 5))
+  local gone = {K_ITEM .. id, K_TEXT .. id, K_EDGES .. id, K_NOTES .. id}
+  for _, note in ipairs(notes) do gone[#gone + 1] = K_NOTE .. string.sub(note, 1, 32) end
+  in_parts('DEL', nil, gone)
+  loaded[id] = nil
+  emit(cap, 'delete', id)
+  return #edges / 2 + #notes
+end
+
+local function unrank_erased()
+  for scope, ids in pairs(left_scopes) do
+    if string.sub(scope, 1, 1) ~= 'p' then in_parts('ZREM', K_RANKED .. scope, ids) end
+  end
 end

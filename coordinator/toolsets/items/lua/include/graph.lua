@@ -1,4 +1,4 @@
--- @include index
+-- @include together
 -- Dependency edges. Each end of an edge holds it in its own hash: field = code .. other end (unique
 -- per pair and type), value = dependency id .. threshold ('-' = none given, terminal). Codes, seen from
 -- the item that holds the edge:
@@ -34,31 +34,39 @@ local function each_edge(id, visit)
   for n = 1, #flat, 2 do visit(string.sub(flat[n], 1, 1), string.sub(flat[n], 2), flat[n + 1]) end
 end
 
--- Changes an item's count of unsatisfied blockers and its class with it.
-local function add_blockers(it, by)
-  local n = tonumber(it.nb or 0) + by
-  put(it, 'nb', n > 0 and n)
-  if not is_held(it) then move(it, resting(it, it.role)) end
-  save(it)
+-- Changes items' counts of unsatisfied blockers, {item -> by how many}, and their classes with them.
+local function add_blockers(counts)
+  local moved = {}
+  for it, by in pairs(counts) do
+    local n = tonumber(it.nb or 0) + by
+    put(it, 'nb', n > 0 and n)
+    if not is_held(it) and reclass(it, resting(it, it.role)) then
+      mark(it, 'w')
+      moved[#moved + 1] = it
+    end
+    save(it)
+  end
+  rank_all(moved)
 end
 
 local function move_counts(it, before, edges) -- @rare
-  local free, seen = {}, {}
+  local counts, blocked, seen = {}, {}, {}
   for n = 1, #edges, 2 do
-    local code, other, value = string.sub(edges[n], 1, 1), string.sub(edges[n], 2), edges[n + 1]
+    local code, other = string.sub(edges[n], 1, 1), string.sub(edges[n], 2)
     if blocks_other(code) then
-      local needed = threshold(value)
+      local needed = threshold(edges[n + 1])
       local was, is = satisfies(before, needed), satisfies(it.role, needed)
       local target = load(other)
-      if was ~= is then add_blockers(target, is and -1 or 1) end
+      if was ~= is then counts[target] = (counts[target] or 0) + (is and -1 or 1) end
       if not seen[other] then
         seen[other] = true
-        free[#free + 1] = target
+        blocked[#blocked + 1] = target
       end
     end
   end
+  add_blockers(counts)
   local open = {}
-  for _, target in ipairs(free) do
+  for _, target in ipairs(blocked) do
     if not target.nb then open[#open + 1] = target end
   end
   return open
@@ -82,19 +90,19 @@ local function unsatisfied(it)
   return list
 end
 
--- Stores an edge at both ends; the caller sees to the blocked item's count.
-local function store_edge(id, from, to, code, mark)
-  redis.call('HSET', K_EDGES .. from, code .. to, id .. mark)
-  redis.call('HSET', K_EDGES .. to, far_end(code) .. from, id .. mark)
-  redis.call('SET', K_DEPENDENCY .. id, code .. from .. to)
-end
-
--- Takes one edge away at both ends.
-local function unlink(near, code, far, value)
-  redis.call('HDEL', K_EDGES .. near.id, code .. far.id)
-  redis.call('HDEL', K_EDGES .. far.id, far_end(code) .. near.id)
-  redis.call('DEL', K_DEPENDENCY .. string.sub(value, 1, 32))
-  local blocker, blocked = near, far
-  if blocked_by_other(code) then blocker, blocked = far, near end
-  if code ~= 'R' and code ~= 'r' and not satisfies(blocker.role, threshold(value)) then add_blockers(blocked, -1) end
+-- Stores edges {id, from, to, code, mark ..} at both ends; the caller sees to the blocked items' counts.
+local function store_edges(list)
+  local ends, ids = {}, {}
+  local function hold(item, field, value)
+    local fields = list_at(ends, item)
+    fields[#fields + 1], fields[#fields + 2] = field, value
+  end
+  for _, edge in ipairs(list) do
+    local id, from, to, code, needed = unpack(edge)
+    hold(from, code .. to, id .. needed)
+    hold(to, far_end(code) .. from, id .. needed)
+    ids[#ids + 1], ids[#ids + 2] = K_DEPENDENCY .. id, code .. from .. to
+  end
+  for item, fields in pairs(ends) do in_parts('HSET', K_EDGES .. item, fields) end
+  in_parts('MSET', nil, ids)
 end

@@ -50,8 +50,16 @@ local function rank_both(it, other)
   surface(other)
 end
 
-local function unrank(it)
-  for _, scope in ipairs(scopes(it)) do redis.call('ZREM', K_RANKED .. scope, it.id) end
+-- Puts an item that has changed where it belongs, and takes it from where it was.
+local function rank_again(it, scopes_before, score_before)
+  local left = {}
+  for _, scope in ipairs(scopes_before) do left[scope] = true end
+  for _, scope in ipairs(scopes(it)) do
+    if not left[scope] or it.w ~= score_before then redis.call('ZADD', K_RANKED .. scope, it.w, it.id) end
+    left[scope] = nil
+  end
+  for scope in pairs(left) do redis.call('ZREM', K_RANKED .. scope, it.id) end
+  surface(it)
 end
 
 local function enter(it, class)

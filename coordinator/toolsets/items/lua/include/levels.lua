@@ -5,26 +5,35 @@
 -- first is taken; a repair that arrives at the edge's other end has found a cycle. So building a graph
 -- front to back or back to front costs O(1) an edge, and joining two costs the smaller one's size.
 
-local function neighbours(id, wanted, added)
-  local list = {}
-  each_edge(id, function(code, other)
-    if wanted(code) then list[#list + 1] = other end
-  end)
-  for _, other in ipairs(added[id] or {}) do list[#list + 1] = other end
-  return list
+local counted, known = {}, {}
+
+-- How many edges of an item are stored.
+local function edges_stored(id)
+  counted[id] = counted[id] or redis.call('HLEN', K_EDGES .. id)
+  return counted[id]
+end
+
+-- What an item blocks (1) and what blocks it (-1), as stored. Read once for all edges of a batch.
+local function neighbours(id)
+  if not known[id] then
+    local blocked, blockers = {}, {}
+    if counted[id] ~= 0 then
+      each_edge(id, function(code, other)
+        if blocks_other(code) then blocked[#blocked + 1] = other end
+        if blocked_by_other(code) then blockers[#blockers + 1] = other end
+      end)
+    end
+    known[id] = {[1] = blocked, [-1] = blockers}
+  end
+  return known[id]
 end
 
 -- A repair in steps: from `start` at `level`, in direction `step` (+1 raises what is blocked, -1 lowers
 -- blockers); `added` are edges of this batch that are not stored yet.
 local function repair(start, level, step, stop, level_of, added)
   local moved, todo, head = {[start] = level}, {start}, 1
-  local wanted = step > 0 and blocks_other or blocked_by_other
-  return function()
-    if head > #todo then return 'done', moved end
-    local id = todo[head]
-    head = head + 1
-    local bound = moved[id] + step
-    for _, other in ipairs(neighbours(id, wanted, added)) do
+  local function look(list, bound)
+    for _, other in ipairs(list or {}) do
       if other == stop then return 'cycle' end
       local now = moved[other] or level_of(other)
       if (step > 0 and now < bound) or (step < 0 and now > bound) then
@@ -32,44 +41,58 @@ local function repair(start, level, step, stop, level_of, added)
         todo[#todo + 1] = other
       end
     end
-    return head > #todo and 'done' or 'more', moved
+  end
+  return function()
+    if head > #todo then return 'done', moved end
+    local id = todo[head]
+    head = head + 1
+    local found = look(neighbours(id)[step], moved[id] + step) or look(added[id], moved[id] + step)
+    return found or (head > #todo and 'done') or 'more', moved
   end
 end
 
 -- A check over one batch: try(blocker, blocked) is false where the edge would close a cycle, else the
--- levels are mended in memory; keep() puts them on the items and returns the ids of these, to be saved.
+-- levels are mended in memory; keep() puts them on the items, to be saved where these are loaded.
 local function level_check()
-  local level, above, below = {}, {}, {}
+  local level, above, below, changed = {}, {}, {}, {}
   local function level_of(id)
-    if level[id] == nil then level[id] = tonumber(load(id).lv or 0) end
+    if not level[id] then
+      level[id] = tonumber(loaded[id] and (loaded[id].lv or 0) or redis.call('HGET', K_ITEM .. id, 'lv') or 0)
+    end
     return level[id]
   end
-  local changed = {}
   local function try(blocker, blocked)
     if blocker == blocked then return false end
     if level_of(blocked) <= level_of(blocker) then
       local up = repair(blocked, level_of(blocker) + 1, 1, blocker, level_of, above)
-      local down = repair(blocker, level_of(blocked) - 1, -1, blocked, level_of, below)
-      local state, moved
+      local down, state, moved
       repeat
         state, moved = up()
-        if state == 'more' then state, moved = down() end
+        if state == 'more' then
+          down = down or repair(blocker, level_of(blocked) - 1, -1, blocked, level_of, below)
+          state, moved = down()
+        end
         if state == 'cycle' then return false end
       until state == 'done'
       for id, value in pairs(moved) do
-        level[id] = value
-        changed[id] = true
+        level[id], changed[id] = value, true
       end
     end
-    above[blocker] = above[blocker] or {}
-    table.insert(above[blocker], blocked)
-    below[blocked] = below[blocked] or {}
-    table.insert(below[blocked], blocker)
+    table.insert(list_at(above, blocker), blocked)
+    table.insert(list_at(below, blocked), blocker)
     return true
   end
   local function keep()
-    for id in pairs(changed) do put(load(id), 'lv', level[id] ~= 0 and level[id]) end
-    return changed
+    for id in pairs(changed) do
+      local value = level[id] ~= 0 and level[id]
+      if loaded[id] then
+        put(loaded[id], 'lv', value)
+      elseif value then
+        redis.call('HSET', K_ITEM .. id, 'lv', value)
+      else
+        redis.call('HDEL', K_ITEM .. id, 'lv')
+      end
+    end
   end
   return try, keep
 end

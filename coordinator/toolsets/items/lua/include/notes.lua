@@ -1,4 +1,4 @@
--- @include index
+-- @include together
 -- Notes: one hash each, and per item a hash from key to note id .. role letter .. filled, which is all
 -- that a gate has to read. A key is unique per item; writing it again keeps id and creation time.
 --   i item  k key  r role letter  b body  c created  m modified  a actor  v verification
@@ -12,6 +12,21 @@ local function store_note(note, now)
   redis.call('HSET', K_NOTE .. id, 'i', item, 'k', key, 'r', role, 'b', body, 'm', whole(now), 'a', actor, 'v', verification)
   redis.call('HSETNX', K_NOTE .. id, 'c', whole(now))
   return id
+end
+
+-- The same for notes of items that have none yet, under keys that differ.
+local function store_first_notes(list, now)
+  local marks, time = {}, whole(now)
+  for _, note in ipairs(list) do
+    local item, key, role, body, filled, actor, verification, id = unpack(note)
+    local of_item = list_at(marks, item)
+    of_item[#of_item + 1], of_item[#of_item + 2] = key, id .. role .. (filled and '1' or '0')
+    redis.call(
+      'HSET', K_NOTE .. id,
+      'i', item, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification, 'c', time
+    )
+  end
+  for item, of_item in pairs(marks) do in_parts('HSET', K_NOTES .. item, of_item) end
 end
 
 -- Every {key, filled} of an item, and what its schema depends on: {type, tags, traits, notes}.

@@ -86,6 +86,7 @@ local function hand_out(now, cap)
       end
     end
   until #readied + #unshielded == 0
+  settle_queues()
   if budget < 0 then
     for _, queue in ipairs(redis.call('ZRANGE', K_WAITING, 0, -1)) do poke(queue, now) end
   end

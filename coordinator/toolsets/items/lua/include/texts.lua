@@ -9,7 +9,7 @@ local function put_text(it, field, value)
   put(it, field, value and value ~= '' and not long and value)
   if long then
     redis.call('HSET', K_TEXT .. it.id, field, value)
-  elseif not it.fresh then
+  else
     redis.call('HDEL', K_TEXT .. it.id, field)
   end
 end

@@ -1,6 +1,7 @@
 -- @include filters
 -- @include claims
 -- @include idempotency
+-- @include queues
 -- Parked claims. Whatever makes items ready hands each, in the same script, to the waiter that has been
 -- parked longest among those it suits: the claim is placed for the waiter's agent, the reply is kept under
 -- the waiter's request and published to the process that holds the call. So one item wakes one agent,
@@ -19,8 +20,6 @@
 
 local WAKE_CHANNEL = 'fc:wake:'
 local GRACE = 10000 -- ms that a waiter outlives its call
-local FRONT = 16 -- waiters read at a time
-local SHIELDED = 256 -- waiters passed over, for one item below a held one, in search of its holder
 
 -- Publishes to the process of a call, with the call's project: its reply, or '' for it to ask again.
 local function tell(process, name, reply)
@@ -46,46 +45,18 @@ local function keep_until(key, ends, now)
   if redis.call('PTTL', key) < ends - now then redis.call('PEXPIREAT', key, whole(ends)) end
 end
 
-local function remove_waiter(name, queue, places)
-  redis.call('ZREM', K_QUEUE .. queue, name)
-  redis.call('DEL', K_WAITER .. name)
-  if places and redis.call('EXISTS', K_QUEUE .. queue) == 0 then
-    redis.call('ZREM', K_WAITING, queue)
-    for _, place in ipairs(cmsgpack.unpack(places)) do redis.call('HDEL', K_WANTED .. place, queue) end
-  end
-end
-
--- The first of a queue, of `agent` unless nil: name, order of arrival, fields. Those whose time is over or
--- whose process died are dropped on the way.
-local function front_waiter(queue, agent, now)
-  local passed = 0
-  while passed < SHIELDED do
-    local front = redis.call('ZRANGE', K_QUEUE .. queue, passed, passed + FRONT - 1, 'WITHSCORES')
-    if #front == 0 then return nil end
-    for n = 1, #front, 2 do
-      local f = redis.call('HMGET', K_WAITER .. front[n], 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w')
-      if not f[1] or tonumber(f[4]) <= now or redis.call('EXISTS', K_ALIVE .. f[1]) == 0 then
-        remove_waiter(front[n], queue, f[8])
-      elseif not agent or f[2] == agent then
-        return {name = front[n], order = tonumber(front[n + 1]), queue = queue, fields = f}
-      else
-        passed = passed + 1
-      end
-    end
-  end
-end
-
 -- Has the first of a queue ask again: there may be something for it that nobody has looked at.
 local function poke(queue, now)
   local waiter = front_waiter(queue, nil, now)
   if waiter then tell(waiter.fields[1], waiter.name, '') end
+  settle_queues()
 end
 
 -- Parks a call, or keeps it parked, at the end of its queue where it is `new` there. `waiter` = what K_WAITER has of
 -- it: p q r f w; `fields` = what it is to have besides until, queue and places.
 local function park_call(name, queue, selector, now, wait, waiter, fields)
   local new, ends, places = waiter[2] ~= queue, now + wait + GRACE, places_of(cmsgpack.unpack(selector))
-  if new and waiter[1] then remove_waiter(name, waiter[2], waiter[5]) end
+  if new and waiter[1] then remove_waiters({name}, waiter[2], waiter[5]) end
   if new then redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), name) end
   redis.call('ZREMRANGEBYSCORE', K_WAITING, '-inf', now)
   if (tonumber(redis.call('ZSCORE', K_WAITING, queue)) or 0) < ends then
@@ -105,14 +76,14 @@ end
 
 -- Ends a parked call with the reply that its request has got meanwhile.
 local function answer_call(name, waiter, reply, found, now)
-  remove_waiter(name, waiter[2], waiter[5])
+  remove_waiters({name}, waiter[2], waiter[5])
   tell(waiter[1], name, reply)
   if found then poke(waiter[2], now) end -- nobody had offered it: there may be another one
 end
 
 local function hand_over(it, waiter, now, cap)
-  local process, agent, ttl, _, fingerprint, keep_ms, releases, places = unpack(waiter.fields)
-  remove_waiter(waiter.name, waiter.queue, places)
+  local process, agent, ttl, _, fingerprint, keep_ms, releases = unpack(waiter.fields)
+  leave_queue(waiter)
   acquire(it, agent, tonumber(ttl), now, cap)
   local result = {'success', it.id, it.cx, it.co, it.f}
   local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(releases)})

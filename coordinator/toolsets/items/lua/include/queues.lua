@@ -1,0 +1,75 @@
+-- @include together
+-- The queues of parked claims (include/waiters.lua) as one run of a script goes through them: each waiter is read
+-- once, and those that are served or dropped leave their queues together at the end (`settle_queues`).
+
+local FRONT = 16 -- waiters read at a time
+local SHIELDED = 256 -- waiters passed over, for one item below a held one, in search of its holder
+local lines, living = {}, {}
+
+local function remove_waiters(names, queue, places)
+  local keys = {}
+  for n, name in ipairs(names) do keys[n] = K_WAITER .. name end
+  in_parts('ZREM', K_QUEUE .. queue, names)
+  in_parts('DEL', nil, keys)
+  if places and redis.call('EXISTS', K_QUEUE .. queue) == 0 then
+    redis.call('ZREM', K_WAITING, queue)
+    for _, place in ipairs(cmsgpack.unpack(places)) do redis.call('HDEL', K_WANTED .. place, queue) end
+  end
+end
+
+local function is_living(process)
+  if living[process] == nil then living[process] = redis.call('EXISTS', K_ALIVE .. process) == 1 end
+  return living[process]
+end
+
+-- The waiter is served or not to be: it leaves its queue with the others.
+local function leave_queue(waiter)
+  local line = lines[waiter.queue]
+  line[waiter.at], line.gone[#line.gone + 1] = false, waiter.name
+end
+
+-- The n-th of a queue: name, order of arrival, fields; false where it has left, nil past the end. One whose time
+-- is over or whose process died leaves.
+local function waiter_at(queue, n, now)
+  local line = lines[queue]
+  if line[n] == nil and not line.last then
+    local front = redis.call('ZRANGE', K_QUEUE .. queue, n - 1, n + FRONT - 2, 'WITHSCORES')
+    for m = 1, #front, 2 do
+      local at = n + (m - 1) / 2
+      line[at] = {name = front[m], order = tonumber(front[m + 1]), queue = queue, at = at}
+    end
+    line.last = #front < 2 * FRONT
+  end
+  local waiter = line[n]
+  if waiter and not waiter.fields then
+    local f = redis.call('HMGET', K_WAITER .. waiter.name, 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w')
+    waiter.fields, line.places = f, f[8] or line.places
+    if not f[1] or tonumber(f[4]) <= now or not is_living(f[1]) then leave_queue(waiter) end
+  end
+  return line[n]
+end
+
+-- The first of a queue, of `agent` unless nil.
+local function front_waiter(queue, agent, now)
+  local line = lines[queue] or {first = 1, gone = {}}
+  lines[queue] = line
+  local n, passed = line.first, 0
+  while passed < SHIELDED do
+    local waiter = waiter_at(queue, n, now)
+    if waiter == nil then return nil end
+    if waiter and (not agent or waiter.fields[2] == agent) then return waiter end
+    if waiter then
+      passed = passed + 1
+    elseif line.first == n then
+      line.first = n + 1
+    end
+    n = n + 1
+  end
+end
+
+local function settle_queues()
+  for queue, line in pairs(lines) do
+    if line.gone[1] then remove_waiters(line.gone, queue, line.places) end
+  end
+  lines = {}
+end

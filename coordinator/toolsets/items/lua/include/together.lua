@@ -1,0 +1,51 @@
+-- @include index
+-- Writing for many items at once: a command for each key instead of one for each item and key.
+
+local MANY = 2000 -- arguments of one command: the stack of a script takes some thousands
+
+-- A command on a key with a list of arguments, or with a list of keys (no key); in parts where the list is long.
+-- Parts are of even length, so pairs stay together.
+local function in_parts(command, key, list)
+  for from = 1, #list, MANY do
+    local last = math.min(from + MANY - 1, #list)
+    if key then
+      redis.call(command, key, unpack(list, from, last))
+    else
+      redis.call(command, unpack(list, from, last))
+    end
+  end
+end
+
+-- The list of a key in a table of lists.
+local function list_at(lists, key)
+  local list = lists[key]
+  if not list then
+    list = {}
+    lists[key] = list
+  end
+  return list
+end
+
+local function rank_many(items) -- @rare
+  local entries = {}
+  local function put_at(scope, score, id)
+    local list = list_at(entries, scope)
+    list[#list + 1], list[#list + 2] = score, id
+  end
+  for _, it in ipairs(items) do
+    local score, id = whole(it.w), it.id
+    put_at('*', score, id)
+    put_at('p' .. (it.pa or ''), score, id)
+    if it.g then
+      for tag in each_tag(it.g) do put_at('g' .. tag, score, id) end
+    end
+    if it.y then put_at('y' .. it.y, score, id) end
+    surface(it)
+  end
+  for scope, list in pairs(entries) do in_parts('ZADD', K_RANKED .. scope, list) end
+end
+
+-- Puts items into their scopes by their scores, as `rank` does one.
+local function rank_all(items)
+  if items[2] then rank_many(items) elseif items[1] then rank(items[1]) end
+end

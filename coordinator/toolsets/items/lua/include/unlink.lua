@@ -1,0 +1,24 @@
+-- @include graph
+
+-- Takes edges of an item, fields and values in turn as they are stored, away at both ends. One that is `leaving` is
+-- deleted by the caller, with what it holds itself.
+local function unlink(near, edges, leaving)
+  local ends, own, ids, counts = {}, {}, {}, {}
+  for n = 1, #edges, 2 do
+    local field, value = edges[n], edges[n + 1]
+    local code, other = string.sub(field, 1, 1), string.sub(field, 2)
+    local fields = list_at(ends, other)
+    own[#own + 1], fields[#fields + 1] = field, far_end(code) .. near.id
+    ids[#ids + 1] = K_DEPENDENCY .. string.sub(value, 1, 32)
+    if blocks_other(code) and not satisfies(near.role, threshold(value)) then
+      local far = load(other)
+      counts[far] = (counts[far] or 0) - 1
+    elseif blocked_by_other(code) and not leaving and not satisfies(role_at(other), threshold(value)) then
+      counts[near] = (counts[near] or 0) - 1
+    end
+  end
+  for item, fields in pairs(ends) do in_parts('HDEL', K_EDGES .. item, fields) end
+  if not leaving then in_parts('HDEL', K_EDGES .. near.id, own) end
+  in_parts('DEL', nil, ids)
+  add_blockers(counts)
+end
