@@ -27,6 +27,8 @@ _RETRY_MS = 250
 _MOST_RETRY_MS = 5_000
 _DRAIN_RETRY_MS = 1_000
 _WINDOW_SECONDS = 0.1
+NO_STORE = "the store does not answer"
+DRAINING = "this front-end takes no new work"
 SURPLUS = "more calls come than can be answered here"
 """What those are told who are not even let wait."""
 _CALM_SECONDS = 10.0
@@ -173,12 +175,12 @@ class Admission:
         now = self._clock()
         refused = self.breaker.refuses(now)
         if refused is not None:
-            raise self._shed(criticality, "store_unavailable", "the store does not answer", int(refused * 1000))
+            raise self._shed(criticality, "store_unavailable", NO_STORE, int(refused * 1000))
         if self.draining and (parks or criticality < Criticality.READ):
-            raise self._shed(criticality, "draining", "this front-end takes no new work", _DRAIN_RETRY_MS)
+            raise self._shed(criticality, "draining", DRAINING, _DRAIN_RETRY_MS)
         if parks:
             if self.parked >= self._settings.parked_most:
-                raise self._shed(criticality, "over_capacity", f"{self.parked} calls wait for an event here already")
+                raise self._crowded(criticality)
             self.parked += 1
             return Ticket(actor, project, False, now)
         critical = criticality is Criticality.CRITICAL
@@ -205,6 +207,20 @@ class Admission:
         surplus.came(True, self._clock())
         self._watcher.shed(_LABELS[criticality], "over_capacity")
         return self._later()
+
+    def refusal(self, criticality: Criticality, *, parks: bool = False) -> ToolFailure | None:
+        """Why a call is turned away that has a long way to ``enter``; None: it may go there.
+
+        Knows of what does not depend on who calls.
+        """
+        if closed := self.breaker.closed_for(self._clock()):
+            return self._shed(criticality, "store_unavailable", NO_STORE, int(closed * 1000))
+        if self.draining and (parks or criticality < Criticality.READ):
+            return self._shed(criticality, "draining", DRAINING, _DRAIN_RETRY_MS)
+        if parks:
+            return self._crowded(criticality) if self.parked >= self._settings.parked_most else None
+        later = self.turns_away(criticality)
+        return ToolFailure("over_capacity", SURPLUS, retry_after_ms=later) if later else None
 
     def begins(self, ticket: Ticket) -> None:
         """A call that was let in has its turn: how long it had to wait for that says how busy this process is."""
@@ -365,6 +381,9 @@ class Admission:
     def _give_back_shares(self, ticket: Ticket) -> None:
         self._actors.give_back(ticket.actor)
         self._projects.give_back(ticket.project)
+
+    def _crowded(self, criticality: Criticality) -> ToolFailure:
+        return self._shed(criticality, "over_capacity", f"{self.parked} calls wait for an event here already")
 
     def _shed(self, criticality: Criticality, code: str, why: str, retry_ms: int = 0) -> ToolFailure:
         self._watcher.shed(_LABELS[criticality], code)

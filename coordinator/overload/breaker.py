@@ -53,6 +53,10 @@ class Breaker:
         self._probed = now
         return None
 
+    def closed_for(self, now: float) -> float:
+        """Seconds for which it is certain that no call is let through; unlike ``refuses`` it lets none through."""
+        return max(0.0, self._until - now) if self.state == "open" else 0.0
+
     def ended(self, ok: bool, now: float) -> None:
         """A call ended; ``ok`` is false when the store gave no answer."""
         if self.state == "half-open":

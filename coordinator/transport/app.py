@@ -151,8 +151,26 @@ class FrontEnd:
         self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))
         """What operators ask, for a port of its own."""
         probes = PROBES if not settings.admin_port else PROBES_OF_CLIENTS
+        self.fast_path = FastPath(
+            surfaces,
+            gate,
+            server_info(),
+            max_body=settings.max_body_bytes,
+            max_head=limits.head,
+            max_depth=limits.depth,
+        )
         self._detour = Detour(
-            surfaces, gate, self._bodies, limits, self._sdk, self._health, self._missed, self.entrance, probes
+            surfaces,
+            gate,
+            self._bodies,
+            limits,
+            self._sdk,
+            self._health,
+            self._missed,
+            self.entrance,
+            self._calls,
+            self.fast_path,
+            probes,
         )
         self.fast = fast
         """Whether the fast path is in use."""
@@ -164,14 +182,6 @@ class FrontEnd:
         self._refusals: dict[tuple[str, bool, int], tuple[bytes, int | None]] = {}
         # Those of one process share a random head, so ids are unique in a fleet.
         self._id_head = os.urandom(4).hex() + "-"
-        self.fast_path = FastPath(
-            surfaces,
-            gate,
-            server_info(),
-            max_body=settings.max_body_bytes,
-            max_head=limits.head,
-            max_depth=limits.depth,
-        )
         self.in_flight = 0
         """Requests being answered now."""
 

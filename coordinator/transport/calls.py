@@ -99,6 +99,14 @@ class Calls:
         """What it is told."""
         return _failed(tool, ToolFailure("over_capacity", SURPLUS, retry_after_ms=later))
 
+    def refusal(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done | None:
+        """The answer to a call that is turned away before it goes a long way to ``run``; None: it may."""
+        if self._admission is None:
+            return None
+        parks = tool.parks is not None and tool.parks(arguments)
+        failure = self._admission.refusal(tool.weigh(arguments), parks=parks)
+        return None if failure is None else self.refused(tool, failure, transport, call)
+
     def enter(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Ticket | Done | None:
         """Lets a call in, or turns it away, before anything else is done for it.
 

@@ -14,9 +14,16 @@ import pydantic_core
 import structlog
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from coordinator.errors import ToolFailure
+from coordinator.metrics import tracing
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.tool import Call
+from coordinator.transport.arguments import decoded
 from coordinator.transport.bodies import Bodies, replayed
+from coordinator.transport.calls import Calls
 from coordinator.transport.entrance import WELL_KNOWN, Entrance
-from coordinator.transport.envelope import VERSION_KEY
+from coordinator.transport.envelope import MODERN, VERSION_KEY
+from coordinator.transport.fastpath import FastPath, Order
 from coordinator.transport.guards import Gate, head_size, nested_deeper, without_padding
 from coordinator.transport.health import Health
 from coordinator.transport.replies import (
@@ -31,7 +38,7 @@ from coordinator.transport.replies import (
     reply,
 )
 from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
-from coordinator.transport.surfaces import Refusal, Surfaces
+from coordinator.transport.surfaces import Refusal, Surfaces, Target
 
 _log = structlog.get_logger(__name__)
 
@@ -60,6 +67,8 @@ class Seen(NamedTuple):
     modern: bool = False
     """Whether it carries the envelope of the revision without a handshake."""
     arguments: object = None
+    trace: str = ""
+    """The trace that it names, if anybody wants to know."""
 
 
 class Detour:
@@ -80,6 +89,8 @@ class Detour:
         health: Health,
         missed: Callable[[str], None],
         entrance: Entrance,
+        calls: Calls,
+        fast_path: FastPath,
         probes: Collection[str] = PROBES,
     ) -> None:
         self._surfaces = surfaces
@@ -90,6 +101,8 @@ class Detour:
         self._health = health
         self._missed = missed
         self._entrance = entrance
+        self._calls = calls
+        self._fast_path = fast_path
         self._probes = probes
 
     async def serve(
@@ -136,6 +149,12 @@ class Detour:
         if seen.method == "tools/call":
             self._entrance.check(grant, path, target, seen.tool, seen.request_id)
             self._missed(reason)
+            caller = grant.caller if grant is not None else None
+            if (refusal := self._turned_away(target, head, seen, request_id, caller)) is not None:
+                body, retry_after = refusal
+                more = [] if retry_after is None else [(b"retry-after", b"%d" % retry_after)]
+                await reply(send, 200, body, headers=more)
+                return
         app = await self._sdk.get(target.surface)
         exchange = Exchange(target.project, request_id, private=self._entrance.guarded)
         if grant is not None:
@@ -147,6 +166,33 @@ class Detour:
             _with_retry_after(send, exchange),
             self._sdk.streaming(target.surface, seen.method, seen.tool, seen.arguments),
         )
+
+    def _turned_away(
+        self, target: Target, head: dict[bytes, bytes], seen: Seen, request_id: str, caller: Caller | None
+    ) -> tuple[bytes, int | None] | None:
+        """The answer, and the seconds of its ``Retry-After``, to a call that is one too many; None: it is not.
+
+        Given here it costs little of what the SDK's server does for a call, and says when to come back also where
+        that begins a stream before it knows.
+        """
+        tool = target.surface.tools.get(seen.tool) if isinstance(seen.tool, str) else None
+        if tool is None or type(seen.request_id) not in (int, str) or not self._fast_path.accepts(head.get(b"accept")):
+            return None
+        given = {} if seen.arguments is None else seen.arguments
+        if not isinstance(given, dict):
+            return None
+        name = str(seen.tool)
+        try:
+            arguments = decoded(tool, target.surface.input_schemas[name], given)
+        except ToolFailure:
+            return None  # what is wrong with it is told on the usual way
+        call = Call(target.project, request_id, caller, seen.trace)
+        done = self._calls.refusal(tool, call, arguments, "sdk")
+        if done is None:
+            return None
+        modern = head.get(b"mcp-protocol-version") == MODERN.encode()
+        order = Order(tool, arguments, json_body(seen.request_id), modern, target.surface.access[name])
+        return self._fast_path.response(order, done), done.retry_after
 
     def _checked_head(self, headers: list[Header]) -> dict[bytes, bytes]:
         if head_size(headers) > self._limits.head:
@@ -213,8 +259,12 @@ def glance(body: bytes) -> Seen:
     if not isinstance(params, dict):
         return Seen(message.get("method"), None, message.get("id"))
     meta = params.get("_meta")
-    modern = isinstance(meta, dict) and VERSION_KEY in meta
-    return Seen(message.get("method"), params.get("name"), message.get("id"), modern, params.get("arguments"))
+    modern, trace = False, ""
+    if isinstance(meta, dict):
+        modern = VERSION_KEY in meta
+        if tracing.active() is not None:
+            trace = tracing.trace_of(meta.get("traceparent"), meta.get("tracestate"))
+    return Seen(message.get("method"), params.get("name"), message.get("id"), modern, params.get("arguments"), trace)
 
 
 def _with_retry_after(send: Send, exchange: Exchange) -> Send:

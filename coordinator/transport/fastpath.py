@@ -211,7 +211,7 @@ class FastPath:
             return "host"
         if get(b"content-type") not in _CONTENT_TYPES:
             return "content type"
-        if get(b"accept") not in self._accepts and not self._learn_accept(get(b"accept")):
+        if not self.accepts(get(b"accept")):
             return "accept"
         modern = _ERAS.get(get(b"mcp-protocol-version"))
         if modern is None:
@@ -326,9 +326,11 @@ class FastPath:
             legacy[name] = _Entry(tool, decode, optional, unbounded, False, access)
         return modern, legacy
 
-    def _learn_accept(self, value: bytes | None) -> bool:
-        if value is None:
-            return False
+    def accepts(self, value: bytes | None) -> bool:
+        """Whether an ``Accept`` header takes what a call may be answered with."""
+        return value in self._accepts or (value is not None and self._learn_accept(value))
+
+    def _learn_accept(self, value: bytes) -> bool:
         request = Request({"type": "http", "headers": [(b"accept", value)]})
         if not all(check_accept_headers(request)):
             return False

@@ -396,3 +396,46 @@ def test_places_are_never_lost_nor_given_twice(calls: list[tuple[Criticality, in
         assert len(front.admission._actors) == len(front.admission._projects) == 0
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("state", ["calm", "draining", "store away", "crowded", "surplus"])
+@pytest.mark.parametrize("parks", [False, True])
+@pytest.mark.parametrize("criticality", list(Criticality))
+def test_a_call_far_from_entering_is_refused_as_one_that_enters(
+    state: str, parks: bool, criticality: Criticality
+) -> None:
+    front = Front()
+    if state == "draining":
+        front.admission.draining = True
+    elif state == "store away":
+        for _ in range(10):
+            front.admission.breaker.ended(False, front.now)
+    elif state == "crowded":
+        for _ in range(3):
+            front.enter(NORMAL, parks=True)
+    elif state == "surplus":
+        front.fill(CRITICAL, 8)
+        for each in (SHEDDABLE, NORMAL, READ):
+            front.admission._surplus[each].begin(front.now)
+    refusal = front.admission.refusal(criticality, parks=parks)
+    counted = front.watcher.shed_calls.copy()
+    if refusal is None:
+        assert not counted
+        assert front.enter(criticality, parks=parks) is not None
+        return
+    assert counted == Counter({(criticality.label, refusal.code): 1})
+    assert refusal.retry_after_ms
+    with pytest.raises(ToolFailure) as failure:
+        front.enter(criticality, parks=parks)
+    assert (code(failure), failure.value.message) == (refusal.code, refusal.message)
+
+
+def test_asking_whether_a_call_is_refused_takes_no_place_of_a_probe() -> None:
+    front = Front()
+    for _ in range(10):
+        front.admission.breaker.ended(False, front.now)
+    front.now = 60.0
+    for _ in range(20):
+        assert front.admission.refusal(NORMAL) is None
+    assert front.admission.breaker.state == "open", "nobody was let through"
+    assert front.enter(NORMAL) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ import pytest
 from coordinator.overload import Admission
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
+from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, serving
 from tests.transport.rig import Hooks, Rig, call, legacy, make_app, modern
 from tests.transport.test_wire import Client, raw, total
@@ -101,3 +103,58 @@ def test_the_short_way_says_what_the_usual_way_says(busy: Busy, make: Any) -> No
             answers.append(json.loads(client.answer()[2]))
     assert answers[0] == answers[1] == answers[2]
     assert busy.rig.calls == []
+
+
+UNUSUAL = ("mcp-param-of-somebody", "1")
+
+
+@MAKES
+@pytest.mark.parametrize("tool", ["nothing", "watch"])
+def test_a_call_on_the_long_way_is_turned_away_before_it_gets_there(busy: Busy, make: Any, tool: str) -> None:
+    """An unusual head, or a tool that waits: both are the SDK's server's, where a call costs ten times as much."""
+    asked = call(tool, {"gate": "g"} if tool == "watch" else {})
+    busy.rig.gates["g"] = asyncio.Event()
+    busy.rig.gates["g"].set()
+    with Client(busy.port) as client:
+        busy.flood()
+        for number in range(2):
+            client.send(raw(make("tools/call", asked, f"n-{number}"), UNUSUAL))
+            status, headers, body = client.answer()
+            answer = json.loads(body)
+            failure = answer["result"]["structuredContent"]["error"]
+            assert (status, answer["id"], answer["result"]["isError"]) == (200, f"n-{number}", True)
+            assert headers["content-type"] == "application/json"
+            assert (failure["kind"], failure["code"], headers["retry-after"]) == ("shedding", "over_capacity", "1")
+        assert busy.rig.calls == []
+        assert sum(busy.watcher.turned_away.values()) == 2
+        busy.flood(lasts=False)
+        client.send(raw(make("tools/call", asked), UNUSUAL, ("connection", "close")))
+        assert client.answer()[0] == 200
+        wait_until_sync(lambda: busy.rig.calls, 20, "the call to run")
+    assert [called[0] for called in busy.rig.calls] == [tool]
+
+
+@MAKES
+def test_both_ways_turn_away_with_the_same_words(busy: Busy, make: Any) -> None:
+    busy.flood()
+    with Client(busy.port) as client:
+        answers = []
+        for more in ((), (UNUSUAL,)):
+            client.send(raw(make("tools/call", NOTHING, 7), *more))
+            answers.append(json.loads(client.answer()[2]))
+    assert answers[0] == answers[1]
+
+
+@MAKES
+@pytest.mark.parametrize(
+    "wrong", [call("add", {"left": "many"}), call("no-such-tool", {}), call("add", [1]), call("add")], ids=str
+)
+def test_what_is_wrong_with_a_call_is_told_under_load_too(busy: Busy, make: Any, wrong: Any) -> None:
+    answers = []
+    for lasts in (False, True):
+        busy.flood(lasts)
+        with Client(busy.port) as client:
+            client.send(raw(make("tools/call", wrong), UNUSUAL))
+            answers.append(json.loads(client.answer()[2]))
+    assert answers[0] == answers[1]
+    assert busy.watcher.turned_away == {}
