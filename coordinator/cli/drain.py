@@ -7,10 +7,11 @@ import os
 import re
 import socket
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import redis.asyncio
+import redis.exceptions
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
@@ -18,12 +19,16 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import NOT_NEEDED, open_store, running_url
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
+from coordinator.steps.handoff import RQ_PREFIX
+from coordinator.steps.times import RENEW_SECONDS
 from coordinator.store import Store, keys
 from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, host_scope, process_scope
 
 _LOOK_SECONDS = 0.25
 _LINE_SECONDS = 2.0
 _SCAN = 1000
+_WORKERS = f"{RQ_PREFIX}:workers"
+"""RQ's set of them."""
 _PROJECT = re.compile(rb"fc:\{([^{}]+)\}:")
 
 
@@ -69,12 +74,13 @@ def drain(
         raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
     url = running_url(loaded.settings, os.environ)
     try:
-        return asyncio.run(_drain(url, loaded.settings.redis_timeout_ms, scope, wait, end))
+        queue_url = loaded.settings.steps.queue_url or url
+        return asyncio.run(_drain(url, queue_url, loaded.settings.redis_timeout_ms, scope, wait, end))
     except KeyboardInterrupt:
         raise CommandFailed(f"interrupted; {scope} stays drained until `fleet drain --end`") from None
 
 
-async def _drain(url: str, timeout_ms: int, scope: str, wait: float, end: bool) -> int:
+async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: float, end: bool) -> int:
     store = await open_store(url, timeout_ms)
     try:
         drains = Drains(store)
@@ -84,14 +90,55 @@ async def _drain(url: str, timeout_ms: int, scope: str, wait: float, end: bool) 
             return Exit.OK
         await drains.ask(scope)
         _say(f"{scope} takes no new work from now on; `fleet drain --end` ends that")
-        if scope != FLEET_SCOPE:
-            # Claims and steps belong to agents and projects, not to the process that took them.
-            return Exit.OK
-        return await _until_done(store, wait)
+        if scope == FLEET_SCOPE:
+            return await _until_done(store, wait)
     except ToolFailure as failure:
         raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None
     finally:
         await store.close()
+    # Claims belong to agents, not to the process that placed them; what a worker executes is its own.
+    queue = await open_store(queue_url, timeout_ms)
+    try:
+        return await _until_idle(queue.client, scope, wait)
+    except redis.exceptions.RedisError as error:
+        raise CommandFailed(f"the workers cannot be looked at: {error}", Exit.STORE_UNREACHABLE) from None
+    finally:
+        await queue.close()
+
+
+async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> int:
+    began, said = time.monotonic(), 0.0
+    deadline = began + wait
+    while True:
+        known, busy = await workers_of(client, scope)
+        now = time.monotonic()
+        # Until a worker has looked, and then has shown its state, it may have begun another step.
+        if not known or (not busy and (now >= deadline or now - began >= 2 * (LOOK_SECONDS + RENEW_SECONDS))):
+            _say("nothing is left in hand" if known else "no worker is among them; calls end within their deadline")
+            return Exit.OK
+        if busy and (now >= deadline or now - said >= _LINE_SECONDS):
+            said = now
+            _say(f"in hand: steps of {', '.join(busy)}")
+        if now >= deadline:
+            _say("the time is over; steps end by their timeout")
+            return Exit.FAILED
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str], list[str]]:
+    """The workers of a host, or a process, as ``host/slot``, and those of them that execute steps."""
+    known, busy = [], []
+    connection: Any = client
+    for key in await connection.smembers(_WORKERS):
+        # host.slot.pid.random: see workers.worker
+        host, slot, *_ = key.decode().rpartition(":")[2].rsplit(".", 3)
+        if scope not in (host_scope(host), process_scope(host, slot)):
+            continue
+        if (state := await connection.hget(key, "state")) is not None:
+            known.append(f"{host}/{slot}")
+            if state == b"busy":
+                busy.append(f"{host}/{slot}")
+    return sorted(known), sorted(busy)
 
 
 async def _until_done(store: Store, wait: float) -> int:

@@ -126,12 +126,32 @@ def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
 
 
 def test_one_process_is_unready_while_it_is_drained(fleet: RunningFleet) -> None:
-    assert drain(fleet, "--process", "fe-0", "--wait", "0").returncode == Exit.OK
+    done = drain(fleet, "--process", "fe-0")
+    assert done.returncode == Exit.OK
+    assert "no worker is among them" in done.stdout
     wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 503, 20, "it to be unready")
     _, body = once(fleet.port, "/readyz")
     assert json.loads(body)["checks"]["drained"]["scope"] == f"process:{socket.gethostname()}/fe-0"
     assert drain(fleet, "--process", "fe-0", "--end").returncode == Exit.OK
     wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, 20, "it to be ready")
+
+
+def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet) -> None:
+    flow = {"start": {"name": "long", "tool": "sleep", "args": {"ms": 6000}, "done": True}}
+    made = answer(fleet, "workflow_create", name="of-w-0", flow=flow)["id"]
+
+    def status() -> str:
+        return str(answer(fleet, "workflow_get", id=made)["steps"][0]["status"])
+
+    wait_until_sync(lambda: status() == "running", 20, "the step to be in hand")
+    worker = f"{socket.gethostname()}/w-0"
+    done = drain(fleet, "--process", "w-0", "--wait", "60")
+    assert done.returncode == Exit.OK, done.stdout
+    assert f"in hand: steps of {worker}" in done.stdout
+    assert done.stdout.splitlines()[-1] == "nothing is left in hand"
+    assert status() == "done"
+    assert not turned_away(fleet), "front-ends go on"
+    assert drain(fleet, "--process", "w-0", "--end").returncode == Exit.OK
 
 
 def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> None:
