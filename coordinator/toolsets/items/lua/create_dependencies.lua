@@ -23,26 +23,31 @@ local MOST_EDGES, ends = 2000, {} -- of one item: they are all looked at when it
 
 -- The item with what an edge is about, or nil.
 local function end_of_edge(id)
-  if loaded[id] then return loaded[id] end
   local f = redis.call('HMGET', K_ITEM .. id, 'w', 'pa', 'g', 'y', 'nb', 'lv')
   if not f[1] then return nil end
-  local it = {id = id, partial = true, pa = f[2] or nil, g = f[3] or nil, y = f[4] or nil}
-  it.nb, it.lv, loaded[id] = f[5] or nil, f[6] or nil, it
-  stand(it, f[1])
+  local class = math.floor(f[1] / CLASS)
+  local it = {
+    id = id, partial = true, w = tonumber(f[1]), class = class, role = math.floor(class / 3), pa = f[2] or nil,
+    g = f[3] or nil, y = f[4] or nil, nb = f[5] or nil, lv = f[6] or nil,
+  }
+  loaded[id] = it
   return it
 end
 
-local function is_full(id)
-  ends[id] = (ends[id] or edges_stored(id)) + 1
-  return ends[id] > MOST_EDGES
+-- Why an item cannot have one more edge; counts it where it can.
+local function end_problem(id)
+  if not (loaded[id] or end_of_edge(id)) then return absent(id) end
+  local count = (ends[id] or edges_stored(id)) + 1
+  ends[id] = count
+  return count > MOST_EDGES and 'too_many_edges'
 end
 
 local function problem(from, to, code)
   if from == to then return 'self', from end
-  for _, id in ipairs({from, to}) do
-    if not end_of_edge(id) then return absent(id), id end
-    if is_full(id) then return 'too_many_edges', id end
-  end
+  local reason = end_problem(from)
+  if reason then return reason, from end
+  reason = end_problem(to)
+  if reason then return reason, to end
   local key = code .. from .. to
   if batch[key] then return 'duplicate', to end
   if edges_stored(from) > 0 and redis.call('HEXISTS', K_EDGES .. from, code .. to) == 1 then return 'duplicate', to end
@@ -51,27 +56,48 @@ local function problem(from, to, code)
   if code == 'I' and not try(to, from) then return 'cycle', to end
 end
 
+-- Adds blockers to an item and gives it a level, as far as either is there; true when it has to be ranked anew.
+local function add_to(it, blockers, level)
+  local key, moves = K_ITEM .. it.id, false
+  if blockers then
+    it.nb = (it.nb or 0) + blockers
+    moves = not is_held(it) and reclass(it, resting(it, it.role))
+    if level and level ~= 0 then
+      redis.call('HSET', key, 'w', it.w, 'nb', it.nb, 'lv', level)
+    else
+      redis.call('HSET', key, 'w', it.w, 'nb', it.nb)
+    end
+  elseif level and level ~= 0 then
+    redis.call('HSET', key, 'lv', level)
+  end
+  if level == 0 then redis.call('HDEL', key, 'lv') end
+  return moves
+end
+
+local ids = {}
 for n, edge in ipairs(list) do
   local reason, item = problem(edge[2], edge[3], edge[4])
   if reason then failures[#failures + 1] = {n - 1, reason, item} end
+  ids[n] = {edge[1], edge[2], edge[3]}
 end
 
 if #failures == 0 then
-  local waits = {}
-  keep()
+  local levels, waits, moved = keep(), {}, {}
   store_edges(list)
   for _, edge in ipairs(list) do
-    local _, from, to, code, needed = unpack(edge)
+    local from, to, code = edge[2], edge[3], edge[4]
     if code ~= 'R' then
-      local blocker, blocked = loaded[from], loaded[to]
-      if code == 'I' then blocker, blocked = blocked, blocker end
-      if not satisfies(blocker.role, tonumber(needed) or TERMINAL) then waits[blocked] = (waits[blocked] or 0) + 1 end
+      local blocker, blocked = from, to
+      if code == 'I' then blocker, blocked = to, from end
+      if not satisfies(loaded[blocker].role, tonumber(edge[5]) or TERMINAL) then
+        waits[blocked] = (waits[blocked] or 0) + 1
+      end
     end
     emit(events_max, 'link', from, 'o', to, 'c', code)
   end
-  add_blockers(waits)
-  for _, it in pairs(loaded) do save(it) end
+  for id, it in pairs(loaded) do
+    if add_to(it, waits[id], levels[id]) then moved[#moved + 1] = it end
+  end
+  rank_all(moved)
 end
-local ids = {}
-for n, edge in ipairs(list) do ids[n] = {edge[1], edge[2], edge[3]} end
 return remember(request, fingerprint, 'D', cmsgpack.pack({failures, ids}), keep_ms)

@@ -38,36 +38,37 @@ local function all_new(specs)
   return redis.call('EXISTS', unpack(items)) == 0
 end
 
+local LETTERS_OF = {[8] = 'g', [9] = 'y', [10] = 'lb', [15] = 'q'} -- texts of a spec that are stored as they are
+local LONG_OF = {[12] = 'x', [13] = 'm', [14] = 'o'} -- and beside the item
+local SHORT_OF = {[3] = 't', [4] = 's'} -- and where their length puts them
+
 -- The item of a spec, stored but not ranked.
 local function store_item(spec, depth, now)
-  local id, parent_id, title_given, summary, role, priority, complexity, tags, type_given, label, verify = unpack(spec)
-  local description, metadata, properties, traits, level, waits = unpack(spec, 12, 17)
-  local it, fields, texts = {id = id}, {}, {}
+  local id, complexity, level, waits = spec[1], spec[7], spec[16] or 0, spec[17] or 0
+  local it = {id = id, d = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = waits > 0 and waits or nil}
+  enter(it, resting(it, spec[5]))
+  it.w = score_of(it.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, now)
+  local fields, size, texts = {'w', it.w, 'd', depth}, 4, {}
   local function field(name, value)
-    it[name] = value
-    fields[#fields + 1], fields[#fields + 2] = name, value
+    it[name], fields[size + 1], fields[size + 2], size = value, name, value, size + 2
   end
-  local function text(name, value, always_long)
-    if value == '' then return end
-    if not always_long and #value <= INLINE_BYTES then return field(name, value) end
-    texts[#texts + 1], texts[#texts + 2] = name, value
+  if it.pa then field('pa', it.pa) end
+  if level > 0 then field('lv', level) end
+  if waits > 0 then field('nb', waits) end
+  if spec[11] then field('rv', 1) end
+  for n, name in pairs(LETTERS_OF) do
+    if spec[n] ~= '' then field(name, spec[n]) end
   end
-  if level and level > 0 then field('lv', level) end
-  if waits and waits > 0 then field('nb', waits) end
-  enter(it, resting(it, role))
-  field('w', score_of(it.class, priority, complexity > 0 and complexity or NO_COMPLEXITY, now))
-  field('d', depth)
-  if parent_id ~= '' then field('pa', parent_id) end
-  if tags ~= '' then field('g', tags) end
-  if type_given ~= '' then field('y', type_given) end
-  if label ~= '' then field('lb', label) end
-  if verify then field('rv', 1) end
-  if traits ~= '' then field('q', traits) end
-  text('t', title_given)
-  text('s', summary)
-  text('x', description, true)
-  text('m', metadata, true)
-  text('o', properties, true)
+  for n, name in pairs(SHORT_OF) do
+    if #spec[n] > INLINE_BYTES then
+      texts[#texts + 1], texts[#texts + 2] = name, spec[n]
+    elseif spec[n] ~= '' then
+      field(name, spec[n])
+    end
+  end
+  for n, name in pairs(LONG_OF) do
+    if spec[n] ~= '' then texts[#texts + 1], texts[#texts + 2] = name, spec[n] end
+  end
   redis.call('HSET', K_ITEM .. id, unpack(fields))
   if texts[1] then redis.call('HSET', K_TEXT .. id, unpack(texts)) end
   return it

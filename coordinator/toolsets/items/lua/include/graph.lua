@@ -92,16 +92,20 @@ end
 
 -- Stores edges {id, from, to, code, mark ..} at both ends; the caller sees to the blocked items' counts.
 local function store_edges(list)
-  local ends, ids = {}, {}
+  local ends, sizes, ids, stored = {}, {}, {}, 0
   local function hold(item, field, value)
-    local fields = list_at(ends, item)
-    fields[#fields + 1], fields[#fields + 2] = field, value
+    local fields, size = ends[item], sizes[item] or 0
+    if not fields then
+      fields = {field, value}
+      ends[item] = fields
+    end
+    fields[size + 1], fields[size + 2], sizes[item] = field, value, size + 2
   end
   for _, edge in ipairs(list) do
-    local id, from, to, code, needed = unpack(edge)
-    hold(from, code .. to, id .. needed)
-    hold(to, far_end(code) .. from, id .. needed)
-    ids[#ids + 1], ids[#ids + 2] = K_DEPENDENCY .. id, code .. from .. to
+    local from, to, code, value = edge[2], edge[3], edge[4], edge[1] .. edge[5]
+    hold(from, code .. to, value)
+    hold(to, far_end(code) .. from, value)
+    ids[stored + 1], ids[stored + 2], stored = K_DEPENDENCY .. edge[1], code .. from .. to, stored + 2
   end
   for item, fields in pairs(ends) do in_parts('HSET', K_EDGES .. item, fields) end
   in_parts('MSET', nil, ids)

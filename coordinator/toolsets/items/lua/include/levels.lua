@@ -1,16 +1,18 @@
 -- @include graph
 -- Cycle check by levels: each item has a level (`lv`, 0 when absent) and every blocker's level is below
--- that of what it blocks. An edge that already points upwards needs no search. Otherwise both repairs
--- are tried in lockstep, raising what the edge blocks or lowering what blocks it, and the one that ends
--- first is taken; a repair that arrives at the edge's other end has found a cycle. So building a graph
--- front to back or back to front costs O(1) an edge, and joining two costs the smaller one's size.
+-- that of what it blocks. An edge that already points upwards needs no search, nor does one from an item that
+-- nothing blocks or to one that blocks nothing. Otherwise both repairs are tried in lockstep, raising what the edge
+-- blocks or lowering what blocks it, and the one that ends first is taken; a repair that arrives at the edge's
+-- other end has found a cycle. So building a graph front to back or back to front costs O(1) an edge, and joining
+-- two costs the smaller one's size.
 
 local counted, known = {}, {}
 
 -- How many edges of an item are stored.
 local function edges_stored(id)
-  counted[id] = counted[id] or redis.call('HLEN', K_EDGES .. id)
-  return counted[id]
+  local count = counted[id] or redis.call('HLEN', K_EDGES .. id)
+  counted[id] = count
+  return count
 end
 
 -- What an item blocks (1) and what blocks it (-1), as stored. Read once for all edges of a batch.
@@ -51,48 +53,69 @@ local function repair(start, level, step, stop, level_of, added)
   end
 end
 
--- A check over one batch: try(blocker, blocked) is false where the edge would close a cycle, else the
--- levels are mended in memory; keep() puts them on the items, to be saved where these are loaded.
+-- A check over one batch: try(blocker, blocked) is false where the edge would close a cycle, else the levels are
+-- mended in memory; keep() stores them, but those of items that are loaded: it returns these, {id -> level}.
 local function level_check()
-  local level, above, below, changed = {}, {}, {}, {}
+  local level, changed, above, below = {}, {}, {}, {}
+  local taken, ends, indexed = {}, 0, 0 -- edges of the batch, blocker and blocked in turn
+  local blocks, waits = {}, {} -- items that have such edges
   local function level_of(id)
-    if not level[id] then
-      level[id] = tonumber(loaded[id] and (loaded[id].lv or 0) or redis.call('HGET', K_ITEM .. id, 'lv') or 0)
+    local now = level[id]
+    if not now then
+      now = tonumber(loaded[id] and (loaded[id].lv or 0) or redis.call('HGET', K_ITEM .. id, 'lv') or 0)
+      level[id] = now
     end
-    return level[id]
+    return now
+  end
+  local function index_taken()
+    for n = indexed + 1, ends, 2 do
+      table.insert(list_at(above, taken[n]), taken[n + 1])
+      table.insert(list_at(below, taken[n + 1]), taken[n])
+    end
+    indexed = ends
+  end
+  local function mend(blocker, blocked)
+    index_taken()
+    local up = repair(blocked, level_of(blocker) + 1, 1, blocker, level_of, above)
+    local down = repair(blocker, level_of(blocked) - 1, -1, blocked, level_of, below)
+    local state, moved
+    repeat
+      state, moved = up()
+      if state == 'more' then state, moved = down() end
+      if state == 'cycle' then return false end
+    until state == 'done'
+    for id, value in pairs(moved) do
+      level[id], changed[id] = value, true
+    end
+    return true
   end
   local function try(blocker, blocked)
-    if blocker == blocked then return false end
-    if level_of(blocked) <= level_of(blocker) then
-      local up = repair(blocked, level_of(blocker) + 1, 1, blocker, level_of, above)
-      local down, state, moved
-      repeat
-        state, moved = up()
-        if state == 'more' then
-          down = down or repair(blocker, level_of(blocked) - 1, -1, blocked, level_of, below)
-          state, moved = down()
-        end
-        if state == 'cycle' then return false end
-      until state == 'done'
-      for id, value in pairs(moved) do
-        level[id], changed[id] = value, true
+    local low, high = level_of(blocker), level_of(blocked)
+    if high <= low then
+      if not blocks[blocked] and edges_stored(blocked) == 0 then
+        level[blocked], changed[blocked] = low + 1, true
+      elseif not waits[blocker] and edges_stored(blocker) == 0 then
+        level[blocker], changed[blocker] = high - 1, true
+      elseif not mend(blocker, blocked) then
+        return false
       end
     end
-    table.insert(list_at(above, blocker), blocked)
-    table.insert(list_at(below, blocked), blocker)
+    taken[ends + 1], taken[ends + 2], ends = blocker, blocked, ends + 2
+    blocks[blocker], waits[blocked] = true, true
     return true
   end
   local function keep()
+    local left = {}
     for id in pairs(changed) do
-      local value = level[id] ~= 0 and level[id]
       if loaded[id] then
-        put(loaded[id], 'lv', value)
-      elseif value then
-        redis.call('HSET', K_ITEM .. id, 'lv', value)
+        left[id] = level[id]
+      elseif level[id] ~= 0 then
+        redis.call('HSET', K_ITEM .. id, 'lv', level[id])
       else
         redis.call('HDEL', K_ITEM .. id, 'lv')
       end
     end
+    return left
   end
   return try, keep
 end

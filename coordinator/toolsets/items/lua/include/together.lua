@@ -27,10 +27,14 @@ local function list_at(lists, key)
 end
 
 local function rank_many(items) -- @rare
-  local entries = {}
+  local entries, sizes = {}, {}
   local function put_at(scope, score, id)
-    local list = list_at(entries, scope)
-    list[#list + 1], list[#list + 2] = score, id
+    local list, size = entries[scope], sizes[scope] or 0
+    if not list then
+      list = {}
+      entries[scope] = list
+    end
+    list[size + 1], list[size + 2], sizes[scope] = score, id, size + 2
   end
   for _, it in ipairs(items) do
     local score, id = whole(it.w), it.id
