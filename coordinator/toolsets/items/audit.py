@@ -308,7 +308,9 @@ class _Audit:
 
         def beside(first: list[Any]) -> list[Read]:
             parent = first[0][1] or ""
-            return [("ZMSCORE", f"{_BENEATH}:{parent}", *(f"{item}{band}" for band in recount.bands(role)))]
+            return [
+                ("ZMSCORE", f"{_BENEATH}:{parent}", *(recount.bound_of(item, band) for band in recount.bands(role)))
+            ]
 
         def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
             (score, _, aside), *firsts = first

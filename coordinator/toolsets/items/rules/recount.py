@@ -247,6 +247,11 @@ def bands(role: int) -> range:
     return range(role * 12, role * 12 + 3)
 
 
+def bound_of(item: str, band: int) -> str:
+    """The member that is an item's bound in a band."""
+    return item + chr(48 + band)
+
+
 def bound_problems(role: int, firsts: Sequence[Sequence[str]], bounds: Sequence[str | bool]) -> Iterator[str]:
     """An item's bounds of one role against the first scores, as (member, score), of what is ready below it.
 
@@ -266,9 +271,9 @@ def bound_belongs(member: str, score: str, parent: str, above: str | bool, aside
 
     One of another class is put aside, and its item says so.
     """
-    band, text = int(float(score)) // BAND_SPAN, member[32:]
-    known = {str(number) for role in OPEN_ROLES for number in bands(role)}
-    stands = text in known and (band == int(text) or (band == int(text) + 4 and bool(aside)))
+    band, item = int(float(score)) // BAND_SPAN, member[:32]
+    ready = {bound_of(item, number): number for role in OPEN_ROLES for number in bands(role)}.get(member)
+    stands = ready is not None and (band == ready or (band == ready + 4 and bool(aside)))
     return stands and (above or "") == parent
 
 

@@ -2,8 +2,8 @@
 -- What is ready below an item: so a search finds the best item that is not below a held one without looking at
 -- those that are (include/tree.lua).
 --   K_BENEATH  parent, '' above the roots: its children with something ready below them, at any depth. One member
---              per child, role and priority: its id and a band, which is how scores of these begin. Its score is a
---              bound: nothing of the band that is ready below the child stands before it.
+--              per child, role and priority: its id and the character of a band, which is how scores of these
+--              begin. Its score is a bound: nothing of the band that is ready below the child stands before it.
 --   K_FORM     '+' where all that is ready is entered, as in every project that began with this index; else up to
 --              which score it is
 -- A bound is lowered with what becomes ready, by every script at once; that there is nothing any more is found, and
@@ -12,30 +12,27 @@
 
 local ALL = '+'
 local BANDS = {0, 1, 2, 12, 13, 14, 24, 25, 26, 48, 49, 50} -- of the ready classes, by class and priority
-local uppers = {}
 local surfaced = {} -- by member: the lowest bound that this run has seen to
 
-local function parent_of(id)
-  if loaded[id] then return loaded[id].pa or '' end
-  uppers[id] = uppers[id] or redis.call('HGET', K_ITEM .. id, 'pa') or ''
-  return uppers[id]
-end
+local function member_of(id, band) return id .. string.char(48 + band) end
 
 -- Something of this score is ready below an item of this depth: the bounds of it and of all above it are to say so.
 local function announce(id, depth, score)
   local band = math.floor(score / PRIORITY)
-  while (surfaced[id .. band] or math.huge) > score do
-    surfaced[id .. band] = score
-    local above = depth == 0 and '' or parent_of(id)
+  local member = member_of(id, band)
+  while (surfaced[member] or math.huge) > score do
+    surfaced[member] = score
+    local above = ''
+    if depth > 0 then above = (loaded[id] or {pa = redis.call('HGET', K_ITEM .. id, 'pa')}).pa or '' end
     -- Where the bound was as low before, so are those above.
-    if redis.call('ZADD', K_BENEATH .. above, 'LT', 'CH', score, id .. band) == 0 or depth == 0 then return end
-    id, depth = above, depth - 1
+    if redis.call('ZADD', K_BENEATH .. above, 'LT', 'CH', score, member) == 0 or depth == 0 then return end
+    id, depth, member = above, depth - 1, member_of(above, band)
   end
 end
 
 local function members_of(id)
   local list = {}
-  for n, band in ipairs(BANDS) do list[n] = id .. band end
+  for n, band in ipairs(BANDS) do list[n] = member_of(id, band) end
   return list
 end
 
@@ -67,13 +64,13 @@ local function bring_back(it) -- @rare
   for _, band in ipairs(BANDS) do
     local low, high = band * PRIORITY, (band + 1) * PRIORITY - 1
     local child = first_score(K_RANKED .. 'p' .. it.id, low, high)
-    local below = first_score(K_BENEATH .. it.id, low, high)
-    if child or below then announce(it.id, tonumber(it.d), math.min(child or below, below or child)) end
+    local under = first_score(K_BENEATH .. it.id, low, high)
+    if child or under then announce(it.id, tonumber(it.d), math.min(child or under, under or child)) end
   end
 end
 
 -- Whether all that is ready is entered; where an older version left it, enters some more.
-local function entered() -- @rare
+local function entered()
   local form = redis.call('GET', K_FORM)
   if form == ALL then return true end
   local from, size = tonumber(form or 0), 50

@@ -75,7 +75,7 @@ end
 
 -- The candidates of any selector; `after` = {position, id} of the last one that was looked at, or nil.
 -- Positions are scores, or ages (negative for newest first).
-local function merged(sel, class, after, wanted) -- @rare
+local function merged(sel, class, after, wanted)
   local runs, down, from = {}, sel.order == 'newest', after and after[1]
   local first, last = ages(sel)
   local function step(run)

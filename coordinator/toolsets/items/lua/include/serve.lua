@@ -107,5 +107,5 @@ local nobody_waits = false -- set by who has looked
 
 local function serve(now, cap)
   if nobody_waits or #readied + #unshielded == 0 then return end
-  if redis.call('EXISTS', K_WAITING) == 1 then waiting().hand_out(now, cap) end
+  return redis.call('EXISTS', K_WAITING) == 1 and waiting().hand_out(now, cap)
 end

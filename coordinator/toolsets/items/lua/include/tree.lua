@@ -14,7 +14,7 @@ end
 
 -- `after` as in include/runs.lua. A walk: next() gives (position, id), nil at the end or when it is `over` for this
 -- run; mend() has to be called then, or when enough was found.
-local function walk_tree(sel, class, agent, now, after) -- @rare
+local function walk_tree(sel, class, agent, now, after)
   local walk, streams, mends, visits, from = {}, {}, {}, 0, after and after[1] or 0
   local own = agent ~= '' and redis.call('HGET', K_AGENTS, agent)
 
@@ -38,12 +38,12 @@ local function walk_tree(sel, class, agent, now, after) -- @rare
 
   local function open_below(id, low, high, last)
     local child = open(K_RANKED .. 'p' .. id, low, high, last, false)
-    local below = open(K_BENEATH .. id, low, high, last, true)
-    return child and math.min(child, below or child) or below
+    local under = open(K_BENEATH .. id, low, high, last, true)
+    return child and math.min(child, under or child) or under
   end
 
   local function look_beneath(stream)
-    local id, low = string.sub(stream.id, 1, 32), string.sub(stream.id, 33) * PRIORITY
+    local id, low = string.sub(stream.id, 1, 32), (string.byte(stream.id, 33) - 48) * PRIORITY
     if id == own then return end -- was opened at the beginning, if it is within reach
     local mend = {key = stream.key, member = stream.id}
     local claim = redis.call('HGET', K_ITEM .. id, 'h')
@@ -101,7 +101,7 @@ local function walk_tree(sel, class, agent, now, after) -- @rare
 
   for _, range in ipairs(ranges(sel, class)) do
     open_below(sel.ancestor or '', range[1], range[2], range[2])
-    if own and not shielded({pa = parent_of(own)}, agent, now) then
+    if own and not shielded(glance(own), agent, now) then
       open_below(own, range[1], range[2], range[2])
     end
   end
@@ -109,7 +109,7 @@ local function walk_tree(sel, class, agent, now, after) -- @rare
 end
 
 -- A walk, where that is a way to what is asked for: role, priority, complexity, ancestor, in the order of rank.
-local function climb(sel, class, agent, now, after) -- @rare
+local function climb(sel, class, agent, now, after)
   local others = sel.parent or sel.type or sel.tags or ages(sel) or sel.changed_from or sel.changed_to
   return by_rank(sel) and not others and entered() and walk_tree(sel, class, agent, now, after) or nil
 end
