@@ -24,7 +24,7 @@ from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.room import Configurable, Isolated, StepRoom
 from coordinator.steps.store import StepStore
-from coordinator.store import Store, StoreError, StoreTooOld
+from coordinator.store import Store, StoreError, StoreTooOld, key_space
 from coordinator.store.address import parse
 from coordinator.store.drains import Drains
 from workers.attempts import Attempt
@@ -135,6 +135,7 @@ class WorkerProcess:
         queue = await self._open(settings.steps.queue_url) if settings.steps.queue_url else store
         isolated = IsolatedCalls(settings.steps.children)
         try:
+            await key_space.settle(store)
             if queue is not None:
                 async with opened(self._make_rooms(settings, store, isolated)) as rooms:
                     on_settings(partial(_configure, rooms))

@@ -22,7 +22,7 @@ from coordinator.cli.operators import QuietServer, operators_port, server_config
 from coordinator.cli.reload import InForce
 from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
-from coordinator.cli.stores import open_store
+from coordinator.cli.stores import open_store, settled
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
@@ -75,7 +75,7 @@ def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
 
 async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guardian: Guardian) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        store = await open_store(settings.redis_url, settings.redis_timeout_ms)
+        store = await settled(await open_store(settings.redis_url, settings.redis_timeout_ms))
         stack.push_async_callback(store.close)
         actors = Actors(settings.actor_authentication, store)
         stack.push_async_callback(actors.aclose)

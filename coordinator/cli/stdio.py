@@ -14,7 +14,7 @@ from coordinator.cli.doors import TOKEN_VARIABLE, opened_door, stdio_principal
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.roles import start_tracing
-from coordinator.cli.stores import given_url, open_store, store_failed
+from coordinator.cli.stores import given_url, open_store, settled, store_failed
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import logs, recorder, tracing
@@ -103,7 +103,7 @@ class _Session:
         """
         try:
             url = await self._store_url()
-            store = await open_store(url, self._settings.redis_timeout_ms)
+            store = await settled(await open_store(url, self._settings.redis_timeout_ms))
             try:
                 return await self._serve(store, url)
             finally:

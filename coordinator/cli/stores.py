@@ -14,7 +14,7 @@ import structlog
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.store import AddressError, Store, StoreError, StoreTooOld, StoreUnreachable
+from coordinator.store import AddressError, Store, StoreError, StoreTooOld, StoreUnreachable, key_space
 from coordinator.store.embedded import EmbeddedError, ServerFailed, find_running
 from coordinator.store.server_binary import ServerMissing
 
@@ -79,6 +79,20 @@ async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECON
             return store
         await asyncio.sleep(pause)
         pause = min(pause * 2, 1.0)
+
+
+async def settled(store: Store) -> Store:
+    """The store, for processes that are about to serve: its keys are such as this release understands.
+
+    Raises:
+        CommandFailed: they are not; the store is closed.
+    """
+    try:
+        await key_space.settle(store)
+    except StoreError as error:
+        await store.close()
+        raise store_failed(error) from None
+    return store
 
 
 def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:

@@ -22,7 +22,7 @@ from coordinator.cli.reload import Rereader
 from coordinator.cli.roles import open_recorder, slots
 from coordinator.cli.running import Announcer, metrics_dir, run_until_told, spread_news
 from coordinator.cli.sockets import base_url, reserved
-from coordinator.cli.stores import given_url, open_store
+from coordinator.cli.stores import given_url, open_store, settled
 from coordinator.cli.supervisor import Supervisor
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
@@ -126,7 +126,7 @@ class _Up:
             self._keeper = StoreKeeper(server, self._store_moved, self._write)
             await self._keeper.start()
             url = self._keeper.url
-        store = await open_store(url, self._settings.redis_timeout_ms)
+        store = await settled(await open_store(url, self._settings.redis_timeout_ms))
         await store.close()
 
     async def _keep_processes(self, stop: asyncio.Event, frontends: Sequence[str], workers: Sequence[str]) -> None:

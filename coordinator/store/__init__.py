@@ -17,6 +17,7 @@ What this does not promise: that a call that failed as ``store_unavailable`` had
 
 from coordinator.store.errors import (
     AddressError,
+    KeySpaceDiffers,
     ScriptError,
     ScriptFailure,
     ServerError,
@@ -29,6 +30,7 @@ from coordinator.store.store import Store
 
 __all__ = [
     "AddressError",
+    "KeySpaceDiffers",
     "Script",
     "ScriptError",
     "ScriptFailure",

@@ -23,6 +23,10 @@ class StoreTooOld(StoreError):
     """The server (or its binary) is older than what the scripts need."""
 
 
+class KeySpaceDiffers(StoreError):
+    """The keys are laid out as another release does it (``key_space.py``)."""
+
+
 class ScriptError(StoreError):
     """A Lua source file is at fault: header, includes, key names, or it does not compile."""
 

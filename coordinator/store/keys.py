@@ -205,6 +205,7 @@ identity_mode = Family("im", "hash", single=True, scope="fleet", reason="one rec
                        doc="the degraded-mode policy and the verifier that the fleet goes by")  # fmt: skip
 drains = Family("dr", "hash", single=True, scope="fleet", reason="until an operator ends them",
                 doc="what is asked to take no new work, and since when")  # fmt: skip
+key_space = Family("v", "string", single=True, scope="fleet", reason="one number", doc="which layout the keys have")
 fleet_events = Family("ev", "stream", single=True, scope="fleet", reason="capped at 10000 entries",
                       doc="what happened to the fleet as a whole")  # fmt: skip
 

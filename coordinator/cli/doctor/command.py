@@ -16,7 +16,9 @@ from coordinator.cli.doctor.findings import Finding, told
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import open_store, running_url
+from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
+from coordinator.store import KeySpaceDiffers, key_space
 
 _PINGS = 5
 
@@ -60,8 +62,10 @@ async def _look(url: str, timeout_ms: int) -> list[Finding]:
         except RedisError:
             config = {}
         text = {_text(name): _text(value) for name, value in config.items()}
-        return list(store.judge(info, text, min(waits), offset))
-    except RedisError as error:
+        return list(store.judge(info, text, min(waits), offset, await key_space.noted(opened)))
+    except KeySpaceDiffers as error:
+        raise CommandFailed(str(error)) from None
+    except (RedisError, ToolFailure) as error:
         raise CommandFailed(f"the store does not answer: {error}", Exit.STORE_UNREACHABLE) from None
     finally:
         await opened.close()
@@ -75,7 +79,7 @@ app = App(
     name="doctor",
     help=(
         "Look whether all is well with what the fleet depends on; silent when it is.\n\n"
-        "Judges the Redis (persistence, eviction, memory, role, clock, latency, layout), this host's limits and "
+        "Judges the Redis (persistence, eviction, memory, role, clock, latency, keys, layout), this host's limits and "
         "whether the times in the settings fit into each other. The exit code is not 0 if anything is worth a look; "
         "--verbose tells also what is well."
     ),

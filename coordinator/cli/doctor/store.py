@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coordinator.cli.doctor.findings import Finding
+from coordinator.store import key_space
 
 Info = Mapping[str, Any]
 
@@ -16,7 +17,9 @@ _MEMORY_SHARE = 0.8
 _SLOW_MS = 5.0
 
 
-def judge(info: Info, config: Info, latency_ms: float, offset_seconds: float) -> Iterator[Finding]:
+def judge(
+    info: Info, config: Info, latency_ms: float, offset_seconds: float, noted: int | None = None
+) -> Iterator[Finding]:
     """Judges a server.
 
     Args:
@@ -24,8 +27,10 @@ def judge(info: Info, config: Info, latency_ms: float, offset_seconds: float) ->
         config: what CONFIG GET says; empty where that is not allowed.
         latency_ms: time of one PING.
         offset_seconds: how far its clock is ahead of ours.
+        noted: the version of its keys; None: nobody has noted one.
     """
     yield _version(info)
+    yield _keys(noted)
     yield from _persistence(info, config)
     yield _eviction(info, config)
     yield _memory(info)
@@ -38,6 +43,19 @@ def judge(info: Info, config: Info, latency_ms: float, offset_seconds: float) ->
 def _version(info: Info) -> Finding:
     name = "Valkey" if "valkey_version" in info else "Redis"
     return Finding("ok", "store.version", f"{name} {info.get('valkey_version') or info.get('redis_version')}")
+
+
+def _keys(noted: int | None) -> Finding:
+    if noted is None:
+        return Finding("ok", "store.keys", "no fleet has used the store yet")
+    if noted == key_space.VERSION:
+        return Finding("ok", "store.keys", f"key-space version {noted}")
+    return Finding(
+        "fails",
+        "store.keys",
+        key_space.differs(noted),
+        "serve this store with the release that it belongs to, or give this one another store",
+    )
 
 
 def _persistence(info: Info, config: Info) -> Iterator[Finding]:

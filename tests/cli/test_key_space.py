@@ -1,0 +1,73 @@
+"""Processes of releases that lay keys out differently are not at work on the same store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.exits import Exit
+from coordinator.errors import ToolFailure
+from coordinator.store import KeySpaceDiffers, Store, key_space, keys
+from coordinator.store.embedded import EmbeddedServer
+from tests.support.fleets import fleet_command
+
+pytestmark = pytest.mark.anyio
+
+KEY = keys.key_space.key(keys.FLEET)
+NEWER = key_space.VERSION + 1
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(tmp_path_factory.mktemp("keys"), fsync="everysec") as server:
+        yield server
+
+
+@pytest.fixture
+async def alone(server: EmbeddedServer) -> AsyncIterator[Store]:
+    store = Store(server.url, timeout_ms=5000)
+    await store.open()
+    yield store
+    await store.command("FLUSHALL")
+    await store.close()
+
+
+async def test_who_serves_first_notes_the_version(alone: Store) -> None:
+    assert await key_space.noted(alone) is None
+    for _ in range(2):
+        await key_space.settle(alone)
+        assert await key_space.noted(alone) == key_space.VERSION
+
+
+@pytest.mark.parametrize(("there", "word"), [(NEWER, "newer"), (0, "older"), ("x", "no number")])
+async def test_another_version_is_refused_and_left_as_it_is(alone: Store, there: object, word: str) -> None:
+    await alone.command("SET", KEY, str(there))
+    with pytest.raises(KeySpaceDiffers, match=word):
+        await key_space.settle(alone)
+    assert await alone.command("GET", KEY) == str(there).encode()
+
+
+async def test_a_store_that_does_not_answer_keeps_nobody_from_starting(
+    alone: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*words: object) -> None:
+        raise ToolFailure("store_unavailable", "the store does not answer")
+
+    monkeypatch.setattr(alone, "command", away)
+    await key_space.settle(alone)
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("command", ["up", "serve", "worker", "doctor"])
+async def test_no_process_serves_keys_of_another_release(
+    alone: Store, server: EmbeddedServer, tmp_path: Path, command: str
+) -> None:
+    await alone.command("SET", KEY, NEWER)
+    more = ["--port", "0"] if command in ("up", "serve") else []
+    done = fleet_command(command, "--data-dir", str(tmp_path), *more, FLEET_REDIS_URL=server.url)
+    said = done.stdout + done.stderr
+    assert done.returncode == Exit.FAILED, said
+    assert f"as a newer release does it (version {NEWER}; this one has {key_space.VERSION})" in said
+    assert "Traceback" not in said
