@@ -8,25 +8,28 @@ errors:    REQUEST_ID_REUSED
 --]]
 -- @include clock
 -- @include idempotency
--- @include keys
+-- @include together
 -- @include events
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return {stored} end
 
-local deleted, unknown = 0, {}
+local deleted, unknown, known = 0, {}, {}
+local gone, marks = {}, {} -- keys of notes, and by item the keys under which it has them
 
 local function drop(id, owner, name)
-  redis.call('DEL', K_NOTE .. id)
-  redis.call('HDEL', K_NOTES .. owner, name)
-  deleted = deleted + 1
+  if known[id] then return false end
+  known[id], deleted = true, deleted + 1
+  gone[deleted] = K_NOTE .. id
+  table.insert(list_at(marks, owner), name)
   emit(events_max, 'unnote', owner, 'n', name)
+  return true
 end
 
 for n, id in ipairs(cmsgpack.unpack(ids)) do
   local found = redis.call('HMGET', K_NOTE .. id, 'i', 'k')
-  if found[1] then drop(id, found[1], found[2]) else unknown[#unknown + 1] = n - 1 end
+  if not (found[1] and drop(id, found[1], found[2])) then unknown[#unknown + 1] = n - 1 end
 end
 
 if item ~= '' and key ~= '' then
@@ -36,4 +39,6 @@ elseif item ~= '' then
   local flat = redis.call('HGETALL', K_NOTES .. item)
   for n = 1, #flat, 2 do drop(string.sub(flat[n + 1], 1, 32), item, flat[n]) end
 end
+for owner, names in pairs(marks) do in_parts('HDEL', K_NOTES .. owner, names) end
+in_parts('DEL', nil, gone)
 return remember(request, fingerprint, 'D', cmsgpack.pack({deleted, unknown}), keep_ms)

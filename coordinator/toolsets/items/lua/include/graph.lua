@@ -38,13 +38,16 @@ end
 local function add_blockers(counts)
   local moved = {}
   for it, by in pairs(counts) do
-    local n = tonumber(it.nb or 0) + by
-    put(it, 'nb', n > 0 and n)
-    if not is_held(it) and reclass(it, resting(it, it.role)) then
-      mark(it, 'w')
-      moved[#moved + 1] = it
+    local key, n = K_ITEM .. it.id, (it.nb or 0) + by
+    it.nb = n > 0 and n or nil
+    local moves = not is_held(it) and reclass(it, resting(it, it.role))
+    if moves then moved[#moved + 1] = it end
+    if n > 0 then
+      redis.call('HSET', key, 'w', it.w, 'nb', n)
+    else
+      if moves then redis.call('HSET', key, 'w', it.w) end
+      redis.call('HDEL', key, 'nb')
     end
-    save(it)
   end
   rank_all(moved)
 end
@@ -84,8 +87,8 @@ local function unsatisfied(it)
   local list = {}
   each_edge(it.id, function(code, other, value)
     if not blocked_by_other(code) then return end
-    local blocker, needed = load(other), threshold(value)
-    if not satisfies(blocker.role, needed) then list[#list + 1] = {other, blocker.role, needed} end
+    local role, needed = role_at(other), threshold(value)
+    if not satisfies(role, needed) then list[#list + 1] = {other, role, needed} end
   end)
   return list
 end

@@ -2,9 +2,8 @@
 -- Cycle check by levels: each item has a level (`lv`, 0 when absent) and every blocker's level is below
 -- that of what it blocks. An edge that already points upwards needs no search, nor does one from an item that
 -- nothing blocks or to one that blocks nothing. Otherwise both repairs are tried in lockstep, raising what the edge
--- blocks or lowering what blocks it, and the one that ends first is taken; a repair that arrives at the edge's
--- other end has found a cycle. So building a graph front to back or back to front costs O(1) an edge, and joining
--- two costs the smaller one's size.
+-- blocks or lowering what blocks it: the one that ends first is taken, and one that arrives at the edge's other end
+-- has found a cycle. So building a graph in order costs O(1) an edge, and joining two the smaller one's size.
 
 local counted, known = {}, {}
 

@@ -67,6 +67,15 @@ local function front_waiter(queue, agent, now)
   end
 end
 
+-- Whether it is known that nobody in a queue came before `order`.
+local function none_before(queue, order)
+  local line = lines[queue]
+  if not line then return false end
+  local first = line[line.first]
+  if first then return first.order >= order end
+  return first == nil and line.last
+end
+
 local function settle_queues()
   for queue, line in pairs(lines) do
     if line.gone[1] then remove_waiters(line.gone, queue, line.places) end

@@ -45,8 +45,10 @@ local function first_for(it, now)
   if keeper == false then return nil end
   for _, scope in ipairs(scopes(it)) do
     for queue, selector in pairs(wanted_at(scope .. ':' .. it.class, now)) do
-      local waiter = matches(it, selector) and front_waiter(queue, keeper, now)
-      if waiter and (not best or waiter.order < best.order) then best = waiter end
+      if not none_before(queue, best and best.order or math.huge) and matches(it, selector) then
+        local waiter = front_waiter(queue, keeper, now)
+        if waiter and (not best or waiter.order < best.order) then best = waiter end
+      end
     end
   end
   return best
