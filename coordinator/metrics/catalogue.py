@@ -238,6 +238,16 @@ AGENTS_WAITING = Metric(
     "Claims that wait for an item (waitMs) in each front-end now.",
     (SLOT,),
 )
+CLAIM_WAIT = Metric(
+    "coordinator_claim_wait_seconds",
+    "histogram",
+    "seconds",
+    "How long claims waited for an item (waitMs), in order of arrival for each selector: far apart are agents that ask "
+    "for what is rare and those that do not. served: an item was handed over; in_vain: none came in time; ended: the "
+    "caller left, or was sent elsewhere.",
+    (Label("end", ("served", "in_vain", "ended")),),
+    (0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0),
+)
 IDEMPOTENCY = Metric(
     "coordinator_idempotency_total",
     "counter",
@@ -556,6 +566,7 @@ CATALOGUE: tuple[Metric, ...] = (
     ITEMS,
     OLDEST_READY,
     AGENTS_WAITING,
+    CLAIM_WAIT,
     IDEMPOTENCY,
     CHECKPOINTS,
     SESSION_TOKENS_REFUSED,

@@ -55,6 +55,7 @@ class Recorder:
         self._items = Family(catalogue.ITEMS, cells.number)
         self._oldest_ready = Family(catalogue.OLDEST_READY, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
+        self._claim_waits = Family(catalogue.CLAIM_WAIT, cells.histogram)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
         self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
         self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
@@ -124,6 +125,7 @@ class Recorder:
             family.start_at_zero()
         self._holds.start_at_zero()
         self._losers.start_at_zero()
+        self._claim_waits.start_at_zero()
         self.agents_waiting(0)
 
     def start_worker(self) -> None:
@@ -206,6 +208,10 @@ class Recorder:
     def agents_waiting(self, count: int) -> None:
         """Claims that wait for an item in this process."""
         self._agents_waiting(self.slot).set(count)
+
+    def claim_waited(self, end: str, seconds: float) -> None:
+        """A claim that had to wait for an item waits no more: ``served``, ``in_vain`` or ``ended``."""
+        self._claim_waits(end).observe(seconds)
 
     def checkpoint(self, outcome: str) -> None:
         """A checkpoint of a workflow session was yielded or answered, or could not be."""

@@ -381,6 +381,13 @@ CONTENTION = Dashboard(
                     [(gauge("coordinator_agents_waiting", "instance"), "{{instance}}")],
                     "ItemsWait",
                 ),
+                Panel(
+                    "Waited, p90",
+                    "How long claims waited for an item, by how that ended; in order of arrival for each selector.",
+                    "s",
+                    [(quantile(0.9, "coordinator_claim_wait_seconds", "end"), "{{end}}")],
+                    "ItemsWait",
+                ),
             ),
         ),
     ),

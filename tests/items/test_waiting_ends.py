@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
 from tests.items.client import Client, Json, fresh_id
 from tests.items.parked import Fronts, Parked
 from tests.items.selectors import call_of, take
@@ -319,3 +320,24 @@ async def test_all_at_once(fronts: Fronts) -> None:
     over.set()
     finished = [item for each in agents for item in await each]
     assert len(finished) == len(set(finished)) == made
+
+
+def waits(end: str) -> int:
+    """Claims of this process that waited and ended like this."""
+    return round(sum(recorder()._claim_waits(end).counts()))
+
+
+async def test_waits_are_counted_by_how_they_end(fronts: Fronts) -> None:
+    front = await fronts.make()
+    before = {end: waits(end) for end in ("served", "in_vain", "ended")}
+    served = await front.park("served")
+    item = await front.add()
+    assert await served.item() == item
+    nothing = front.begin("in vain", {"tags": "none-such"}, wait_ms=1)
+    assert (await nothing.claim())["outcome"] == "no_match"
+    gone = await front.park("gone", {"tags": "none-such"})
+    await gone.leave()
+    await wait_until(lambda: waits("ended") > before["ended"], 20, "the wait to be over")
+    item = await front.add()
+    assert await front.begin("at once", wait_ms=60_000).item() == item, "who does not wait is not counted"
+    assert {end: waits(end) - count for end, count in before.items()} == {"served": 1, "in_vain": 1, "ended": 1}

@@ -87,9 +87,12 @@ class Parking:
             ToolFailure: ``draining``, ``store_unavailable``, and what ``run`` raises.
         """
         loop = asyncio.get_running_loop()
-        until = loop.time() + wait_ms / 1000
+        began = loop.time()
+        until = began + wait_ms / 1000
         await self._prepare(project)
         parked = self._enter(project, request)
+        waited = False
+        reply: ClaimReply | None = None
         try:
             while True:
                 # Held before the call is parked: the wake-up may come before the answer does.
@@ -97,17 +100,22 @@ class Parking:
                 reply = await run(max(1, int((until - loop.time()) * 1000)))
                 if reply.claims[0][0] != "parked":
                     return reply
+                waited = True
                 await asyncio.wait((woken,), timeout=until - loop.time())
                 if not woken.done():
-                    return await self._work.end_wait(project, request, self.process, keep=True)
+                    reply = await self._work.end_wait(project, request, self.process, keep=True)
+                    return reply
                 with contextlib.suppress(_Missed):
-                    return woken.result()
+                    reply = woken.result()
+                    return reply
         except (asyncio.CancelledError, ToolFailure):
             if parked.calls == 1:
                 await asyncio.shield(self._leave(project, request))
             raise
         finally:
             self._exit(project, request, parked)
+            if waited:
+                self._metrics.claim_waited(_end_of(reply), loop.time() - began)
 
     async def hold(self, held: bool) -> None:
         """Ends all parked calls with ``draining``, so that they are repeated elsewhere; or parks calls again."""
@@ -180,6 +188,12 @@ class Parking:
         parked = self._parked.get((project.decode(), told[:_NAME].decode()))
         if parked is not None:
             parked.end(_decode(told[_NAME:]) if len(told) > _NAME else _Missed())
+
+
+def _end_of(reply: ClaimReply | None) -> str:
+    """How a wait ended, by the last reply."""
+    outcome = reply.claims[0][0] if reply is not None else "parked"
+    return {"success": "served", "parked": "ended"}.get(outcome, "in_vain")
 
 
 def _draining() -> ToolFailure:
