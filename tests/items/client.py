@@ -54,6 +54,10 @@ def _must_keep_to(results: Results, answer: Json) -> None:
     assert not (found := departures(results, answer)), found
 
 
+LONG_MS = 120_000
+"""Deadline of calls on a machine that may be busy; tests of deadlines set their own."""
+
+
 def actor(agent: str, **more: str) -> Json:
     """An actor claim."""
     return {"id": agent, "kind": "subagent", **more}
@@ -74,7 +78,7 @@ class Client:
         settings: Settings | None = None,
         resolve_actor: ActorResolver = trust_self_reported,
     ) -> None:
-        services = Services(settings or Settings(), store, resolve_actor)
+        services = Services(settings or Settings(request_deadline_ms=LONG_MS), store, resolve_actor)
         self.store = store
         self.project = project
         toolset = load_toolsets(services)["items"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.measures import MeasureStore
-from tests.items.client import Client, fresh_id
+from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse
 
 pytestmark = pytest.mark.anyio
@@ -143,3 +144,31 @@ async def test_nothing_of_a_deleted_project_stays_but_its_streams(tools: Client)
     left = [key async for key in tools.store.client.scan_iter(match=keys.project_prefix(tools.project) + b"*")]
     families = [family for key in left if (family := keys.declared(key))]
     assert {family.type for family in families if family.ttl is None} == {"stream"}
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+async def test_a_subtree_that_takes_too_long_goes_when_the_call_is_repeated(tools: Client, keyed: bool) -> None:
+    """Each call deletes for part of its deadline only, says how far it came, and leaves nothing half done."""
+    root = await tools.add()
+    for parent in await tools.add_many(4, parentId=root):
+        await tools.add_many(60, parentId=parent)
+    hurried = Client(tools.store, tools.project, Settings(request_deadline_ms=1))
+    call: Json = {"operation": "delete", "ids": [root], "recursive": True}
+    if keyed:
+        call |= {"actor": actor("agent"), "requestId": fresh_id()}
+    refused, counted = 0, 0
+    while True:
+        answer = await hurried.attempt("manage_items", **call)
+        if isinstance(answer, dict):
+            break
+        assert (answer.code, answer.kind, answer.retry_after_ms) == ("deadline_exceeded", "transient", 0)
+        assert "make the same call again to go on" in answer.message
+        so_far = int(answer.message.split()[1])
+        refused, counted = refused + 1, so_far if keyed else counted + so_far
+        report = await audit(tools.store, tools.project)
+        assert (report.items, report.differences) == (1 + 4 + 240 - counted, [])
+        assert await tools.exists(root)
+    assert refused >= 4
+    assert answer["deleted"] == (245 if keyed else 245 - counted)
+    assert (answer["ids"], answer["failed"]) == ([root], 0)
+    assert (await audit(tools.store, tools.project)).items == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 
 import msgspec
 
@@ -65,12 +66,19 @@ class ItemStore(RoomStore):
             results += reply
         return results
 
-    async def delete(self, project: str, request: Request, ids: Sequence[str], recursive: bool) -> Deleted:
-        """Deletes items, subtrees too if ``recursive``, a bounded number per script run."""
+    async def delete(
+        self, project: str, request: Request, ids: Sequence[str], recursive: bool, seconds: float
+    ) -> Deleted:
+        """Deletes items, subtrees too if ``recursive``, a bounded number per script run.
+
+        Args:
+            seconds: after which no further run is begun. What came of it is then not ``done``, and an equal
+                call goes on from there.
+        """
         state: bytes | str = ""
-        packed = pack(ids)
+        packed, end = pack(ids), monotonic() + seconds
         while True:
             progress = await self._change(_DELETE, project, request, int(recursive), SLICE, packed, state)
-            if progress.done:
+            if progress.done or monotonic() >= end:
                 return progress
             state = pack(progress)

@@ -29,6 +29,8 @@ from coordinator.toolsets.items.tools.shared import batch, keyed
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_ITEMS = 1000
+_OF_DEADLINE = 0.7
+"""The part of the request deadline that a call may delete for: it is to say itself how far it came."""
 
 _MANAGE = (
     "Create, update or delete work items in one call. Items are handled one by one: those that are refused are "
@@ -40,6 +42,7 @@ _MANAGE = (
 
 def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
     """manage_items."""
+    seconds = services.settings.request_deadline_ms / 1000 * _OF_DEADLINE
 
     async def record_for(args: ManageItems) -> Request:
         return await keyed(
@@ -119,7 +122,10 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         given = batch(args.ids, "ids", MAX_ITEMS)
         record = await record_for(args)
         inner = [parse(text, f"ids[{number}]") for number, text in enumerate(given)]
-        end = await items.delete(call.project, record, await items.resolve(call.project, inner), args.recursive)
+        found = await items.resolve(call.project, inner)
+        end = await items.delete(call.project, record, found, args.recursive, seconds)
+        if not end.done:
+            raise _unfinished(end.deleted)
         failures = [
             Failure(
                 id=given[position - 1],
@@ -153,6 +159,15 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
             manage_items,
             destructive=True,
         ),
+    )
+
+
+def _unfinished(deleted: int) -> ToolFailure:
+    return ToolFailure(
+        "deadline_exceeded",
+        f"ids: {deleted} items are deleted so far, the lowest ones first, and all others are as they were; "
+        "make the same call again to go on (with the same requestId the last answer counts all of them)",
+        retry_after_ms=0,
     )
 
 
