@@ -20,10 +20,15 @@ import pytest
 from coordinator.metrics.catalogue import CATALOGUE
 from deploy.grafana.boards import ALL, Panel
 from deploy.grafana.build import DASHBOARDS, rendered
-from tests.support.fleets import Http, RunningFleet
+from tests.support.fleets import Http, RunningFleet, call_body
 from tests.support.wait import wait_until_sync
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
 ACTOR = {"id": "ann", "kind": "subagent"}
 PANELS = [
     pytest.param(panel, id=f"{board.uid}: {panel.title}")
@@ -34,16 +39,23 @@ PANELS = [
 NO_DATA = {
     "Age of keys": "the fleet of the test verifies nobody, so it has no keys",
     "Waiting, p99": "no call has to wait in so small a fleet",
-    "Wait, p95": "the fleet of the test executes no steps",
-    "Duration, p95": "the fleet of the test executes no steps",
-    "Runs ended": "the fleet of the test executes no steps",
-    "In hand": "the fleet of the test executes no steps",
-    "Waiting steps": "the fleet of the test executes no steps",
-    "Submits by result": "the fleet of the test has no gateway",
-    "Executors, p95": "the fleet of the test has no gateway",
-    "Servers unavailable": "the fleet of the test has no gateway",
+    "Servers unavailable": "the gateway of the test imports no tools",
 }
 """Panels without data in the fleet of the test, and why."""
+UNUSED = {
+    "coordinator_identity_key_age_seconds": "the fleet of the test verifies nobody, so it has no keys",
+}
+"""The same of metrics that rules go by."""
+CONFIG = """
+gateway:
+  version: "1.0.0"
+  workflows:
+    release:
+      title: Release
+      initialState: open
+      states:
+        open: {transitions: {stay: {title: Stay here, target: open, executor: {kind: noop}}}}
+"""
 
 
 def test_what_is_checked_in_is_what_the_code_writes() -> None:
@@ -134,7 +146,13 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         pytest.skip("prometheus is not installed (Debian: apt-get install prometheus)")
     folder = tmp_path_factory.mktemp("prometheus")
     with ExitStack() as stack:
-        fleet = RunningFleet(folder / "fleet", "--port", "0", "--frontends", "2", "--workers", "1")
+        config = folder / "fleet.yaml"
+        config.write_text(CONFIG)
+        fleet = RunningFleet(
+            folder / "fleet",
+            *("--config", str(config), "--port", "0", "--frontends", "2", "--workers", "1"),
+            FLEET_FLOWS_DEMO_TOOLS="true",
+        )
         stack.callback(fleet.clean_up)
         fleet.wait_ready()
         server = Prometheus(folder, f"127.0.0.1:{fleet.port}")
@@ -146,6 +164,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         # How long claims were held is counted now and then only.
         held = "sum(increase(coordinator_claim_hold_seconds_count[30s])) > 0"
         wait_until_sync(lambda: server.query(held), 60, "ended claims to be counted")
+        runs = "rate(coordinator_runs_ended_total[30s])"
+        wait_until_sync(lambda: server.query(runs), 60, "the end of a flow to be counted")
         yield server
 
 
@@ -160,6 +180,30 @@ def use(fleet: RunningFleet) -> None:
             for who in (ACTOR, {**ACTOR, "id": f"bob{number}"}):
                 client.call("claim_item", actor=who, requestId=str(uuid.uuid4()), claims=[{"itemId": item}])
             client.call("query_items", operation="get", id=item)
+        step = {"name": "s", "tool": "echo", "args": {"value": 1}, "done": True}
+        ask(client, "flows", "workflow_create", name="f", flow={"start": step})
+        found = ask(client, "gateway", "workflow.start", definitionId="release", input={})
+        link = {"workflowId": found["workflowId"], "expectedVersion": found["version"], "transition": "stay"}
+        ask(client, "gateway", "workflow.submit", **link, arguments={})
+
+
+def ask(client: Http, toolset: str, tool: str, **arguments: Any) -> Any:
+    """The structured result of a call, however it is answered."""
+    client.connection.request("POST", f"/mcp/{toolset}", call_body(tool, arguments), HEADERS)
+    answer = client.connection.getresponse().read().decode()
+    if not answer.startswith("{"):
+        answer = next(line[5:] for line in answer.splitlines() if line.startswith("data:") and line[5:].strip())
+    result = json.loads(answer)["result"]
+    assert not result.get("isError"), result
+    return result.get("structuredContent") or json.loads(result["content"][0]["text"])
+
+
+def test_every_metric_of_the_rules_has_data_in_a_real_prometheus(prometheus: Prometheus) -> None:
+    rules = "".join((DEPLOY / "prometheus" / name).read_text() for name in ("recording.yml", "alerts.yml"))
+    names = set(re.findall(r"\bcoordinator_[a-z0-9_]+", rules))
+    assert len(names) > 20
+    silent = {name for name in names if not prometheus.query(f"count({name})")}
+    assert silent == UNUSED.keys() & names
 
 
 @pytest.mark.parametrize("panel", PANELS)
