@@ -3,8 +3,8 @@
 A slot has one file per kind of metric, in the format of prometheus-client's multi-process
 mode: a header with the bytes used, then entries of a JSON key padded to 8 bytes, the value
 and a timestamp as doubles. The library's own values pack bytes under a lock, with a check
-of the process, for each change; a cell here is an index into an array of doubles over the
-mapped file, several times cheaper.
+of the process, for each change; a cell here is a double in the mapped file itself, several
+times cheaper.
 
 A change is one statement without a call in it. The interpreter switches threads at calls
 and at the ends of loops only, so no lock is needed; the kernel keeps the page when the
@@ -36,23 +36,17 @@ _CHUNK = 1 << 16
 Numbers = ctypes.Array[ctypes.c_double]
 
 
-class Cell:
-    """One number."""
-
-    __slots__ = ("_at", "_numbers")
-
-    def __init__(self, numbers: Numbers, at: int) -> None:
-        self._numbers = numbers
-        self._at = at
+class Cell(ctypes.c_double):
+    """One number. Where it changes with each call, ``cell.value += 1.0`` spares a call of a method."""
 
     def inc(self, amount: float = 1.0) -> None:
-        self._numbers[self._at] += amount
+        self.value += amount
 
     def set(self, value: float) -> None:
-        self._numbers[self._at] = value
+        self.value = value
 
     def get(self) -> float:
-        return self._numbers[self._at]
+        return self.value
 
 
 class Buckets:
@@ -91,7 +85,7 @@ class Cells(ABC):
     def number(self, metric: Metric, labels: Mapping[str, str]) -> Cell:
         """The cell of a counter or gauge; the same labels give the same number."""
         numbers, (at,) = self._place(metric, [_key(metric, metric.name, labels)])
-        return Cell(numbers, at)
+        return Cell.from_buffer(numbers, at * ctypes.sizeof(Cell))
 
     def histogram(self, metric: Metric, labels: Mapping[str, str]) -> Buckets:
         """The cells of a histogram."""

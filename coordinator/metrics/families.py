@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from coordinator.metrics.catalogue import OTHER, Metric
 from coordinator.metrics.cells import Buckets, Cell
@@ -12,25 +12,26 @@ from coordinator.metrics.cells import Buckets, Cell
 Bound = TypeVar("Bound", Cell, Buckets)
 
 
-class Family(Generic[Bound]):
+class Family(dict[tuple[str, ...], Bound]):
     """``family("claim_item", "ok")`` is the cell for these label values; made once, then looked up.
+
+    So is ``family["claim_item", "ok"]``, which takes no call: for what happens with each request.
 
     Args:
         metric: its row of the catalogue.
         make: binds a cell, ``Cells.number`` or ``Cells.histogram``.
     """
 
-    __slots__ = ("_allowed", "_bound", "_closed", "_make", "_metric")
+    __slots__ = ("_allowed", "_closed", "_make", "_metric")
 
     def __init__(self, metric: Metric, make: Callable[[Metric, Mapping[str, str]], Bound]) -> None:
         self._metric = metric
         self._make: Callable[[Metric, Mapping[str, str]], Bound] = make
-        self._bound: dict[tuple[str, ...], Bound] = {}
         self._allowed = [set(label.values) for label in metric.labels]
         self._closed = [bool(label.values) for label in metric.labels]
 
     def __call__(self, *values: str) -> Bound:
-        return self._bound.get(values) or self._bind(values)
+        return self[values]
 
     def declare(self, label: str, values: Iterable[str]) -> None:
         """Closes an open label: from now on only these values count under their own name."""
@@ -43,13 +44,13 @@ class Family(Generic[Bound]):
         for values in product(*map(sorted, self._allowed)):
             self(*values)
 
-    def _bind(self, values: tuple[str, ...]) -> Bound:
+    def __missing__(self, values: tuple[str, ...]) -> Bound:
         named = tuple(self._admit(at, value) for at, value in enumerate(values))
         if named != values:
             # Kept under its name only: a stream of wrong values must not grow the dictionary.
-            return self(*named)
+            return self[named]
         labels = {label.name: value for label, value in zip(self._metric.labels, named, strict=True)}
-        self._bound[named] = bound = self._make(self._metric, labels)
+        self[named] = bound = self._make(self._metric, labels)
         return bound
 
     def _admit(self, at: int, value: str) -> str:

@@ -141,13 +141,13 @@ class Recorder:
 
     def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:
         """A tool call was answered."""
-        self._requests(tool, outcome).inc()
-        self._durations(tool, transport).observe(seconds)
-        self._slot_requests(self.slot).inc()
+        self._requests[tool, outcome].value += 1.0
+        self._durations[tool, transport].observe(seconds)
+        self._slot_requests[self.slot,].value += 1.0
 
     def fast_path(self, result: str) -> None:
         """A tools/call request took the narrow path (``hit``) or went on to the SDK (``miss``)."""
-        self._fast_path(result).inc()
+        self._fast_path[result,].value += 1.0
 
     def auth_refused(self, reason: str) -> None:
         """A request was not let in, or not to what it asked for."""
@@ -167,7 +167,7 @@ class Recorder:
 
     def shed(self, criticality: str, reason: str) -> None:
         """A call was turned away to protect the fleet."""
-        self._shed(criticality, reason).inc()
+        self._shed[criticality, reason].value += 1.0
 
     def queued(self, criticality: str, seconds: float) -> None:
         """A call was let in after waiting for room."""
@@ -183,7 +183,7 @@ class Recorder:
 
     def claim(self, outcome: str) -> None:
         """A claim attempt ended."""
-        self._claims(outcome).inc()
+        self._claims[outcome,].value += 1.0
 
     def claim_conflict(self, kind: str, project: str, item: str) -> None:
         """Two agents collided over an item: ``busy``, ``not_holder`` or ``stale_fence``."""
@@ -223,13 +223,13 @@ class Recorder:
 
     def script(self, script: str, seconds: float, outcome: str) -> None:
         """A store script ended; the outcome is one of ``coordinator.store.store.OUTCOMES``."""
-        self._scripts(script).observe(seconds)
+        self._scripts[script,].observe(seconds)
         answered = _ANSWERS.get(outcome)
         if answered is not None:
             if answered != "ok":
                 self._script_failures(script, answered).inc()
             if outcome in _WITH_ID:
-                self._idempotency(outcome).inc()
+                self._idempotency[outcome,].value += 1.0
         else:
             self._script_failures(script, "error").inc()
             self._store_errors(outcome).inc()
@@ -320,11 +320,11 @@ class Recorder:
 
     def verification(self, result: str) -> None:
         """An actor's proof was looked at."""
-        self._verifications(result).inc()
+        self._verifications[result,].value += 1.0
 
     def actor_trust(self, policy: str, whose: str) -> None:
         """The degraded-mode policy decided whose word counts."""
-        self._trust(policy, whose).inc()
+        self._trust[policy, whose].value += 1.0
 
     def signature(self, seconds: float) -> None:
         """A proof was verified that this process had not seen before."""
