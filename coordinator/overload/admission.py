@@ -261,10 +261,11 @@ class Admission:
 
     def leave(self, ticket: Ticket) -> None:
         """A call has ended."""
-        self._give_back_shares(ticket)
         if not ticket.holds:
+            # It took none of the shares either.
             self.parked -= 1
             return
+        self._give_back_shares(ticket)
         self.in_flight -= 1
         if self._queued:
             self._let_in()
@@ -282,9 +283,11 @@ class Admission:
         self._watcher.limits(self.in_flight, self.limit.value, self._queued, self.breaker.state)
 
     def _make_room(self) -> None:
-        """Works out anew up to how many calls at work each class is let in."""
+        """Works out anew up to how many calls at work each class is let in, and an actor's and a project's."""
         self._room_for = limit = self.limit.value
         self._rooms = (*(max(1, int(limit * share)) for share in SHARES), self._settings.hard_limit)
+        self._most_of_actor = max(2, int(limit * self._settings.actor_share))
+        self._most_of_project = max(4, int(limit * self._settings.project_share))
 
     def _admit(self, ticket: Ticket) -> Ticket:
         self.in_flight += 1
@@ -293,10 +296,9 @@ class Admission:
         return ticket
 
     def _check_shares(self, criticality: Criticality, actor: str, project: str) -> None:
-        limit, settings = self.limit.value, self._settings
-        if self._actors.exceeds(actor, max(2, int(limit * settings.actor_share))):
+        if self._actors.exceeds(actor, self._most_of_actor):
             raise self._shed(criticality, "actor_quota", "this agent has more calls at work here than its share")
-        if self._projects.exceeds(project, max(4, int(limit * settings.project_share))):
+        if self._projects.exceeds(project, self._most_of_project):
             raise self._shed(criticality, "actor_quota", "this project has more calls at work here than its share")
 
     def _let_in(self) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 
 class Shares:
     """What each party (an agent, a project) has at work and waiting in this process.
@@ -14,12 +12,12 @@ class Shares:
     __slots__ = ("_has",)
 
     def __init__(self) -> None:
-        self._has: Counter[str] = Counter()
+        self._has: dict[str, int] = {}
 
     def take(self, party: str) -> None:
         """A call of ``party`` comes in; '' stands for nobody in particular."""
         if party:
-            self._has[party] += 1
+            self._has[party] = self._has.get(party, 0) + 1
 
     def give_back(self, party: str) -> None:
         """A call of ``party`` has left."""
@@ -32,7 +30,7 @@ class Shares:
 
     def exceeds(self, party: str, most: int) -> bool:
         """Whether ``party`` has ``most`` or more already, and is not alone."""
-        return bool(party) and len(self._has) > 1 and self._has[party] >= most
+        return bool(party) and len(self._has) > 1 and self._has.get(party, 0) >= most
 
     def __len__(self) -> int:
         return len(self._has)

@@ -42,7 +42,7 @@ class AdaptiveLimit:
 
     def __init__(self, least: int, most: int, target_ms: float, now: float) -> None:
         self.configure(least, most, target_ms)
-        self._limit = float(min(most, max(least, most // 4)))
+        self._set(min(most, max(least, most // 4)))
         self._usual = 0.0
         self._began = now
         self._sum = 0.0
@@ -50,11 +50,6 @@ class AdaptiveLimit:
         self._peak = 0
         self._lags = 0.0
         self._turns = 0
-
-    @property
-    def value(self) -> int:
-        """The limit now."""
-        return int(self._limit)
 
     @property
     def usual_ms(self) -> float:
@@ -65,8 +60,8 @@ class AdaptiveLimit:
         """Takes over other bounds."""
         self._least, self._most, self._target = least, max(least, most), target_ms / 1000
         self._enough = max(least, ENOUGH)
-        if hasattr(self, "_limit"):
-            self._limit = min(float(self._most), max(float(least), self._limit))
+        if hasattr(self, "value"):
+            self._set(min(self._most, max(least, self._limit)))
 
     def sample(self, seconds: float, in_flight: int, now: float) -> None:
         """Learns from an answer of the store.
@@ -100,11 +95,16 @@ class AdaptiveLimit:
             self._usual += _UP * (took - self._usual)
         excess = took / max(self._target, TOLERANCE * self._usual)
         if excess > 1:
-            self._limit = max(self._least, self._limit * max(0.5, 1 / excess))
+            self._set(max(self._least, self._limit * max(0.5, 1 / excess)))
         elif LAG_SECONDS < lag < FOREIGN_SECONDS:
-            self._limit = max(min(self._limit, self._enough), self._limit * max(0.5, LAG_SECONDS / lag))
+            self._set(max(min(self._limit, self._enough), self._limit * max(0.5, LAG_SECONDS / lag)))
         elif 2 * self._peak >= self._limit:
             # Only a limit that is made use of says anything about a larger one.
-            self._limit = min(self._most, self._limit + max(1.0, math.sqrt(self._limit)))
+            self._set(min(self._most, self._limit + max(1.0, math.sqrt(self._limit))))
         self._began, self._sum, self._count, self._peak = now, 0.0, 0, 0
         self._lags, self._turns = 0.0, 0
+
+    def _set(self, limit: float) -> None:
+        self._limit = float(limit)
+        self.value = int(limit)
+        """The limit now."""

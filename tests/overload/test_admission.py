@@ -211,6 +211,15 @@ def test_calls_that_wait_for_events_take_no_room() -> None:
     assert front.enter(NORMAL, parks=True) is not None
 
 
+def test_who_waited_for_events_has_no_larger_share_afterwards() -> None:
+    front = Front(least_limit=20, most_limit=20, hard_limit=40)
+    for _ in range(3):
+        ticket = front.enter(NORMAL, "greedy", "one", parks=True)
+        assert ticket is not None
+        front.admission.leave(ticket)
+    assert len(front.admission._actors) == len(front.admission._projects) == 0
+
+
 def test_a_store_that_fails_is_left_alone() -> None:
     front = Front()
     for _ in range(5):
