@@ -103,8 +103,8 @@ class Tool:
     """Answers at once. False for calls that may wait or stream: these stay with the SDK."""
     waits: Callable[[Any], bool] | None = None
     """Whether a call with these arguments may wait, where that depends on them."""
-    parks: Callable[[Any], bool] | None = None
-    """Whether a call with these arguments does nothing most of its time but wait for an event."""
+    parks: bool = False
+    """Whether calls that wait do nothing most of that time but wait for an event."""
     criticality: Criticality | Callable[[Any], Criticality] | None = None
     """How much depends on calls, by their arguments where they differ; none: READ or NORMAL, by ``read_only``."""
     refusal: Callable[[ToolFailure], Reply] | None = None

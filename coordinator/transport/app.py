@@ -111,7 +111,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     """What the fast path answers, before it is put into HTTP."""
 
     body: bytes
-    request_id: bytes
+    request_id: str
     retry_after: int | None
     """Seconds."""
 
@@ -270,20 +270,24 @@ class FrontEnd:
         if isinstance(target, Target):
             await (await self._sdk.get(target.surface)).warm_up()
 
-    def enter(self, order: Order, plan: Plan, caller: Caller | None) -> Ticket | Answer | None:
-        """Lets a call in that the fast path has taken, or turns it away; None: it has to wait (see ``Calls.enter``)."""
-        later = self._calls.turned_away(order.tool, order.arguments, "fast")
-        if later:
-            body, retry_after = self._turned_away(order, later)
-        else:
-            call = Call(plan.project, "", caller, self._trace(order))
-            entered = self._calls.enter(order.tool, call, order.arguments, "fast")
-            if not isinstance(entered, Done):
-                return entered
-            body, retry_after = self.fast_path.response(order, entered), entered.retry_after
+    def enter(self, order: Order, plan: Plan, caller: Caller | None) -> tuple[Call, Ticket | None] | Answer:
+        """Lets a call in that the fast path has taken, or turns it away.
+
+        Returns:
+            What ``call`` is to be given, where it need not be turned away.
+        """
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
-        return Answer(body, self._identify(plan.given_id).encode(), retry_after)
+        criticality = order.tool.weigh(order.arguments)
+        later = self._calls.turned_away(order.tool, criticality, "fast")
+        if later:
+            body, retry_after = self._turned_away(order, later)
+            return Answer(body, self._name(plan.given_id), retry_after)
+        call = Call(plan.project, self._name(plan.given_id), caller, self._trace(order))
+        entered = self._calls.enter(order.tool, criticality, call, order.arguments, "fast")
+        if isinstance(entered, Done):
+            return Answer(self.fast_path.response(order, entered), call.request_id, entered.retry_after)
+        return call, entered
 
     def _turned_away(self, order: Order, later: int) -> tuple[bytes, int | None]:
         """The answer to one call too many. They differ in little but their ids, so the rest is made once."""
@@ -297,18 +301,15 @@ class FrontEnd:
             found = self._refusals[key] = whole[len(_BEFORE_ID) + len(order.request_id) :], done.retry_after
         return _BEFORE_ID + order.request_id + found[0], found[1]
 
-    async def call(self, order: Order, plan: Plan, caller: Caller | None, ticket: Ticket | None = None) -> Answer:
-        """Runs a call that the fast path has taken, for a caller who may make it.
+    async def call(self, order: Order, call: Call, ticket: Ticket | None) -> Answer:
+        """Runs a call that was not turned away.
 
         Args:
-            ticket: if it was let in already.
+            ticket: None: it has to wait before it is let in (see ``Calls.enter``).
         """
-        request_id = self._identify(plan.given_id)
-        self.fast_path.hits += 1
-        self._hooks.fast_path("hit")
-        call = Call(plan.project, request_id, caller, self._trace(order))
-        done = await self._calls.run(order.tool, call, order.arguments, "fast", ticket=ticket)
-        return Answer(self.fast_path.response(order, done), request_id.encode(), done.retry_after)
+        _LOGGED_ID.set(call.request_id)
+        done = await self._calls.run(order.tool, call, order.arguments, "fast", None, ticket)
+        return Answer(self.fast_path.response(order, done), call.request_id, done.retry_after)
 
     def _trace(self, order: Order) -> str:
         """The trace that a call names, as far as anybody wants to know."""
@@ -317,11 +318,12 @@ class FrontEnd:
         return tracing.trace_of(order.meta.traceparent, order.meta.tracestate)
 
     async def _answer(self, order: Order, plan: Plan, caller: Caller | None, send: Send) -> None:
-        answer = await self.call(order, plan, caller)
+        entered = self.enter(order, plan, caller)
+        answer = entered if isinstance(entered, Answer) else await self.call(order, *entered)
         headers = [
             _CONTENT_TYPE,
             (b"content-length", b"%d" % len(answer.body)),
-            (b"x-request-id", answer.request_id),
+            (b"x-request-id", answer.request_id.encode()),
         ]
         if answer.retry_after is not None:
             headers.append((b"retry-after", b"%d" % answer.retry_after))
@@ -353,9 +355,13 @@ class FrontEnd:
             message = f"a defect of the coordinator stopped this request ({request_id})"
             await reply(noting, 500, rpc_error(_DEFECT, message))
 
+    def _name(self, given: bytes | None) -> str:
+        """The request's id: the one that the client gave it, or one of our own."""
+        return (given and sane_request_id(given)) or f"{self._id_head}{next(self._numbers):x}"
+
     def _identify(self, given: bytes | None) -> str:
         """The request's id, which from now on is in every line that this task logs."""
-        request_id = (given and sane_request_id(given)) or f"{self._id_head}{next(self._numbers):x}"
+        request_id = self._name(given)
         _LOGGED_ID.set(request_id)
         return request_id
 

@@ -21,7 +21,7 @@ from coordinator.identity.door import LOOK_SECONDS
 from coordinator.identity.signing import sign
 from coordinator.metrics import tracing
 from coordinator.overload import SURPLUS, Admission, Ticket
-from coordinator.toolsets.tool import Call, Reply, Tool
+from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
 
 _log = structlog.get_logger(__name__)
@@ -85,11 +85,11 @@ class Calls:
         self._tracing = tracing.active()
         self._encode = msgspec.json.Encoder().encode
 
-    def turned_away(self, tool: Tool, arguments: Any, transport: str) -> int:
+    def turned_away(self, tool: Tool, criticality: Criticality, transport: str) -> int:
         """Milliseconds after which a call is to come back that is one too many now; 0: it is not."""
         if self._admission is None or self._tracing is not None:
             return 0
-        later = self._admission.turns_away(tool.weigh(arguments))
+        later = self._admission.turns_away(criticality)
         if later:
             self._report(tool.name, "shed", transport, 0.0)
         return later
@@ -103,12 +103,14 @@ class Calls:
         """The answer to a call that is turned away before it goes a long way to ``run``; None: it may."""
         if self._admission is None:
             return None
-        parks = tool.parks is not None and tool.parks(arguments)
+        parks = tool.parks and tool.patient(arguments)
         failure = self._admission.refusal(tool.weigh(arguments), parks=parks)
         return None if failure is None else self.refused(tool, failure, transport, call)
 
-    def enter(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Ticket | Done | None:
-        """Lets a call in, or turns it away, before anything else is done for it.
+    def enter(
+        self, tool: Tool, criticality: Criticality, call: Call, arguments: Any, transport: str
+    ) -> Ticket | Done | None:
+        """Lets a call in that does not wait for events, or turns it away, before anything else is done for it.
 
         Returns:
             What ``run`` is to be given; the answer, if there is nothing to be run; None: it has to wait.
@@ -118,7 +120,7 @@ class Calls:
         try:
             if call.caller is not None:
                 sign(arguments, call.caller)
-            return _enter(self._admission, tool, call, arguments)
+            return self._admission.enter(criticality, _who(call, arguments), call.project)
         except ToolFailure as failure:
             return self.refused(tool, failure, transport, call)
 
@@ -135,13 +137,13 @@ class Calls:
 
         Args:
             still: ends a call that may wait, once the credential that it came with is no longer good.
-            ticket: of a call that was let in already.
+            ticket: of a call that was let in already (``enter``).
         """
         began = perf_counter()
         span, outcome, code = None, "cancelled", ""
         if self._tracing is not None:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
-        task = None if tool.patient(arguments) else self._deadlines.start(began + self._seconds)
+        task = None if ticket is None and tool.patient(arguments) else self._deadlines.start(began + self._seconds)
         try:
             if ticket is None:
                 if call.caller is not None:
@@ -196,16 +198,10 @@ class Calls:
         )
 
 
-def _enter(admission: Admission, tool: Tool, call: Call, arguments: Any) -> Ticket | None:
-    parks = tool.parks is not None and tool.parks(arguments)
-    return admission.enter(tool.weigh(arguments), _who(call, arguments), call.project, parks=parks)
-
-
 async def _let_in(admission: Admission, tool: Tool, call: Call, arguments: Any) -> Ticket:
-    ticket = _enter(admission, tool, call, arguments)
-    if ticket is None:
-        return await admission.wait(tool.weigh(arguments), _who(call, arguments), call.project)
-    return ticket
+    criticality, who = tool.weigh(arguments), _who(call, arguments)
+    ticket = admission.enter(criticality, who, call.project, parks=tool.parks and tool.patient(arguments))
+    return await admission.wait(criticality, who, call.project) if ticket is None else ticket
 
 
 def _who(call: Call, arguments: Any) -> str:

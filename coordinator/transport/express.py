@@ -29,6 +29,7 @@ from coordinator.identity.door import TOKEN
 from coordinator.identity.grants import Grant
 from coordinator.overload import Ticket
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.tool import Call
 from coordinator.transport.fastpath import Order, Plan
 from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol
 
@@ -168,22 +169,22 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         self._unset_keepalive_if_required()
         self._arrived()
         entered = self.front.enter(order, plan, caller)
-        if entered is not None and not isinstance(entered, Ticket):
+        if not isinstance(entered, tuple):
             # Turned away, without so much as a task: under overload most calls go here.
             self._write(entered)
             self._used = self.loop.time()
             if self._idle is None and not self.transport.is_closing():
                 self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
             return
-        self._task = self.loop.create_task(self._answer(order, plan, caller, entered))
+        self._task = self.loop.create_task(self._answer(order, *entered))
         # The server waits for these when it ends.
         self.tasks.add(self._task)
 
-    async def _answer(self, order: Order, plan: Plan, caller: Caller | None, ticket: Ticket | None) -> None:
+    async def _answer(self, order: Order, call: Call, ticket: Ticket | None) -> None:
         front = self.front
         front.in_flight += 1
         try:
-            answer = await front.call(order, plan, caller, ticket)
+            answer = await front.call(order, call, ticket)
             if self.transport.is_closing():
                 return
             self._write(answer)
@@ -202,7 +203,7 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
                 (
                     b"HTTP/1.1 200 OK\r\n",
                     self._defaults(),
-                    _HEAD % (len(answer.body), answer.request_id),
+                    _HEAD % (len(answer.body), answer.request_id.encode()),
                     more,
                     b"connection: close\r\n\r\n" if leaving else b"\r\n",
                     answer.body,

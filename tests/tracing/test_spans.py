@@ -26,6 +26,7 @@ from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.settings.tracing import Tracing as Section
 from coordinator.toolsets.tool import Call
+from coordinator.transport.app import Answer
 from coordinator.transport.calls import Calls
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.fastpath import Order, Plan
@@ -178,7 +179,7 @@ async def test_a_call_that_is_turned_away_at_once_has_its_span_too(exported: InM
         order = app.fast_path.order(plan, body)
         assert isinstance(order, Order)
         admission.draining = True
-        assert app.enter(order, plan, None) is not None
+        assert isinstance(app.enter(order, plan, None), Answer)
     finally:
         await app.aclose()
     span = exported.get_finished_spans()[-1]

@@ -228,7 +228,7 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
             (ClaimItemResult,),
             claim_item,
             waits=waits,
-            parks=waits,
+            parks=True,
             criticality=_weigh,
         ),
     )
