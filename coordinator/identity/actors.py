@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import lru_cache
 from typing import Any
 
 import structlog
@@ -19,8 +20,8 @@ from coordinator.identity.build import build_verifier
 from coordinator.identity.copies import KeyCopies
 from coordinator.identity.grants import Denied
 from coordinator.identity.permissions import EVERYTHING
-from coordinator.identity.policy import trust, worth_a_warning
-from coordinator.identity.verifier import Outcome, Verifier
+from coordinator.identity.policy import Trust, trust, worth_a_warning
+from coordinator.identity.verifier import FailureKind, Outcome, Status, Verifier
 from coordinator.metrics import recorder
 from coordinator.metrics.seldom import Seldom
 from coordinator.settings import Settings
@@ -75,13 +76,13 @@ class Actors:
         outcome = await self._verifier.verify(actor.proof)
         if outcome.status == "verified" and settings.verifier.require_sub_match and outcome.subject != actor.id:
             outcome = _mismatch(outcome)
-        self._recorder.verification(_result(outcome))
-        whose = trust(policy, outcome.status)
+        result, whose, doubtful = _judge(policy, outcome.status, outcome.failure, outcome.stale_seconds is not None)
+        self._recorder.verification(result)
         self._recorder.actor_trust(policy, whose)
         if whose == "nobody":
             claim = Trusted(actor.id, echo(actor), _verification(outcome))
             raise Distrusted(_refusal(policy, outcome), claim)
-        if worth_a_warning(policy, outcome.status):
+        if doubtful:
             self._warn(
                 outcome.status,
                 "an actor is trusted although its proof did not verify",
@@ -156,15 +157,16 @@ class Actors:
 
 _EVERYTHING = frozenset({EVERYTHING})
 _PLAIN: dict[tuple[str, str], Verification] = {}
-_RESULTS: dict[tuple[str, str | None], str] = {}
 
 
-def _result(outcome: Outcome) -> str:
-    """How the metric names an outcome: ``verified``, ``verified_stale``, ``rejected_claims`` ..."""
-    if outcome.stale_seconds is not None:
-        return "verified_stale"
-    key = (outcome.status, outcome.failure)
-    return _RESULTS.get(key) or _RESULTS.setdefault(key, "_".join(filter(None, key)))
+@lru_cache(maxsize=256)
+def _judge(policy: Policy, status: Status, failure: FailureKind | None, stale: bool) -> tuple[str, Trust, bool]:
+    """What comes of an outcome: its name in metrics, whose word counts, and whether that is worth a warning.
+
+    The names are ``verified``, ``verified_stale``, ``rejected_claims`` and so on.
+    """
+    name = "verified_stale" if stale else "_".join(filter(None, (status, failure)))
+    return name, trust(policy, status), worth_a_warning(policy, status)
 
 
 def _verification(outcome: Outcome) -> Verification:
