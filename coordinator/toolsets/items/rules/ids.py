@@ -11,6 +11,10 @@ from coordinator.errors import ToolFailure, invalid
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _DASHED = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 MIN_PREFIX = 4
+FULL = 32
+"""Digits of a whole id in the inner form."""
+LONGEST = 36
+"""Characters of an id that a caller may give: those of a UUID with its dashes."""
 
 
 def new_id() -> str:
@@ -23,17 +27,33 @@ def dashed(inner: str) -> str:
     return f"{inner[:8]}-{inner[8:12]}-{inner[12:16]}-{inner[16:20]}-{inner[20:]}"
 
 
-def parse(text: str, field: str) -> str:
-    """An item id in the inner form: 32 digits for a UUID, fewer for a prefix.
+def to_inner(text: str) -> str:
+    """An item id in the inner form: 32 digits for a UUID, fewer for a prefix; '' for anything else.
 
-    Raises:
-        ToolFailure: VALIDATION_ERROR; seed 004 takes a UUID or 4 or more hex digits.
+    Seed 004 takes a UUID or 4 or more hex digits.
     """
     if _DASHED.fullmatch(text):
         return text.replace("-", "").lower()
     if MIN_PREFIX <= len(text) <= 32 and _HEX.fullmatch(text):
         return text.lower()
-    raise invalid(field, "must be a UUID or a hex prefix of 4 to 32 digits")
+    return ""
+
+
+def parse(text: str, field: str) -> str:
+    """An item id in the inner form.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for what ``to_inner`` does not take.
+    """
+    found = to_inner(text)
+    if not found:
+        raise no_id(field)
+    return found
+
+
+def no_id(field: str) -> ToolFailure:
+    """The refusal of what is no item id."""
+    return invalid(field, "must be a UUID or a hex prefix of 4 to 32 digits")
 
 
 def parse_uuid(text: str, field: str) -> str:

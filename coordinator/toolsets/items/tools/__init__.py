@@ -63,11 +63,12 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         *workflow.tools(work, services),
         *tree.tools(TreeStore(*shared), services),
         *notes.tools(NoteStore(*shared), services),
-        *claim.tools(work, parking, services),
         *reads.tools(read),
         *context.tools(read),
     )
     by_name = {tool.name: dataclasses.replace(tool, handler=source.steady(tool.handler)) for tool in made}
+    # Claims have nothing to do with schemas.
+    by_name |= {tool.name: tool for tool in claim.tools(work, parking, services)}
     return Toolset(
         "items",
         "Work items",

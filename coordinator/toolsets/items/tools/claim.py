@@ -24,7 +24,7 @@ from coordinator.toolsets.items.contract.claim import (
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.idempotency import Request, request
-from coordinator.toolsets.items.rules.ids import is_uuid, parse
+from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, parse, to_inner
 from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 from coordinator.toolsets.items.tools.shared import shown
@@ -99,15 +99,18 @@ class _Named(Protocol):
     @property
     def item_id(self) -> str | None: ...
 
-    @property
-    def fence_token(self) -> int | None: ...
 
-
-async def _named(work: WorkStore, project: str, entries: Sequence[_Named], field: str) -> list[tuple[str, int]]:
-    """The item and the fence shown (0 for none) of each entry."""
-    wanted = [parse(entry.item_id or "", f"{field}[{n}].itemId") for n, entry in enumerate(entries)]
-    ids = await work.resolve(project, wanted)
-    return [(item, entry.fence_token or 0) for item, entry in zip(ids, entries, strict=True)]
+async def _ids(work: WorkStore, project: str, entries: Sequence[_Named], field: str) -> Sequence[str]:
+    """The item of each entry."""
+    ids: list[str] = []
+    full = True
+    for number, entry in enumerate(entries):
+        item = to_inner(entry.item_id or "")
+        if not item:
+            raise no_id(f"{field}[{number}].itemId")
+        full = full and len(item) == FULL
+        ids.append(item)
+    return ids if full else await work.resolve(project, ids)
 
 
 def _check(args: ClaimItem) -> Selector | None:
@@ -185,27 +188,37 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
                 metrics.claim(distrusted.code)
             raise
         agent = trusted.id
-        if any(entry.agent_id is not None and entry.agent_id != agent for entry in claims):
-            warn("agentId", "agentId of a claim is ignored: the trusted actor is another")
+        for entry in claims:
+            if entry.agent_id is not None and entry.agent_id != agent:
+                warn("agentId", "agentId of a claim is ignored: the trusted actor is another")
+                break
         record = request(agent, args.request_id, "claim_item", claims, releases)
-        letting_go = await _named(work, call.project, releases, "releases") if releases else ()
+        letting_go: list[tuple[str, int]] = []
+        if releases:
+            ids = await _ids(work, call.project, releases, "releases")
+            letting_go = [(item, entry.fence_token or 0) for item, entry in zip(ids, releases, strict=True)]
         if selector is not None:
             reply = await by_selector(call, args, record, trusted, selector, letting_go)
         else:
-            items = await _named(work, call.project, claims, "claims") if claims else ()
+            ids = await _ids(work, call.project, claims, "claims")
             taking = [
-                (item, entry.ttl_seconds * 1000, fence) for (item, fence), entry in zip(items, claims, strict=True)
+                (item, entry.ttl_seconds * 1000, entry.fence_token or 0)
+                for item, entry in zip(ids, claims, strict=True)
             ]
             reply = await work.claim(call.project, record, agent, taking, letting_go)
-        claimed = [_claimed(e, r, agent, reply.now) for e, r in zip(claims, reply.claims, strict=True)]
-        released = [_released(e, r) for e, r in zip(releases, reply.releases, strict=True)]
+        claimed: list[ClaimResult] = []
+        released: list[ReleaseResult] = []
         won = freed = 0
-        for result in claimed:
+        for entry, found in zip(claims, reply.claims, strict=True):
+            result = _claimed(entry, found, agent, reply.now)
+            claimed.append(result)
             won += result.outcome == "success"
             metrics.claim(result.outcome)
             if result.outcome in _COLLISIONS:
                 metrics.claim_conflict(_COLLISIONS[result.outcome], call.project, result.item_id or "")
-        for freeing in released:
+        for freed_entry, freed_as in zip(releases, reply.releases, strict=True):
+            freeing = _released(freed_entry, freed_as)
+            released.append(freeing)
             freed += freeing.outcome == "success"
         return ClaimItemResult(
             claim_results=claimed,
@@ -236,5 +249,7 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
 
 def _weigh(given: ClaimItem) -> Criticality:
     """A claim that shows its fence is renewed; one without may be for new work."""
-    new = any(entry.fence_token is None for entry in given.claims or ())
-    return Criticality.NORMAL if new else Criticality.CRITICAL
+    for entry in given.claims:
+        if entry.fence_token is None:
+            return Criticality.NORMAL
+    return Criticality.CRITICAL

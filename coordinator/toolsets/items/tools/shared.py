@@ -11,7 +11,7 @@ from coordinator.errors import invalid
 from coordinator.toolsets.actor import Actor, Distrusted, checked, signature
 from coordinator.toolsets.items.contract.base import Ancestor
 from coordinator.toolsets.items.rules.idempotency import NONE, Request, request
-from coordinator.toolsets.items.rules.ids import dashed, is_uuid
+from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.tool import Services
 
@@ -74,4 +74,6 @@ def or_unset(value: str | bool | None) -> str | UnsetType:
 
 def shown(inner: str, given: str) -> str:
     """An id for a result: the UUID, or what the caller wrote where it could not be resolved."""
-    return given if inner.startswith("?") else dashed(inner)
+    if inner.startswith("?"):
+        return given
+    return given.lower() if len(given) == LONGEST else dashed(inner)
