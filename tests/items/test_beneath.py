@@ -159,6 +159,71 @@ async def test_what_is_done_is_looked_for_once(tools: Client) -> None:
     assert (await audit(tools.store, tools.project)).differences == []
 
 
+async def wall(tools: Client) -> str:
+    """A held item with so much below it that searches leave the ranked index; it comes first."""
+    held = await tools.add(role="review")
+    await add_below(tools, [held], 8, priority="high", complexity=1)
+    await tools.claim("mason", held)
+    return held
+
+
+async def test_what_is_let_go_is_found_again(tools: Client) -> None:
+    """Others have found nothing ready below its parent meanwhile."""
+    await wall(tools)
+    feature = await tools.add(role="work")
+    child = await tools.add(role="work", parentId=feature)
+    task = await tools.add(parentId=child)
+    other = await tools.add(priority="low")
+    for back in ("another claim", "a release", "an expired claim", "a reopening"):
+        assert await tools.next(limit=5) == [task, other]
+        await tools.claim("agent", task)
+        assert await tools.next(limit=5) == [other]
+        if back == "another claim":
+            assert (await take(tools, "agent"))["itemId"] == other
+            await tools.claim("agent", child)
+            await tools.release("agent", child)
+        elif back == "a release":
+            await tools.release("agent", task)
+        elif back == "an expired claim":
+            await lapse(tools, task)
+        else:
+            await tools.advance(task, "complete", "agent")
+            await tools.release("agent", task)
+            await tools.move(task, "reopen")
+    assert await tools.next(limit=5) == [task, other]
+
+
+async def test_what_moves_is_found_at_its_new_place(tools: Client) -> None:
+    held = await wall(tools)
+    feature, other = await tools.add(role="work"), await tools.add(role="work")
+    task = await tools.add(parentId=feature, priority="low")
+    for parent, found in ((other, [task]), (held, []), (other, [task]), (None, [task])):
+        await tools.update(feature, parentId=parent)
+        assert await tools.next(limit=5) == found
+        assert (await audit(tools.store, tools.project)).differences == []
+    await tools.claim("agent", feature)
+    assert await tools.next(limit=5) == []
+    await tools.update(feature, parentId=other)
+    await tools.release("agent", feature)
+    assert await tools.next(limit=5) == [task]
+    await tools.delete(feature, recursive=True)
+    assert (await audit(tools.store, tools.project)).differences == []
+    assert await tools.next(limit=5) == []
+
+
+async def test_many_features_with_tasks_of_one_moment_are_no_trap(tools: Client, redis_url: str) -> None:
+    """More of them than one run looks below, and nothing to mend."""
+    await wall(tools)
+    top = await tools.add(role="work")
+    features = await add_below(tools, [top], 160, role="work")
+    tasks = await add_below(tools, features, len(features), priority="low")
+    set_creation(redis_url, tools.project, dict.fromkeys(tasks, ms("2026-01-01T00:00:00Z")))
+    while await tools.store.command("GET", keys.form.key(tools.project)) != b"+":
+        assert await tools.next(limit=2) == sorted(tasks)[:2]
+    for asked in ({}, {"ancestorId": top}) * 2:
+        assert await tools.next(limit=2, **asked) == sorted(tasks)[:2]
+
+
 async def test_what_an_older_version_left_is_entered_bit_by_bit(tools: Client, redis_url: str) -> None:
     """Answers are right all the while, also where many items stand at one score."""
     root = await tools.add(role="work")

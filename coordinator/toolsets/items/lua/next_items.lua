@@ -2,8 +2,9 @@
 purpose:   The best items of one role that can be worked on, in the selector's order; or of those held by
            claims, for callers that want to see them too.
 guarantee: Reads the head of the ranked index: O(log n + limit), whatever the number of items, where the
-           selector has at most one filter and nothing is shielded. Expired claims are put back first, in a
-           bounded batch; a larger one when too few items are ready.
+           selector has at most one filter. So it is with items below held ones, where only role, priority,
+           complexity, parent or ancestor are asked for. Expired claims are put back first, in a bounded batch; a
+           larger one when too few items are ready.
 args:      events_max held shielding selector limit ancestors after
            held = 0 ready items, 1 held ones; shielding = 1 leaves out those below a held item;
            selector = packed (include/filters.lua); ancestors = 1 or 0; after = cursor of the run before,
