@@ -92,7 +92,7 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
 
 def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFleet) -> None:
     flow = {
-        "start": {"name": "long", "tool": "sleep", "args": {"ms": 4000}, "next": "after"},
+        "start": {"name": "long", "tool": "sleep", "args": {"ms": 8000}, "next": "after"},
         "after": {"name": "after", "tool": "echo", "args": {"value": 1}, "done": True},
     }
     made = answer(fleet, "workflow_create", name="drained", flow=flow)["id"]

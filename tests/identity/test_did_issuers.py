@@ -182,7 +182,7 @@ async def test_documents_that_are_not_to_be_had(site: KeyServer, make_verifier: 
     site.misbehave(mode if not change else "answer", "/a/did.json", **change)
     began = time.perf_counter()
     assert said(await trusting(make_verifier, did).verify(token(ONE, did))) == ("unavailable", "network")
-    assert time.perf_counter() - began < 1.5
+    assert time.perf_counter() - began < 4.0
 
 
 async def test_this_machine_is_asked_only_where_that_is_allowed(site: KeyServer, make_verifier: MakeVerifier) -> None:

@@ -228,7 +228,7 @@ async def test_calls_that_cannot_ask_any_more_end(server: EmbeddedServer, own: F
     assert [await outcome(call) for call in calls] == ["shedding", "shedding"]
     late = pair[0].begin("late", wait_ms=60_000)
     assert await outcome(late) == "shedding"
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 30
     await start_again(server, pair)
     item = await pair[1].add()
     assert await pair[1].begin("late", wait_ms=60_000, request_id=late.request_id).item() == item

@@ -115,7 +115,7 @@ async def test_a_reply_after_the_deadline_reaches_nobody(start_fake: StartFake, 
     link = await open_link(fake.url, timeout=0.1)
     started = time.monotonic()
     assert await outcome(echo(link, 1)) == UNAVAILABLE
-    assert 0.1 <= time.monotonic() - started < 0.5
+    assert 0.1 <= time.monotonic() - started < 2
     release.set()
     await wait_until(lambda: link.connected)
     assert await asyncio.gather(*(echo(link, n) for n in range(2, 9))) == [b"%d" % n for n in range(2, 9)]
@@ -300,7 +300,7 @@ async def test_closing_does_not_wait_beyond_the_timeout(start_fake: StartFake, o
     calls = [echo(link, n) for n in range(30)]
     started = time.monotonic()
     await link.close()
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 2
     assert await asyncio.gather(*map(outcome, calls)) == [UNAVAILABLE] * 30
 
 
@@ -337,7 +337,7 @@ async def test_a_server_that_says_nothing_is_told_within_the_timeout(
     started = time.monotonic()
     with pytest.raises(StoreUnreachable, match="no answer within 100 ms"):
         await open_link(fake.url, timeout=0.1)
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 2
 
 
 async def test_a_server_that_hangs_up_at_once_is_told(start_fake: StartFake, open_link: OpenLink) -> None:

@@ -87,7 +87,7 @@ async def test_a_server_that_falls_silent_does_not_hold_up_the_start(
     started = time.monotonic()
     with pytest.raises(StoreError, match="did not answer within 100 ms"):
         await store.open()
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(

@@ -19,7 +19,7 @@ from coordinator.cli.fleetfile import Fleet, read_fleet
 from tests.support.wait import process_alive, wait_until_sync
 
 ROOT = Path(__file__).parent.parent.parent
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 _HEADERS = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",

@@ -158,7 +158,7 @@ async def test_a_draining_worker_finishes_what_is_quick_and_gives_the_rest_back(
     quick.set()
     began = time.monotonic()
     await draining
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     assert [(step.key, step.status) for step in (await bench.flow(first)).steps] == [("start", "done"), ("s1", "ready")]
     (back,) = (await bench.flow(second)).steps
     assert (back.status, back.attempt) == ("ready", 2)
