@@ -19,6 +19,7 @@ ALL = (
     "memory",
     "store",
     "postgres",
+    "held",
     "tools_at_scale",
     "search",
     "navigation",

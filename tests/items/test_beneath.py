@@ -167,6 +167,7 @@ async def wall(tools: Client) -> str:
     return held
 
 
+@pytest.mark.every_store
 async def test_what_is_let_go_is_found_again(tools: Client) -> None:
     """Others have found nothing ready below its parent meanwhile."""
     await wall(tools)

@@ -17,6 +17,7 @@ end
 local function walk_tree(sel, class, agent, now, after)
   local walk, streams, mends, visits, from = {}, {}, {}, 0, after and after[1] or 0
   local own = agent ~= '' and redis.call('HGET', K_AGENTS, agent)
+  local mine = own and glance(own)
 
   -- Reads on; what stands after `last` is not asked for.
   local function read_on(stream)
@@ -101,7 +102,7 @@ local function walk_tree(sel, class, agent, now, after)
 
   for _, range in ipairs(ranges(sel, class)) do
     open_below(sel.ancestor or '', range[1], range[2], range[2])
-    if own and not shielded(glance(own), agent, now) then
+    if mine and not shielded(mine, agent, now) then
       open_below(own, range[1], range[2], range[2])
     end
   end
