@@ -49,7 +49,7 @@ _BEARER = b"uthorization: Bearer "
 """How clients begin the line, but for the case of its first letter."""
 _LINE_STARTS = (b"\r\na", b"\r\nA")
 
-_HEAD = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
+_HEAD = b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
@@ -166,8 +166,10 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
             known[rest] = _Known(plan, int(length))
 
     def _start(self, order: Order, plan: Plan, caller: Caller | None) -> None:
-        self._unset_keepalive_if_required()
-        self._arrived()
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
+        if self._arriving is not None:
+            self._arrived()
         entered = self.front.enter(order, plan, caller)
         if not isinstance(entered, tuple):
             # Turned away, without so much as a task: under overload most calls go here.
@@ -197,19 +199,14 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
 
     def _write(self, answer: Answer) -> None:
         leaving = self._leaving or self.front.draining
-        more = b"retry-after: %d\r\n" % answer.retry_after if answer.retry_after is not None else b""
-        self.transport.write(
-            b"".join(
-                (
-                    b"HTTP/1.1 200 OK\r\n",
-                    self._defaults(),
-                    _HEAD % (len(answer.body), answer.request_id.encode()),
-                    more,
-                    b"connection: close\r\n\r\n" if leaving else b"\r\n",
-                    answer.body,
-                )
-            )
-        )
+        if self.server_state.default_headers is not self._default_headers:
+            self._take_defaults()
+        head = _HEAD % (self._default_head, len(answer.body), answer.request_id.encode())
+        if answer.retry_after is not None:
+            head += b"retry-after: %d\r\n" % answer.retry_after
+        if leaving:
+            head += b"connection: close\r\n"
+        self.transport.write(b"%b\r\n%b" % (head, answer.body))
         self.server_state.total_requests += 1
         if leaving:
             self.transport.close()
@@ -237,13 +234,10 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         elif self._rested() and self.timeout_keep_alive_task is None:
             self.transport.close()
 
-    def _defaults(self) -> bytes:
-        """The headers that the server puts on every answer, among them the date."""
-        headers = self.server_state.default_headers
-        if headers is not self._default_headers:
-            self._default_headers = headers
-            self._default_head = b"".join(b"%b: %b\r\n" % header for header in headers)
-        return self._default_head
+    def _take_defaults(self) -> None:
+        """Takes over the headers that the server puts on every answer; with the date they change each second."""
+        self._default_headers = self.server_state.default_headers
+        self._default_head = b"".join(b"%b: %b\r\n" % header for header in self._default_headers)
 
 
 def _without_token(data: bytes, end: int) -> tuple[bytes, bytes] | None:
