@@ -42,7 +42,7 @@ class AdaptiveLimit:
 
     def __init__(self, least: int, most: int, target_ms: float, now: float) -> None:
         self.configure(least, most, target_ms)
-        self._set(min(most, max(least, most // 4)))
+        self._set(min(most, max(least, most // 4, ENOUGH)))
         self._usual = 0.0
         self._began = now
         self._sum = 0.0
