@@ -214,6 +214,28 @@ async def test_a_long_batch_of_transitions_has_one_answer(tools: Client) -> None
     assert runs == ["advance_item new"] * 2 + ["advance_item replay"] * 2
 
 
+@pytest.mark.parametrize("tool", ["advance_item", "complete_tree"])
+async def test_items_that_very_many_wait_for_are_changed_in_runs_of_their_own(tools: Client, tool: str) -> None:
+    items, others = await tools.add_many(4), await tools.add_many(450)
+    for item in items[:2]:
+        await tools("manage_dependencies", operation="create", pattern="fan-out", source=item, targets=others)
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
+    call: Json = {"actor": actor("agent"), "itemIds": items, "requestId": fresh_id()}
+    if tool == "advance_item":
+        steps = [{"itemId": item, "trigger": "complete", "actor": actor("agent")} for item in items]
+        call = {"transitions": steps, "requestId": fresh_id()}
+    first = await tools(tool, **call)
+    assert [result["applied"] for result in first["results"]] == [True] * 4
+    assert {result["itemId"] for result in first["results"]} == set(items)
+    script = "advance_item" if tool == "advance_item" else "complete_items"
+    assert runs.count(f"{script} new") == 3
+    assert await tools(tool, **call) == first
+    assert runs.count(f"{script} new") == 3
+    assert len(await tools.next(limit=20)) == 20
+    assert not (await audit(tools.store, tools.project)).differences
+
+
 async def test_notes_of_an_item(tools: Client) -> None:
     item = await tools.add()
     notes = [{"itemId": item, "key": f"k{n:03d}", "role": "queue", "body": str(n)} for n in range(500)]

@@ -5,7 +5,8 @@ guarantee: Each element is applied whole or not at all: ownership, fence, depend
 args:      request fingerprint keep_ms events_max config labels transitions
            labels = packed {trigger -> label}; transitions = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
-reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, notes}
+reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, notes}, of the first
+           transitions only where these changed items with very many edges: the others are for another run
            applied: reason ''; cascades {id, title, from, to, applied, missing keys}; unblocked {id, title}
            refused: in place of cascades, for dependencies {blocker, role, needed}, for gate missing
            keys, for claim {expires, whether no actor was given}
@@ -51,6 +52,9 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
 end
 
 local results = {}
-for n, element in ipairs(cmsgpack.unpack(transitions)) do results[n] = advance(unpack(element)) end
+for n, element in ipairs(cmsgpack.unpack(transitions)) do
+  if edges_moved > EDGES_A_RUN then break end
+  results[n] = advance(unpack(element))
+end
 serve(now, events_max)
 return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

@@ -61,7 +61,7 @@ end
 
 sweep(run.now, events_max, SWEEP_BATCH)
 local last = math.min(#order, position + budget - 1)
-while position <= last do
+while position <= last and edges_moved <= EDGES_A_RUN do
   local it = load(order[position][1])
   if it then
     local outcome, detail, spreads = complete(it)

@@ -103,12 +103,14 @@ class WorkStore(RoomStore):
         return await self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
 
     async def advance(self, project: str, request: Request, transitions: Sequence[tuple[Any, ...]]) -> list[Advanced]:
-        """Transitions in order, each whole or not at all, in bounded slices."""
+        """Transitions in order, each whole or not at all, in bounded slices; each goes on where the last one ended."""
         results: list[Advanced] = []
-        for number, start in enumerate(range(0, len(transitions), SLICE)):
-            part = pack(transitions[start : start + SLICE])
+        number = 0
+        while len(results) < len(transitions):
+            part = pack(transitions[len(results) : len(results) + SLICE])
             reply = await self._change_by_schema(_ADVANCE, project, request.slice(number), part)
             results += reply
+            number += 1
         return results
 
     async def next(

@@ -75,10 +75,14 @@ local function move_counts(it, before, edges) -- @rare
   return open
 end
 
+local EDGES_A_RUN = 400 -- a batch of role changes goes on in another run after so many edges
+local edges_moved = 0 -- of items whose role has changed in this run
+
 -- After the item's role went from `before` to it.role: moves the counts of everything it blocks.
 -- Returns the blocked items that have no unsatisfied blocker now (seed 004, unblockedItems).
 local function role_moved(it, before)
   local edges = redis.call('HGETALL', K_EDGES .. it.id)
+  edges_moved = edges_moved + #edges / 2
   return edges[1] and move_counts(it, before, edges) or {}
 end
 
