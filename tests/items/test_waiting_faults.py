@@ -222,7 +222,7 @@ async def test_waiting_calls_outlive_the_store(server: EmbeddedServer, own: Fron
 
 async def test_calls_that_cannot_ask_any_more_end(server: EmbeddedServer, own: Fronts) -> None:
     pair = await own.pair()
-    calls = [await front.park(f"agent-{number}", wait_ms=300) for number, front in enumerate(pair)]
+    calls = [await front.park(f"agent-{number}", wait_ms=3_000) for number, front in enumerate(pair)]
     kill(server)
     began = time.monotonic()
     assert [await outcome(call) for call in calls] == ["shedding", "shedding"]
