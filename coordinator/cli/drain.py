@@ -17,6 +17,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import NOT_NEEDED, open_store, running_url
+from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.steps.handoff import RQ_PREFIX
@@ -153,7 +154,7 @@ async def _until_done(store: Store, wait: float) -> int:
             return Exit.OK
         if now >= deadline or now - said >= _LINE_SECONDS:
             said = now
-            _say(f"in hand: {_told(left.claims, 'claims')}; {_told(left.steps, 'steps')}")
+            _say(f"in hand: {_told(left.claims, 'claim')}; {_told(left.steps, 'step')}")
         if now >= deadline:
             _say("the time is over; claims end by their time to live, and steps by their timeout")
             return Exit.FAILED
@@ -175,11 +176,11 @@ async def look(client: redis.asyncio.Redis) -> Left:
     return Left(*found)
 
 
-def _told(counts: dict[str, int], what: str) -> str:
+def _told(counts: dict[str, int], noun: str) -> str:
     if not counts:
-        return f"no {what}"
+        return f"no {noun}s"
     named = ", ".join(f"{count} in {project}" for project, count in sorted(counts.items(), key=lambda one: -one[1])[:5])
-    return f"{sum(counts.values())} {what} ({named}{', ...' if len(counts) > 5 else ''})"
+    return f"{counted(sum(counts.values()), noun)} ({named}{', ...' if len(counts) > 5 else ''})"
 
 
 def _say(line: str) -> None:

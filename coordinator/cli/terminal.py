@@ -13,6 +13,11 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Such as ``1 worker`` or ``2 workers``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def print_json(value: Any) -> None:
     """Prints a value as indented JSON."""
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

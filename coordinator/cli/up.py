@@ -24,6 +24,7 @@ from coordinator.cli.running import Announcer, metrics_dir, run_until_told, spre
 from coordinator.cli.sockets import base_url, reserved
 from coordinator.cli.stores import given_url, open_store, settled
 from coordinator.cli.supervisor import Supervisor
+from coordinator.cli.terminal import counted
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
 from coordinator.store.embedded import EmbeddedServer
@@ -157,7 +158,7 @@ class _Up:
         store = f"embedded, in {settings.data_dir}" if self._keeper is not None else redacted(settings.redis_url)
         Announcer(
             f"fleet ready at {base_url(settings.host, settings.port)} "
-            f"({_count(settings.frontends, 'front-end')}, {_count(settings.workers, 'worker')}, store: {store})"
+            f"({counted(settings.frontends, 'front-end')}, {counted(settings.workers, 'worker')}, store: {store})"
         ).ready()
 
     def _write(self) -> None:
@@ -182,7 +183,3 @@ class _Up:
             self._file.write(fleet)
         except OSError as error:
             _log.warning("cannot write the fleet's state", error=str(error))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -287,9 +287,9 @@ SCRIPT_FAILURES = Metric(
     "coordinator_store_script_failures_total",
     "counter",
     "calls",
-    "Scripts that did not do what they were asked for. conflict: something had changed in between, refused: by a rule, "
-    "error: no result (coordinator_store_errors_total says why).",
-    (SCRIPT, Label("outcome", ("conflict", "refused", "error"))),
+    "Scripts that did not do what they were asked for. refused: by a rule, error: no result "
+    "(coordinator_store_errors_total says why).",
+    (SCRIPT, Label("outcome", ("refused", "error"))),
 )
 RESTARTS_OF_OPERATIONS = Metric(
     "coordinator_operations_restarted_total",

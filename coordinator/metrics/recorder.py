@@ -17,8 +17,7 @@ from coordinator.metrics.cells import Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
 
-_ANSWERS = dict.fromkeys(("ok", "new", "replay"), "ok") | {"conflict": "conflict"}
-_ANSWERS |= dict.fromkeys(("refused", "mismatch"), "refused")
+_ANSWERS = dict.fromkeys(("ok", "new", "replay"), "ok") | dict.fromkeys(("refused", "mismatch"), "refused")
 """Outcomes of a script that ran, and how they are counted."""
 _WITH_ID = frozenset({"new", "replay", "mismatch"})
 

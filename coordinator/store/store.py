@@ -27,7 +27,6 @@ OUTCOMES = (
     "ok",
     "new",
     "replay",
-    "conflict",
     "refused",
     "mismatch",
     "unavailable",
@@ -310,7 +309,7 @@ def _blocks(words: tuple[str | bytes | int, ...]) -> bool:
 
 def _outcome(error: BaseException) -> str:
     if isinstance(error, ScriptFailure):
-        return {"CONFLICT": "conflict", "REQUEST_ID_REUSED": "mismatch"}.get(error.code, "refused")
+        return "mismatch" if error.code == "REQUEST_ID_REUSED" else "refused"
     if isinstance(error, ToolFailure):
         return {"store_unavailable": "unavailable", "store_full": "full", "over_capacity": "over_capacity"}.get(
             error.code, "refused"

@@ -427,7 +427,7 @@ STORE = Dashboard(
                 ),
                 Panel(
                     "Not done",
-                    "Scripts by why. conflict: something had changed in between; refused: by a rule; error: no result.",
+                    "Scripts by why. refused: by a rule; error: no result.",
                     "ops",
                     [(rate("coordinator_store_script_failures_total", "outcome"), "{{outcome}}")],
                     "HighContention",

@@ -84,7 +84,7 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
         assert released["releaseResults"][0]["outcome"] == "success"
         out, _ = command.communicate(timeout=30)
     assert command.returncode == Exit.OK
-    assert "in hand: 1 claims (1 in default)" in out
+    assert "in hand: 1 claim (1 in default)" in out
     assert out.splitlines()[-1] == "nothing is left in hand"
     assert "takes new work again" in drain(fleet, "--end").stdout
     wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
@@ -103,7 +103,7 @@ def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFlee
     wait_until_sync(lambda: statuses() == ["running"], 20, "the step to be in hand")
     done = drain(fleet, "--wait", "30")
     assert done.returncode == Exit.OK, done.stdout
-    assert "1 steps (1 in default)" in done.stdout
+    assert "1 step (1 in default)" in done.stdout
     assert statuses() == ["done", "ready"]
     assert fleet.logged("drained", slot="w-0", scope="fleet")
     assert drain(fleet, "--end").returncode == Exit.OK
@@ -159,7 +159,7 @@ def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> 
     change(fleet, "claim_item", actor=ACTOR, claims=[{"itemId": item, "ttlSeconds": 600}])
     late = drain(fleet, "--wait", "0.1")
     assert late.returncode == Exit.FAILED
-    assert "1 claims (1 in default)" in late.stdout
+    assert "1 claim (1 in default)" in late.stdout
     assert drain(fleet, "--end").returncode == Exit.OK
     wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
     change(fleet, "claim_item", actor=ACTOR, releases=[{"itemId": item}])

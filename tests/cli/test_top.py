@@ -89,7 +89,7 @@ def test_it_shows_a_running_fleet(fleet: RunningFleet) -> None:
     wait_until_sync(lambda: scrape(fleet.port).get("coordinator_items{role=queue}") == 2, 30, "items to be counted")
     done = fleet_command("top", "--once", "--interval", "0.5", "--data-dir", str(fleet.data_dir), COLUMNS="200")
     assert done.returncode == Exit.OK, done.stderr
-    assert "2 front-ends, 1 workers" in done.stdout
+    assert "2 front-ends, 1 worker " in done.stdout
     for word in ("calls/s", "admission", "shed/s", "claims/s", "2 queue, oldest ready 0:0", "scripts/s", "event loop"):
         assert word in done.stdout
     by_url = fleet_command("top", "--once", "--interval", "0.2", "--url", fleet.state.base_url, COLUMNS="200")

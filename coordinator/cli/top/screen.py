@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.cli.fleetfile import Fleet
+from coordinator.cli.terminal import counted
 from coordinator.cli.top.readings import Between
 from coordinator.metrics.hot import Hot
 
@@ -29,8 +30,8 @@ def screen(between: Between, fleet: Fleet | None, hot: Sequence[Hot], where: str
 
 def _headline(between: Between, fleet: Fleet | None, where: str) -> Text:
     processes = [
-        f"{between.gauge('coordinator_processes', role=role):.0f} {name}"
-        for role, name in (("frontend", "front-ends"), ("worker", "workers"))
+        counted(round(between.gauge("coordinator_processes", role=role)), name)
+        for role, name in (("frontend", "front-end"), ("worker", "worker"))
     ]
     down = [one.slot for one in fleet.processes if not one.ready] if fleet is not None else []
     text = Text(f"{where}   {', '.join(processes)}   ")
