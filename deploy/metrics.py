@@ -10,7 +10,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from coordinator.metrics.catalogue import CATALOGUE, Label, Metric
+from coordinator.metrics.catalogue import CATALOGUE
+from coordinator.metrics.metric import Label, Metric
 from deploy.grafana.boards import ALL, Dashboard, Panel
 
 HERE = Path(__file__).resolve().parent

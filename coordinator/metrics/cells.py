@@ -25,7 +25,7 @@ from pathlib import Path
 
 from prometheus_client.mmap_dict import mmap_key
 
-from coordinator.metrics.catalogue import Metric
+from coordinator.metrics.metric import Metric
 from coordinator.metrics.slots import forget_gauges, own
 
 HEADER = 8

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from typing import TypeVar
 
-from coordinator.metrics.catalogue import OTHER, Metric
 from coordinator.metrics.cells import Buckets, Cell
+from coordinator.metrics.metric import OTHER, Metric
 
 Bound = TypeVar("Bound", Cell, Buckets)
 

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from coordinator.metrics.catalogue import CATALOGUE, Metric
+from coordinator.metrics.catalogue import CATALOGUE
+from coordinator.metrics.metric import Metric
 from deploy.metrics import HERE, PAGE, page
 from tests.deploy.test_alerts import alerts
 

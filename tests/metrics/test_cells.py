@@ -25,8 +25,9 @@ from coordinator.metrics import (
     reserved_slots,
     slot_is_free,
 )
-from coordinator.metrics.catalogue import CATALOGUE, REQUESTS, Label, Metric
+from coordinator.metrics.catalogue import CATALOGUE, REQUESTS
 from coordinator.metrics.families import Family
+from coordinator.metrics.metric import Label, Metric
 from tests.support.fleets import environment, samples
 
 _WORK = """

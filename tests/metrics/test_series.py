@@ -13,8 +13,9 @@ import pytest
 
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import Recorder, SharedCells
-from coordinator.metrics.catalogue import CATALOGUE, SLOT, Label, Metric
+from coordinator.metrics.catalogue import CATALOGUE, SLOT
 from coordinator.metrics.families import Family
+from coordinator.metrics.metric import Label, Metric
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
 from coordinator.toolsets import load_toolsets

@@ -1,0 +1,43 @@
+"""What a metric is. Label values are bounded: listed, or an open set with a limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+OTHER = "other"
+"""Label value for everything outside what a label allows, or beyond its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One dimension of a metric.
+
+    Args:
+        name: as in the exposition.
+        values: the allowed values; empty for an open set.
+        limit: how many distinct values an open set may have.
+    """
+
+    name: str
+    values: tuple[str, ...] = ()
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the catalogue.
+
+    Args:
+        name: the full name, with its unit and, for counters, ``_total``.
+        buckets: upper bounds of a histogram, in the metric's unit.
+        merge: how a gauge's values of several processes become one.
+    """
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    unit: str
+    meaning: str
+    labels: tuple[Label, ...] = ()
+    buckets: tuple[float, ...] = ()
+    merge: Literal["sum", "max"] = "sum"
