@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator.toolsets.gateway.rules.search import Entry, Index, similarity
@@ -131,6 +131,16 @@ queries = st.lists(st.sampled_from((*WORDS, "depl", "dep", "isue", "e", "Deploy"
     st.sampled_from([None, "workflow", "capability"]),
     st.integers(1, 8),
     st.booleans(),
+)
+@example(
+    [
+        Entry(".", "workflow", "deploy", [], [], "", "deploy"),
+        Entry("1", "workflow", "", ["deploy"], ["deploy"], "", "deploy"),
+    ],
+    "deploy deploy depl",
+    None,
+    1,
+    True,
 )
 def test_every_score_and_order_is_that_of_a_plain_scorer(
     made: list[Entry], query: str, kind: str | None, limit: int, whole_words: bool

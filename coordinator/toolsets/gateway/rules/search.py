@@ -35,6 +35,8 @@ _WORD = re.compile(r"[^\W_]+")
 _SEPARATOR = "\n"
 _SLACK = 0.001
 """More than rounding changes."""
+_DIGITS = 9
+"""Decimals of a score: more than it has, fewer than a float shows."""
 _MOST_KNOWN = 200_000
 """Items in what is remembered of terms."""
 
@@ -264,7 +266,9 @@ def _raised(groups: dict[float, int], gain: float, items: int) -> dict[float, in
     raised: dict[float, int] = {}
     for score, members in groups.items():
         if both := members & items:
-            raised[score + gain] = raised.get(score + gain, 0) | both
+            # Gains that come in another order give sums that differ in the last digit, and are no better for it.
+            total = round(score + gain, _DIGITS)
+            raised[total] = raised.get(total, 0) | both
         if rest := members & ~items:
             raised[score] = raised.get(score, 0) | rest
     return raised
