@@ -130,6 +130,26 @@ async def test_a_waiting_call_gets_any_of_many_items_below(fronts: Fronts, count
     assert calls[3].waits
 
 
+@pytest.mark.parametrize("holds", ["above", "below", "beside"])
+async def test_many_items_for_one_agent_alone_wake_it_wherever_it_waits(fronts: Fronts, holds: str) -> None:
+    """What is below two held items is for nobody but who still holds the other one."""
+    tools, other = await fronts.pair()
+    root = await tools.add(role="review")
+    middle = await tools.add(role="review", parentId=root)
+    apart = await tools.add(role="review")
+    await tools.claim("agent", {"above": root, "below": middle, "beside": apart}[holds])
+    await tools.claim("holder", root if holds == "below" else middle)
+    for above in (root, middle):
+        for count in (99, 10):
+            await tools.add_many(count, parentId=above, role="blocked", priority="high")
+    item = await tools.add(parentId=middle, priority="low")
+    first, call, last = [await front.park(who) for who, front in (("a", tools), ("agent", other), ("z", tools))]
+    await tools.release("holder", root if holds == "below" else middle)
+    served = first if holds == "beside" else call
+    assert await served.item() == item
+    assert [one.waits for one in (first, call, last)] == [one is not served for one in (first, call, last)]
+
+
 async def test_below_children_that_wait_or_are_done_there_is_work_too(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     root, blocker = await tools.add(role="review"), await tools.add(role="review")

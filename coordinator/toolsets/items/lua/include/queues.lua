@@ -67,6 +67,32 @@ local function front_waiter(queue, agent, now)
   end
 end
 
+-- The next of a queue, from the n-th on, that holds something above or below freed items: `around` = by id, true for
+-- these and false for what is above them.
+local function next_holder(queue, n, around, now) -- @rare
+  for at = n, SHIELDED do
+    local waiter = waiter_at(queue, at, now)
+    if waiter == nil then return nil end
+    local id = waiter and redis.call('HGET', K_AGENTS, waiter.fields[2])
+    local near = id and around[id] ~= nil
+    while id and not near do
+      id = redis.call('HGET', K_ITEM .. id, 'pa')
+      near = id and around[id]
+    end
+    if near then return waiter end
+  end
+end
+
+-- Notes a freed item for `next_holder`.
+local function note_freed(id, around) -- @rare
+  around[id] = true
+  local above = redis.call('HGET', K_ITEM .. id, 'pa')
+  while above do
+    around[above] = around[above] or false
+    above = redis.call('HGET', K_ITEM .. above, 'pa')
+  end
+end
+
 -- Whether it is known that nobody in a queue came before `order`.
 local function none_before(queue, order)
   local line = lines[queue]

@@ -70,13 +70,14 @@ local function ready_of(ids)
 end
 
 local function hand_out(now, cap)
-  local budget = BELOW
+  local budget, around = BELOW, {}
   keepers, sought = nil, {}
   repeat -- who is given an item may let go of another one
     local freed = unshielded
     unshielded = {}
     for _, id in ipairs(freed) do
       if budget >= 0 then budget = look_below(id, budget) end
+      if budget < 0 then note_freed(id, around) end
     end
     local items = ready_of(readied)
     readied = {}
@@ -90,7 +91,7 @@ local function hand_out(now, cap)
   until #readied + #unshielded == 0
   settle_queues()
   if budget < 0 then
-    for _, queue in ipairs(redis.call('ZRANGE', K_WAITING, 0, -1)) do poke(queue, now) end
+    for _, queue in ipairs(redis.call('ZRANGE', K_WAITING, 0, -1)) do poke(queue, now, around) end
   end
 end
 

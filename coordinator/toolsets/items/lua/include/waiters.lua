@@ -45,10 +45,14 @@ local function keep_until(key, ends, now)
   if redis.call('PTTL', key) < ends - now then redis.call('PEXPIREAT', key, whole(ends)) end
 end
 
--- Has the first of a queue ask again: there may be something for it that nobody has looked at.
-local function poke(queue, now)
+-- Has the first of a queue ask again: there may be something for it that nobody has looked at. Where that is below
+-- freed items, also those who may get what the first may not: it is for one agent only where that holds something too.
+local function poke(queue, now, around)
   local waiter = front_waiter(queue, nil, now)
-  if waiter then tell(waiter.fields[1], waiter.name, '') end
+  while waiter do
+    tell(waiter.fields[1], waiter.name, '')
+    waiter = around and next_holder(queue, waiter.at + 1, around, now)
+  end
   settle_queues()
 end
 
