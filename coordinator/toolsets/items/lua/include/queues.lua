@@ -67,12 +67,15 @@ local function front_waiter(queue, agent, now)
   end
 end
 
+local unasked = SHIELDED -- waiters that one run looks at for what they hold
+
 -- The next of a queue, from the n-th on, that holds something above or below freed items: `around` = by id, true for
 -- these and false for what is above them.
 local function next_holder(queue, n, around, now) -- @rare
-  for at = n, SHIELDED do
-    local waiter = waiter_at(queue, at, now)
+  while unasked > 0 do
+    local waiter = waiter_at(queue, n, now)
     if waiter == nil then return nil end
+    n, unasked = n + 1, unasked - 1
     local id = waiter and redis.call('HGET', K_AGENTS, waiter.fields[2])
     local near = id and around[id] ~= nil
     while id and not near do
