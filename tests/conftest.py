@@ -8,6 +8,9 @@
 Tests marked ``every_store`` run on each of the servers and protocols that the product supports.
 Async tests are marked ``anyio``. Where a test needs a server that it may stop or break, it starts
 its own with ``EmbeddedServer(tmp_path)``.
+
+Properties are tried with the same examples in every run, and without limits of time, so that what fails
+fails again; ``--hypothesis-profile=explore`` tries others.
 """
 
 from __future__ import annotations
@@ -19,11 +22,16 @@ from typing import Any
 
 import pytest
 import redis
+from hypothesis import HealthCheck
+from hypothesis import settings as properties
 
 from coordinator.store import Store
 from coordinator.store.address import parse
 from tests.support import leaks
 from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers
+
+properties.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+properties.load_profile("ci")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -75,7 +75,7 @@ SAMPLES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@hypothesis.settings(deadline=None, max_examples=60)
+@hypothesis.settings(max_examples=60)
 @given(data=st.data())
 def test_the_strongest_source_that_speaks_wins(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     given_by: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ def played(seed: int, crash_rate: float = 0.2) -> Run:
     return play(random.Random(seed), crash_rate=crash_rate)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds)
 def test_nothing_is_found_in_an_honest_history(seed: int) -> None:
     run = played(seed)
@@ -276,7 +276,7 @@ CORRUPTIONS: list[tuple[Rule, Callable[[Run], bool]]] = [
 
 
 @pytest.mark.parametrize(("rule", "corrupt"), CORRUPTIONS, ids=lambda one: getattr(one, "__name__", one))
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much])
 @given(seed=seeds)
 def test_a_corrupted_history_is_caught(rule: Rule, corrupt: Callable[[Run], bool], seed: int) -> None:
     run = played(seed, crash_rate=0.4)
@@ -298,7 +298,7 @@ def test_every_rule_has_a_corruption_that_breaks_it() -> None:
     assert {rule for rule, _ in CORRUPTIONS} == set(get_args(Rule))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seeds, st.data())
 def test_no_missing_event_but_one_that_nobody_needs_goes_unseen(seed: int, data: st.DataObject) -> None:
     run = played(seed)

@@ -7,7 +7,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
@@ -53,7 +53,6 @@ def test_markers_and_extras_decide() -> None:
 edges = st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=30)
 
 
-@settings(deadline=None)
 @given(edges)
 def test_breaking_cycles_leaves_none_and_takes_no_other_edge(pairs: set[tuple[int, int]]) -> None:
     requires = {str(n): tuple(sorted(str(b) for a, b in pairs if a == n and b != n)) for n in range(8)}

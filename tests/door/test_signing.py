@@ -163,7 +163,7 @@ async def test_a_stranger_has_to_say_who_he_is() -> None:
     assert describe(claim, identified=True)["inputSchema"]["required"] == ["requestId"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     id=st.sampled_from(["agent-1", "other", "", "AGENT-1"]),
     kind=st.sampled_from([*KINDS, "", "USER", "boss"]),

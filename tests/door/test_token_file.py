@@ -46,7 +46,7 @@ entries = st.builds(
 
 
 @pytest.mark.parametrize("name", ["tokens.yaml", "tokens.json"])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wanted=st.lists(entries, max_size=4, unique_by=lambda entry: entry.sha256))
 def test_what_is_written_is_read(tmp_path: Path, name: str, wanted: list[TokenEntry]) -> None:
     path = tmp_path / name

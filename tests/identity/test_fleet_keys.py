@@ -289,7 +289,7 @@ Step = tuple[str, int]
 _steps = st.tuples(st.sampled_from(["turn", "look", "keep", "fail", "cooled"]), st.integers(0, 3))
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_steps, min_size=1, max_size=30))
 async def test_one_process_is_sent_to_ask_at_a_time(store: Store, fleet_keys: redis.Redis, steps: list[Step]) -> None:
     """Any order of what four processes may do, against what should come of it."""

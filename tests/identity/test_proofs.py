@@ -57,7 +57,7 @@ _members: Any = st.sampled_from(["alg", "kid", "typ", "cty", "iss", "aud", "sub"
 _values = st.sampled_from([MARK, [MARK], {MARK: MARK}, 5, None])
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(head=st.dictionaries(_members, _values), claims=st.dictionaries(_members, _values))
 async def test_nobody_is_told_what_a_bad_token_says(verifier: JwksVerifier, head: Json, claims: Json) -> None:
     token = GOOD.token(head=head, **claims)

@@ -452,7 +452,7 @@ async def a_world(store: Store, redis_url: str) -> AsyncIterator[World]:
             leaks.delete_keys(client, tools.project)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(st.tuples(steps, agents, selectors), min_size=6, max_size=24))
 async def test_searches_find_what_a_recount_finds(store: Store, redis_url: str, history: list[Any]) -> None:
     async with a_world(store, redis_url) as world:

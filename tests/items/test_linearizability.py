@@ -196,7 +196,7 @@ def run_together(
         return [one for done in pool.map(work, connections, plans) for one in done]
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(plans=PLANS)
 def test_every_history_of_two_front_ends_has_an_order(connections: list[Connection], plans: list[list[Any]]) -> None:
     assert len({connection.process for connection in connections}) == 2

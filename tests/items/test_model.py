@@ -343,7 +343,6 @@ def test_any_sequence_of_calls_follows_the_model(redis_url: str) -> None:
             settings=settings(
                 max_examples=EXAMPLES,
                 stateful_step_count=40,
-                deadline=None,
                 print_blob=True,
                 suppress_health_check=list(HealthCheck),
             ),

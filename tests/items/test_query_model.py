@@ -127,19 +127,19 @@ async def check(place: tuple[Client, World], drawn: Json) -> None:
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(search=by_index())
 async def test_what_the_index_answers_is_what_a_plain_filter_finds(place: Any, search: Json) -> None:
     await check(place, search)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(search=anything())
 async def test_what_a_walk_finds_is_what_a_plain_filter_finds(place: Any, search: Json) -> None:
     await check(place, search)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(search=by_index() | anything(), size=st.integers(30, 200))
 async def test_pages_join_to_the_whole(place: Any, search: Json, size: int) -> None:
     tools, world = place

@@ -430,7 +430,7 @@ def test_scripts_find_the_schema_that_python_finds(redis_url: str, project: str,
 
     seen: Counter[str] = Counter()
 
-    @hypothesis.settings(deadline=None, max_examples=200)
+    @hypothesis.settings(max_examples=200)
     @given(st.randoms(use_true_random=True))
     def check(random: Random) -> None:
         sections, item = random_config(random), random_item(random)

@@ -160,9 +160,7 @@ async def a_project(store: Store, redis_url: str) -> AsyncIterator[Client]:
     assert not complaints
 
 
-examples = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+examples = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @examples

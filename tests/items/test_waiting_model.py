@@ -192,7 +192,7 @@ async def a_world(redis_url: str) -> AsyncIterator[World]:
             leaks.delete_keys(client, pair[0].project)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(steps, min_size=8, max_size=24))
 async def test_nobody_waits_for_what_is_there(redis_url: str, history: list[tuple[Any, ...]]) -> None:
     async with a_world(redis_url) as world:

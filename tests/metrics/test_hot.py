@@ -31,7 +31,7 @@ def test_the_most_contended_comes_first_and_cools_down() -> None:
     assert hot.top(5) == []
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 2000), max_size=3000))
 def test_it_is_bounded_and_counts_no_item_too_low(items: list[int]) -> None:
     hot = HotItems(Clock())

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 P = token.PREFIX
 places = st.integers(0, 1 << 20)
-RELAXED = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+RELAXED = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 async def refusal(nav: Client, state: str, tool: str = "nav_situation", **more: Any) -> str:

@@ -328,7 +328,7 @@ def test_waiting_works_on_the_event_loop_of_the_fleet() -> None:
         runner.run(story())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(Criticality), st.floats(0, 0.2), st.booleans()), max_size=80))
 def test_critical_calls_are_never_turned_away_below_the_hard_limit(
     calls: list[tuple[Criticality, float, bool]],
@@ -363,7 +363,7 @@ def test_critical_calls_are_never_turned_away_below_the_hard_limit(
 CALLS = st.lists(st.tuples(st.sampled_from(Criticality), st.integers(0, 3), st.integers(0, 3)), max_size=120)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(calls=CALLS)
 def test_places_are_never_lost_nor_given_twice(calls: list[tuple[Criticality, int, int]]) -> None:
     """Calls come, wait, are given up and end in any order; at the end everything is free."""

@@ -75,7 +75,7 @@ def test_probes_that_never_asked_the_store_do_not_keep_it_half_open() -> None:
         assert breaker.refuses(now) is None, "a place is free again after a while"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.floats(0, 2), st.booleans(), st.integers(0, 8)), max_size=60))
 def test_whatever_happened_it_closes_soon_after_the_store_answers_again(
     history: list[tuple[float, bool, int]],

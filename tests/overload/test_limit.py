@@ -21,7 +21,7 @@ def run(limit: AdaptiveLimit, begin: float, seconds: float, answer_ms: float, wa
     return seen
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.floats(0.05, 5000), st.floats(0.1, 3), st.integers(1, 2000)), max_size=12))
 def test_it_never_leaves_its_bounds(phases: list[tuple[float, float, int]]) -> None:
     limit, now = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), 0.0
@@ -30,7 +30,7 @@ def test_it_never_leaves_its_bounds(phases: list[tuple[float, float, int]]) -> N
         now += seconds
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(before_ms=st.floats(0.1, 20), delay_ms=st.floats(100, 2000), slow_seconds=st.floats(1, 60))
 def test_it_falls_within_a_second_and_is_back_within_ten(
     before_ms: float, delay_ms: float, slow_seconds: float
@@ -47,7 +47,7 @@ def test_it_falls_within_a_second_and_is_back_within_ten(
 
 
 @given(st.floats(0.05, TARGET_MS - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_store_that_is_only_busy_is_left_alone(answer_ms: float) -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     seen = run(limit, 0.0, 20, answer_ms)
@@ -90,7 +90,7 @@ def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
     assert limit.value == MOST
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.floats(0.012, 1.0))
 def test_what_others_take_of_the_cpu_lets_no_fewer_in(lag: float) -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)

@@ -39,7 +39,7 @@ def test_who_would_have_to_wait_for_too_long_gives_up_and_takes_nothing() -> Non
     assert budget.retry(within=0.5) == 0.5
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.floats(0, 3), st.booleans()), max_size=300),
     st.floats(0.01, 20),

@@ -147,7 +147,6 @@ def check_status(model: Model, answer: Answer) -> None:
 @pytest.mark.timeout(120 + EXAMPLES)
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(STEPS)

@@ -86,7 +86,7 @@ def test_fields_have_their_order_and_unset_ones_are_left_out() -> None:
     assert body(tokens.encode(msgspec.structs.replace(FIRST, aid="Zoë/é"), SEAL)).endswith('"aid":"Zoë/é"}')
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(payloads)
 def test_what_was_put_in_comes_out(payload: Payload) -> None:
     token = tokens.encode(payload, SEAL)
@@ -97,7 +97,7 @@ def test_what_was_put_in_comes_out(payload: Payload) -> None:
     assert why(token, OTHER) == tokens.UNSIGNED
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_no_changed_token_is_taken(data: st.DataObject) -> None:
     token = tokens.encode(FIRST, SEAL)
@@ -113,7 +113,7 @@ def test_no_changed_token_is_taken(data: st.DataObject) -> None:
     assert why(changed) in (tokens.MALFORMED, tokens.UNSIGNED)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda raw: urlsafe_b64encode(raw).decode() + "." + "0" * 64))
 def test_no_text_at_all_does_harm(given: str) -> None:
     assert why(given)

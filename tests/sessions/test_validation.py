@@ -148,7 +148,7 @@ def model(expected: list[str], given: list[tuple[str, str]]) -> list[str]:
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["one", "two", "three", "four", ""]), st.sampled_from(["done", "", " ", "\t"])),
@@ -166,7 +166,7 @@ def lab_workflow(definitions: Definitions) -> LoadedWorkflow:
     return definitions.current.workflows["lab"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(
         st.tuples(

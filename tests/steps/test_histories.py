@@ -152,7 +152,7 @@ class History:
 
 
 @given(programs(most=12), st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_workers_do_a_flow_does_what_it_means(run: Run, program: Any, data: st.DataObject) -> None:
     flow = check_flow(flow_of(program), {}, lambda name: "", with_results=False)
     expected = meaning(program)
@@ -255,7 +255,7 @@ class Restless(History):
 
 
 @given(programs(most=12), st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_a_flow_that_is_cancelled_and_runs_again_is_never_stranded(run: Run, program: Any, data: st.DataObject) -> None:
     flow = check_flow(flow_of(program), {}, lambda name: "", with_results=False)
     expected = meaning(program)
