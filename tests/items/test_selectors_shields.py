@@ -141,9 +141,10 @@ async def test_many_items_for_one_agent_alone_wake_it_wherever_it_waits(fronts: 
     await tools.claim("holder", root if holds == "below" else middle)
     for above in (root, middle):
         for count in (99, 10):
-            await tools.add_many(count, parentId=above, role="blocked", priority="high")
+            await tools.add_many(count, parentId=above, priority="high")
     item = await tools.add(parentId=middle, priority="low")
-    first, call, last = [await front.park(who) for who, front in (("a", tools), ("agent", other), ("z", tools))]
+    waiting = (("a", tools), ("agent", other), ("z", tools))
+    first, call, last = [await front.park(who, {"priority": "low"}) for who, front in waiting]
     await tools.release("holder", root if holds == "below" else middle)
     served = first if holds == "beside" else call
     assert await served.item() == item
