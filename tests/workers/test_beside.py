@@ -184,7 +184,7 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, q
 
     try:
         # What the killed worker had taken goes when the sweep finds it.
-        await wait_until(lambda: _nothing(left), 30, "no job to be left")
+        await wait_until(lambda: _nothing(left), 100, "no job to be left")
     finally:
         await other.close()
     assert running[1].end() == 0
