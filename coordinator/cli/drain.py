@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import time
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -108,22 +109,17 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
 
 
 async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> int:
-    began, said = time.monotonic(), 0.0
-    deadline = began + wait
-    while True:
-        known, busy = await workers_of(client, scope)
-        now = time.monotonic()
-        # Until a worker has looked, and then has shown its state, it may have begun another step.
-        if not known or (not busy and (now >= deadline or now - began >= 2 * (LOOK_SECONDS + RENEW_SECONDS))):
-            _say("nothing is left in hand" if known else "no worker is among them; calls end within their deadline")
-            return Exit.OK
-        if busy and (now >= deadline or now - said >= _LINE_SECONDS):
-            said = now
-            _say(f"in hand: steps of {', '.join(busy)}")
-        if now >= deadline:
-            _say("the time is over; steps end by their timeout")
-            return Exit.FAILED
-        await asyncio.sleep(_LOOK_SECONDS)
+    known, _ = await workers_of(client, scope)
+    if not known:
+        _say("no worker is among them; calls end within their deadline")
+        return Exit.OK
+
+    async def in_hand() -> str:
+        _, busy = await workers_of(client, scope)
+        return f"steps of {', '.join(busy)}" if busy else ""
+
+    # A worker has to look first, and then to show its state.
+    return await _until_nothing(in_hand, 2 * (LOOK_SECONDS + RENEW_SECONDS), wait, "steps end by their timeout")
 
 
 async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str], list[str]]:
@@ -143,20 +139,36 @@ async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str]
 
 
 async def _until_done(store: Store, wait: float) -> int:
+    async def in_hand() -> str:
+        left = await look(store.client)
+        return f"{_told(left.claims, 'claim')}; {_told(left.steps, 'step')}" if left.total else ""
+
+    ends = "claims end by their time to live, and steps by their timeout"
+    return await _until_nothing(in_hand, 2 * LOOK_SECONDS, wait, ends)
+
+
+async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, wait: float, ends: str) -> int:
+    """Waits until nothing is in hand, and says what is meanwhile.
+
+    Args:
+        in_hand: tells it; '' for nothing.
+        settled: seconds after which nobody takes new work any more.
+        wait: seconds.
+        ends: what becomes of what is left then.
+    """
     began, said = time.monotonic(), 0.0
     deadline = began + wait
     while True:
-        left = await look(store.client)
+        left = await in_hand()
         now = time.monotonic()
-        # Until every process has looked, some may still take new work.
-        if not left.total and (now >= deadline or now - began >= 2 * LOOK_SECONDS):
+        if not left and (now >= deadline or now - began >= settled):
             _say("nothing is left in hand")
             return Exit.OK
-        if now >= deadline or now - said >= _LINE_SECONDS:
+        if left and (now >= deadline or now - said >= _LINE_SECONDS):
             said = now
-            _say(f"in hand: {_told(left.claims, 'claim')}; {_told(left.steps, 'step')}")
+            _say(f"in hand: {left}")
         if now >= deadline:
-            _say("the time is over; claims end by their time to live, and steps by their timeout")
+            _say(f"the time is over; {ends}")
             return Exit.FAILED
         await asyncio.sleep(_LOOK_SECONDS)
 

@@ -27,8 +27,6 @@ _RETRY_MS = 250
 _MOST_RETRY_MS = 5_000
 _DRAIN_RETRY_MS = 1_000
 _WINDOW_SECONDS = 0.1
-NO_STORE = "the store does not answer"
-DRAINING = "this front-end takes no new work"
 SURPLUS = "more calls come than can be answered here"
 """What those are told who are not even let wait."""
 _CALM_SECONDS = 10.0
@@ -173,14 +171,10 @@ class Admission:
             ToolFailure: ``store_unavailable``, ``draining``, ``over_capacity`` or ``actor_quota``, with retryAfterMs.
         """
         now = self._clock()
-        refused = self.breaker.refuses(now)
-        if refused is not None:
-            raise self._shed(criticality, "store_unavailable", NO_STORE, int(refused * 1000))
-        if self.draining and (parks or criticality < Criticality.READ):
-            raise self._shed(criticality, "draining", DRAINING, _DRAIN_RETRY_MS)
+        barred = self._barred(criticality, parks, self.breaker.refuses(now))
+        if barred is not None:
+            raise barred
         if parks:
-            if self.parked >= self._settings.parked_most:
-                raise self._crowded(criticality)
             self.parked += 1
             return Ticket(actor, project, False, now)
         critical = criticality is Criticality.CRITICAL
@@ -213,12 +207,9 @@ class Admission:
 
         Knows of what does not depend on who calls.
         """
-        if closed := self.breaker.closed_for(self._clock()):
-            return self._shed(criticality, "store_unavailable", NO_STORE, int(closed * 1000))
-        if self.draining and (parks or criticality < Criticality.READ):
-            return self._shed(criticality, "draining", DRAINING, _DRAIN_RETRY_MS)
-        if parks:
-            return self._crowded(criticality) if self.parked >= self._settings.parked_most else None
+        barred = self._barred(criticality, parks, self.breaker.closed_for(self._clock()))
+        if barred is not None or parks:
+            return barred
         later = self.turns_away(criticality)
         return ToolFailure("over_capacity", SURPLUS, retry_after_ms=later) if later else None
 
@@ -384,8 +375,15 @@ class Admission:
         self._actors.give_back(ticket.actor)
         self._projects.give_back(ticket.project)
 
-    def _crowded(self, criticality: Criticality) -> ToolFailure:
-        return self._shed(criticality, "over_capacity", f"{self.parked} calls wait for an event here already")
+    def _barred(self, criticality: Criticality, parks: bool, away: float | None) -> ToolFailure | None:
+        """Why a call is turned away whoever makes it; the store is ``away`` for so many seconds, None: it is not."""
+        if away is not None:
+            return self._shed(criticality, "store_unavailable", "the store does not answer", int(away * 1000))
+        if self.draining and (parks or criticality < Criticality.READ):
+            return self._shed(criticality, "draining", "this front-end takes no new work", _DRAIN_RETRY_MS)
+        if parks and self.parked >= self._settings.parked_most:
+            return self._shed(criticality, "over_capacity", f"{self.parked} calls wait for an event here already")
+        return None
 
     def _shed(self, criticality: Criticality, code: str, why: str, retry_ms: int = 0) -> ToolFailure:
         self._watcher.shed(_LABELS[criticality], code)

@@ -53,9 +53,9 @@ class Breaker:
         self._probed = now
         return None
 
-    def closed_for(self, now: float) -> float:
-        """Seconds for which it is certain that no call is let through; unlike ``refuses`` it lets none through."""
-        return max(0.0, self._until - now) if self.state == "open" else 0.0
+    def closed_for(self, now: float) -> float | None:
+        """What ``refuses`` would say, where that is certain already; unlike it this lets no call through."""
+        return self._until - now if self.state == "open" and now < self._until else None
 
     def ended(self, ok: bool, now: float) -> None:
         """A call ended; ``ok`` is false when the store gave no answer."""

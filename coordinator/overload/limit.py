@@ -40,9 +40,12 @@ class AdaptiveLimit:
         now: the present, in seconds.
     """
 
+    value: int
+    """The limit now."""
+
     def __init__(self, least: int, most: int, target_ms: float, now: float) -> None:
+        self._set(max(most // 4, ENOUGH))
         self.configure(least, most, target_ms)
-        self._set(min(most, max(least, most // 4, ENOUGH)))
         self._usual = 0.0
         self._began = now
         self._sum = 0.0
@@ -60,8 +63,7 @@ class AdaptiveLimit:
         """Takes over other bounds."""
         self._least, self._most, self._target = least, max(least, most), target_ms / 1000
         self._enough = max(least, ENOUGH)
-        if hasattr(self, "value"):
-            self._set(min(self._most, max(least, self._limit)))
+        self._set(min(self._most, max(least, self._limit)))
 
     def sample(self, seconds: float, in_flight: int, now: float) -> None:
         """Learns from an answer of the store.
@@ -107,4 +109,3 @@ class AdaptiveLimit:
     def _set(self, limit: float) -> None:
         self._limit = float(limit)
         self.value = int(limit)
-        """The limit now."""

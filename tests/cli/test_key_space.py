@@ -12,6 +12,7 @@ from coordinator.errors import ToolFailure
 from coordinator.store import KeySpaceDiffers, Store, key_space, keys
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import fleet_command
+from tests.support.servers import emptied
 
 pytestmark = pytest.mark.anyio
 
@@ -27,11 +28,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 
 @pytest.fixture
 async def alone(server: EmbeddedServer) -> AsyncIterator[Store]:
-    store = Store(server.url, timeout_ms=5000)
-    await store.open()
-    yield store
-    await store.command("FLUSHALL")
-    await store.close()
+    async with emptied(server.url) as store:
+        yield store
 
 
 async def test_who_serves_first_notes_the_version(alone: Store) -> None:

@@ -23,6 +23,7 @@ from coordinator.toolsets.items.store.measures import _MEASURE, EMPTY_SECONDS, M
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse, server_time
 from tests.items.parked import Fronts
+from tests.support.servers import emptied
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -323,11 +324,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 
 @pytest.fixture
 async def alone(server: EmbeddedServer) -> AsyncIterator[Store]:
-    store = Store(server.url, timeout_ms=5000)
-    await store.open()
-    yield store
-    await store.command("FLUSHALL")
-    await store.close()
+    async with emptied(server.url) as store:
+        yield store
 
 
 class Process:

@@ -17,6 +17,7 @@ from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.steps.rig import Player, Rig, then
+from tests.support.servers import emptied
 
 pytestmark = pytest.mark.anyio
 
@@ -262,11 +263,8 @@ def queue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedS
 
 @pytest.fixture
 async def elsewhere(queue_server: EmbeddedServer) -> AsyncIterator[Store]:
-    store = Store(queue_server.url, timeout_ms=5000)
-    await store.open()
-    yield store
-    await store.command("FLUSHALL")
-    await store.close()
+    async with emptied(queue_server.url) as store:
+        yield store
 
 
 class Split:

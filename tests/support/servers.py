@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from coordinator.store import server_binary
+from coordinator.store import Store, server_binary
 from coordinator.store.embedded import EmbeddedServer
 
 DEBIAN_REDIS = Path("/usr/bin/redis-server")
@@ -24,6 +25,18 @@ class Kind(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.server}-resp{self.protocol}"
+
+
+@contextlib.asynccontextmanager
+async def emptied(url: str) -> AsyncIterator[Store]:
+    """A store on a server of which nobody else makes use meanwhile; all of it is deleted at the end."""
+    store = Store(url, timeout_ms=5000)
+    await store.open()
+    try:
+        yield store
+        await store.command("FLUSHALL")
+    finally:
+        await store.close()
 
 
 DEFAULT_KIND = Kind("valkey", 3)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import uvicorn
 import uvloop
 
+from coordinator.cli.operators import server_config
 from coordinator.transport import FrontEnd
 from coordinator.transport.express import http_protocol
 from tests.support.wait import wait_until_sync
@@ -57,18 +58,8 @@ def serving(
 
     async def serve() -> None:
         apps.append(make())
-        config = uvicorn.Config(
-            apps[0],
-            http=http_protocol(apps[0], head_limit, arrival_seconds),
-            ws="none",
-            loop="none",
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=keep_alive,
-            timeout_graceful_shutdown=2,
-        )
+        http = http_protocol(apps[0], head_limit, arrival_seconds)
+        config = server_config(apps[0], http, lifespan="on", timeout_keep_alive=keep_alive, timeout_graceful_shutdown=2)
         servers.append(_Server(config))
         await servers[0].serve([sock])
 
