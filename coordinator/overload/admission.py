@@ -30,7 +30,7 @@ _WINDOW_SECONDS = 0.1
 SURPLUS = "more calls come than can be answered here"
 """What those are told who are not even let wait."""
 _CALM_SECONDS = 10.0
-_HASTE = 0.04
+_HASTE = 0.02
 """Share of its time that a call may wait while the last surplus is no longer ago than that: it is likely to be back."""
 _BEARABLE = 0.1
 """Share of a class that may be turned away at once before its calls may wait again."""
@@ -199,6 +199,7 @@ class Admission:
         if not surplus.lasts or self.in_flight < self._rooms[criticality]:
             return 0
         surplus.came(True, self._clock())
+        self.limit.turned_away += 1
         self._watcher.shed(_LABELS[criticality], "over_capacity")
         return self._later()
 
@@ -386,6 +387,7 @@ class Admission:
         return None
 
     def _shed(self, criticality: Criticality, code: str, why: str, retry_ms: int = 0) -> ToolFailure:
+        self.limit.turned_away += 1
         self._watcher.shed(_LABELS[criticality], code)
         return ToolFailure(code, why, retry_after_ms=self._later(retry_ms))
 

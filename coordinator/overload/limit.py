@@ -10,15 +10,17 @@ TOLERANCE = 2.0
 """How much longer than usual the store may take before that counts as congestion."""
 _DOWN, _UP = 0.2, 0.002
 """How fast the idea of what is usual follows: at once when the store is quicker, within minutes when it is slower."""
-LAG_SECONDS = 0.003
-"""How long a call may wait for its turn in this process before fewer are let in: what is turned away is told so
-by the same event loop, and soon."""
+LAG_SECONDS = 0.001
+"""How long a call may wait for its turn in this process before fewer are let in."""
 _TURNS = 4
 """Waits of that length in what an answer of the store takes: to be sent, to be read and to be acted on, at most."""
 FOREIGN_SECONDS = 0.012
 """Waits that are longer than ``ENOUGH`` calls make: calls that are turned away, or other processes, take the CPU."""
 ENOUGH = 64
-"""Calls that keep a process and its store busy; fewer would make no wait shorter."""
+"""Calls that a process has at work at once without any of them getting late."""
+FEWEST = 16
+"""Calls that keep a process and its store busy. No more of them while others are turned away: those are told so by
+the same event loop, and soon."""
 
 
 class AdaptiveLimit:
@@ -33,6 +35,8 @@ class AdaptiveLimit:
     What is usual is learned from answers that were slow without this process's doing: while few of
     the calls that it might let in were at work, or no fewer can be let in. Otherwise a queue that
     lasts would become what is usual, and then a longer one.
+
+    Waits of this process's own making take it down to ``ENOUGH``, or to ``FEWEST`` while calls are turned away.
 
     Args:
         least, most: bounds of the limit.
@@ -53,6 +57,8 @@ class AdaptiveLimit:
         self._peak = 0
         self._lags = 0.0
         self._turns = 0
+        self.turned_away = 0
+        """Calls that were not let in since this was last thought over."""
 
     @property
     def usual_ms(self) -> float:
@@ -62,7 +68,6 @@ class AdaptiveLimit:
     def configure(self, least: int, most: int, target_ms: float) -> None:
         """Takes over other bounds."""
         self._least, self._most, self._target = least, max(least, most), target_ms / 1000
-        self._enough = max(least, ENOUGH)
         self._set(min(self._most, max(least, self._limit)))
 
     def sample(self, seconds: float, in_flight: int, now: float) -> None:
@@ -98,13 +103,17 @@ class AdaptiveLimit:
         excess = took / max(self._target, TOLERANCE * self._usual)
         if excess > 1:
             self._set(max(self._least, self._limit * max(0.5, 1 / excess)))
-        elif LAG_SECONDS < lag < FOREIGN_SECONDS:
-            self._set(max(min(self._limit, self._enough), self._limit * max(0.5, LAG_SECONDS / lag)))
+        elif LAG_SECONDS < lag < FOREIGN_SECONDS and self._limit >= (enough := self._enough):
+            self._set(max(enough, self._limit * max(0.5, LAG_SECONDS / lag)))
         elif 2 * self._peak >= self._limit:
             # Only a limit that is made use of says anything about a larger one.
             self._set(min(self._most, self._limit + max(1.0, math.sqrt(self._limit))))
         self._began, self._sum, self._count, self._peak = now, 0.0, 0, 0
-        self._lags, self._turns = 0.0, 0
+        self._lags, self._turns, self.turned_away = 0.0, 0, 0
+
+    @property
+    def _enough(self) -> int:
+        return max(self._least, FEWEST if self.turned_away else ENOUGH)
 
     def _set(self, limit: float) -> None:
         self._limit = float(limit)

@@ -17,7 +17,6 @@ FLUSH_AT = 8
 """Commands that are written without waiting for the end of the event loop's turn."""
 MAX_IN_FLIGHT = 2048
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
-_HIGH_WATER = 1024 * 1024
 _Push = hiredis.PushNotification
 _MISSING = object()
 """What the parser gives when it has no whole reply; not None or False, which are replies."""
@@ -118,7 +117,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        # uvloop keeps back what is below this until its turn is over, and the server is to begin before that.
+        self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
         reader = self._reader

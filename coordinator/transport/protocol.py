@@ -41,6 +41,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # uvloop keeps back what is below this until its turn is over: who is turned away would wait for all others.
+        transport.set_write_buffer_limits(high=0)
         # Who connects has to say something; uvicorn's own timer waits between requests only.
         self._expect()
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.overload import AdaptiveLimit
-from coordinator.overload.limit import ENOUGH
+from coordinator.overload.limit import ENOUGH, FEWEST
 
 LEAST, MOST, TARGET_MS = 8, 512, 50.0
 STEP = 0.005
@@ -88,6 +88,17 @@ def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
     assert limit.value == ENOUGH, "what is waited for in the process is not the store's doing"
     run(limit, 40.0, 10, 1.0)
     assert limit.value == MOST
+
+
+def test_while_calls_are_turned_away_no_more_are_let_in_than_keep_it_busy() -> None:
+    limit, seen = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), []
+    for n in range(2000):
+        limit.turn(0.003)
+        limit.turned_away += n < 1000
+        limit.sample(0.02, limit.value, n * STEP)
+        seen.append(limit.value)
+    assert seen[999] == FEWEST
+    assert seen[-1] == ENOUGH, "without them, those that are let in one after the other only wait longer for it"
 
 
 @settings(max_examples=50)
