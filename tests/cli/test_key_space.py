@@ -58,7 +58,7 @@ async def test_a_store_that_does_not_answer_keeps_nobody_from_starting(
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize("command", ["up", "serve", "worker", "doctor"])
+@pytest.mark.parametrize("command", ["up", "serve", "worker", "stdio", "doctor"])
 async def test_no_process_serves_keys_of_another_release(
     alone: Store, server: EmbeddedServer, tmp_path: Path, command: str
 ) -> None:
@@ -69,3 +69,5 @@ async def test_no_process_serves_keys_of_another_release(
     assert done.returncode == Exit.FAILED, said
     assert f"as a newer release does it (version {NEWER}; this one has {key_space.VERSION})" in said
     assert "Traceback" not in said
+    if command == "stdio":
+        assert done.stdout == "", "nothing but protocol"
