@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -36,6 +37,14 @@ properties.load_profile("ci")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_store: runs on every supported server and protocol")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begins with the files that have few tests: they start processes, and the last of them would be waited for."""
+    if hasattr(config, "workerinput"):
+        sizes = Counter(item.path for item in items)
+        items.sort(key=lambda item: sizes[item.path])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

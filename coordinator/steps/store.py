@@ -212,9 +212,11 @@ class StepStore:
     async def through(self, popped: Popped) -> None:
         """The worker has what the pointer led to; the pointer goes."""
         key = f"{self.handoff.prefix}queue:{popped.queue}:intermediate"
-        await self._queue.command("LREM", key, 0, popped.job)
+        # The job first: killed in between, a worker leaves a pointer that leads nowhere, which the sweep takes away,
+        # while a job that nothing points to would never be found.
         if popped.project:
             await self._queue.command("DEL", f"{self.handoff.prefix}job:{popped.job}")
+        await self._queue.command("LREM", key, 0, popped.job)
 
     async def drop_spent(self) -> int:
         """Takes away pointers that a worker died with after it had begun their steps; returns how many."""

@@ -332,6 +332,35 @@ async def test_a_relay_that_runs_twice_doubles_nothing(split: Split) -> None:
     assert [step.attempt for step in (await split.rig.flow(flow)).steps] == [1, 1]
 
 
+class Killed(Exception):
+    """Of a worker."""
+
+
+async def test_a_worker_that_dies_while_it_tidies_up_leaves_nothing(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await split.rig.create()
+    await split.worker.steps.relay("default")
+    (pointer,) = await split.worker.steps.pop(1)
+    (step,) = (await split.worker.steps.begin(pointer.project, [pointer.job])).steps
+    send, sent = split.elsewhere.command, []
+
+    async def last_command(*words: Any) -> Any:
+        if sent:
+            raise Killed
+        sent.append(words)
+        return await send(*words)
+
+    monkeypatch.setattr(split.elsewhere, "command", last_command)
+    with pytest.raises(Killed):
+        await split.worker.steps.through(pointer)
+    monkeypatch.undo()
+    await split.worker.done(step)
+    await split.worker.steps.drop_spent()
+    assert await split.elsewhere.command("KEYS", "fc:{RQ}:job:*") == []
+    assert await split.elsewhere.command("KEYS", "fc:{RQ}:queue:*") == []
+
+
 async def test_a_pointer_whose_worker_died_is_found_again(split: Split) -> None:
     await split.rig.create()
     await split.worker.steps.relay("default")
