@@ -65,6 +65,8 @@ class Source:
     """Where each line of ``text`` came from, as ``file.lua:12``."""
     includes: tuple[str, ...]
     """The files that were taken in, in order; ``keys`` for the made one."""
+    files: tuple[str, ...]
+    """Where all that it was made from lies."""
 
 
 def read(path: Path, shared: Path | Sequence[Path], scope: keys.Scope = "project") -> Source:
@@ -86,6 +88,7 @@ class _Flattener:
         self._lines: list[str] = []
         self._origins: list[str] = []
         self._includes: list[str] = []
+        self._files = [str(path)]
         self._keys_at: int | None = None
 
     def run(self) -> Source:
@@ -105,7 +108,8 @@ class _Flattener:
         self._keep(lua_prune.kept(self._lines, self._included()))
         self._keep(lua_nest.nested(self._lines, self._included()))
         self._lines = [lua_fold.put(line, key_names) for line in self._lines]
-        return Source(header, "\n".join(self._lines) + "\n", tuple(self._origins), tuple(self._includes))
+        text = "\n".join(self._lines) + "\n"
+        return Source(header, text, tuple(self._origins), tuple(self._includes), tuple(self._files))
 
     def _included(self) -> list[bool]:
         return [origin.startswith("include/") for origin in self._origins]
@@ -154,6 +158,7 @@ class _Flattener:
         if len(found) > 1:
             raise ScriptError(f"{where}: include '{name}' exists twice: {found[0]} and {found[1]}")
         self._includes.append(name)
+        self._files.append(str(found[0]))
         lines = _read_text(found[0], f"{where}: cannot read {found[0]}").splitlines()
         self._take(lines, file, 0, (*stack, file))
 

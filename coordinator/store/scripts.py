@@ -3,9 +3,9 @@
     CLAIM = Script("coordinator.toolsets.items", "claim_item", ClaimReply)
     reply = await store.run(CLAIM, project, request, fingerprint, ...)
 
-The source is read, checked and flattened when the object is made, so a faulty script stops
-the start of a process and not a request. KEYS is always one key, the partition's prefix:
-it routes the call, and the script makes every other key from it (``keys.py``).
+The source is read, checked and flattened when the object is made (``lua_cache.py`` keeps what comes
+of it), so a faulty script stops the start of a process and not a request. KEYS is always one key,
+the partition's prefix: it routes the call, and the script makes every other key from it (``keys.py``).
 
 Replies: with a ``reply`` type the script returns ``cmsgpack.pack(...)`` and the bytes are decoded
 into the type; without one the server's own value is passed through. Two traits of cmsgpack
@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 import hiredis
 import msgspec
 
-from coordinator.store import keys, lua_source
+from coordinator.store import keys, lua_cache
 from coordinator.store.errors import ScriptError
 
 R = TypeVar("R")
@@ -77,7 +77,7 @@ class Script(Generic[R]):
         includes: Sequence[str] = (),
     ) -> None:
         shared = [_SHARED, *(_directory(other) / "include" for other in includes)]
-        source = lua_source.read(_directory(package) / f"{name}.lua", shared, scope)
+        source = lua_cache.read(_directory(package) / f"{name}.lua", shared, scope)
         self.package = package
         self.name = name
         self.scope = scope

@@ -343,7 +343,7 @@ async def test_a_worker_that_dies_while_it_tidies_up_leaves_nothing(
     await split.worker.steps.relay("default")
     (pointer,) = await split.worker.steps.pop(1)
     (step,) = (await split.worker.steps.begin(pointer.project, [pointer.job])).steps
-    send, sent = split.elsewhere.command, []
+    send, sent = split.elsewhere.command, list[Any]()
 
     async def last_command(*words: Any) -> Any:
         if sent:
