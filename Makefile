@@ -23,7 +23,7 @@ up: install ## Run a fleet here: embedded Redis, front-ends, workers; data in ./
 	  FLEET_FLOWS_DEMO_TOOLS=$${FLEET_FLOWS_DEMO_TOOLS:-true} exec $(BIN)/fleet up --data-dir ./.fleet $(ARGS)
 
 test: $(VENV)/.installed-dev ## Run the tests.
-	@exec $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@exec $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check style, types, import rules and file sizes.
 	$(BIN)/ruff check .

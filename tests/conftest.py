@@ -16,6 +16,7 @@ fails again; ``--hypothesis-profile=explore`` tries others.
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -37,6 +38,13 @@ properties.load_profile("ci")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_store: runs on every supported server and protocol")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores, since some test always waits for something; four at most, for its memory."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(cores + 1, 4)
 
 
 @pytest.hookimpl(trylast=True)

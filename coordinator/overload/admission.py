@@ -32,7 +32,7 @@ SURPLUS = "more calls come than can be answered here"
 _CALM_SECONDS = 10.0
 _HASTE = 0.02
 """Share of its time that a call may wait while the last surplus is no longer ago than that: it is likely to be back."""
-_BEARABLE = 0.1
+_BEARABLE = 0.02
 """Share of a class that may be turned away at once before its calls may wait again."""
 
 
