@@ -65,7 +65,7 @@ def process_alive(pid: int) -> bool:
     """Whether a process runs; one that ended and was not collected by its parent does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end while its file is open
         if Path("/proc/self/stat").exists():
             return False
         try:
