@@ -207,7 +207,7 @@ async def test_changes_on_disk_are_noticed_by_every_front_end(fleet: Fleet, work
             async def there() -> bool:
                 return await versions() == [version] * FRONTS
 
-            await wait_until(there, 10, f"version {version} everywhere")
+            await wait_until(there, 40, f"version {version} everywhere")
 
         await reach("1.0.0")
         path.write_text(text.replace("1.0.0", "1.2.3"))
