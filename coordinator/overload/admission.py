@@ -199,8 +199,7 @@ class Admission:
         if not surplus.lasts or self.in_flight < self._rooms[criticality]:
             return 0
         surplus.came(True, self._clock())
-        self.limit.turned_away += 1
-        self._watcher.shed(_LABELS[criticality], "over_capacity")
+        self._count_shed(criticality, "over_capacity")
         return self._later()
 
     def refusal(self, criticality: Criticality, *, parks: bool = False) -> ToolFailure | None:
@@ -387,9 +386,12 @@ class Admission:
         return None
 
     def _shed(self, criticality: Criticality, code: str, why: str, retry_ms: int = 0) -> ToolFailure:
+        self._count_shed(criticality, code)
+        return ToolFailure(code, why, retry_after_ms=self._later(retry_ms))
+
+    def _count_shed(self, criticality: Criticality, code: str) -> None:
         self.limit.turned_away += 1
         self._watcher.shed(_LABELS[criticality], code)
-        return ToolFailure(code, why, retry_after_ms=self._later(retry_ms))
 
     def _later(self, least_ms: int = 0) -> int:
         """When to come back, in milliseconds: one of 16 times at each moment, so that answers repeat."""

@@ -22,11 +22,24 @@ def run(limit: AdaptiveLimit, begin: float, seconds: float, answer_ms: float, wa
 
 
 @settings(max_examples=200)
-@given(st.lists(st.tuples(st.floats(0.05, 5000), st.floats(0.1, 3), st.integers(1, 2000)), max_size=12))
-def test_it_never_leaves_its_bounds(phases: list[tuple[float, float, int]]) -> None:
-    limit, now = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), 0.0
-    for answer_ms, seconds, wanted in phases:
-        assert all(LEAST <= value <= MOST for value in run(limit, now, seconds, answer_ms, wanted))
+@given(
+    st.sampled_from([(LEAST, MOST), (1, 8), (40, 40), (100, 600)]),
+    st.lists(
+        st.tuples(st.floats(0.05, 5000), st.floats(0.1, 3), st.integers(1, 2000), st.floats(0, 0.05), st.booleans()),
+        max_size=12,
+    ),
+)
+def test_it_never_leaves_its_bounds(
+    bounds: tuple[int, int], phases: list[tuple[float, float, int, float, bool]]
+) -> None:
+    """However slow the store is, however long calls wait for their turn, and whether or not some are turned away."""
+    limit, now = AdaptiveLimit(*bounds, TARGET_MS, 0.0), 0.0
+    for answer_ms, seconds, wanted, lag, shedding in phases:
+        for n in range(round(seconds / STEP)):
+            limit.turn(lag)
+            limit.turned_away += shedding
+            limit.sample(answer_ms / 1000, min(wanted, limit.value), now + n * STEP)
+            assert bounds[0] <= limit.value <= bounds[1]
         now += seconds
 
 
