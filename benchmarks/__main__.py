@@ -21,6 +21,7 @@ ALL = (
     "postgres",
     "held",
     "tools_at_scale",
+    "largest",
     "search",
     "navigation",
     "equality",

@@ -4,14 +4,17 @@ One front-end and one store, loaded with items; a generator with open loop (``op
 of all classes. One after the other:
 
 - **herd**: 1,000 agents claim the same item at the same moment;
-- **capacity**: the most calls per second that a closed loop has answered, over some numbers of connections, before
-  the overload and after it;
-- **overload**: twice that, by arrivals fixed in advance. Goodput is what is answered with a result. The classes are
-  shed in their order and calls of each kind cost different amounts, so goodput is also given by work: each call
-  counts what its kind costs the front-end in CPU time when it is alone. And it is given for a second of CPU time
-  that the front-end got, which says the same on an idle machine and does not change much on a busy one;
-- **slow store**: at half the capacity, each answer of the store is held back for 100 ms (``delay``): when the first
-  call was turned away and the limit was half of what it was, and when after the end the last one was turned away.
+- **capacity**: the most calls per second that a closed loop has answered, over some numbers of connections;
+- **overload**: twice that, by arrivals fixed in advance, in rounds of at most ten seconds with the capacity measured
+  anew before each and after the last: machines that others share become slower and faster within a minute, and twice
+  of what could be done a minute ago says nothing. Figures are those of all calls of all rounds. Goodput is what is
+  answered with a result. The classes are shed in their order and calls of each kind cost different amounts, so goodput
+  is also given by work: each call counts what its kind costs the front-end in CPU time when it is alone. And it is
+  given for a second of CPU time that the front-end got, which says the same on an idle machine and does not change
+  much on a busy one;
+- **slow store**: at half the capacity over a link that can be delayed, each answer of the store is held back for
+  100 ms (``delay``): when the first call was turned away and the limit was half of what it was, and when after the end
+  the last one was turned away.
 
 All figures are the clients', from the moment at which a call was to be sent, so they contain how late the
 generator itself was. It shares the machine's cores with front-end and store, and on two of them what it takes to
@@ -56,6 +59,7 @@ ITEMS = 20_000
 AGENTS = 256
 CONNECTIONS = 2_048
 _CLOSED = (64, 128, 256)
+_ROUND_SECONDS = 10.0
 _DELAY_MS = 100
 _POLL_SECONDS = 0.05
 _CALM_SECONDS = 11.0
@@ -137,16 +141,15 @@ class Found(NamedTuple):
         """Calls that ended so."""
         return self.calls.outcome.count(outcome)
 
-    def p(self, share: float, outcome: int) -> float:
-        """Milliseconds within which so many of the calls that ended so were answered."""
-        return _percentile(
-            [took for took, how in zip(self.calls.took, self.calls.outcome, strict=True) if how == outcome], share
-        )
-
-    def by_kind(self, outcome: int) -> Counter[int]:
-        """Calls that ended so, by the number of their kind."""
+    def by_kind(self, outcome: int | None) -> Counter[int]:
+        """Calls that ended so (None: in any way), by the number of their kind."""
         pairs = zip(self.calls.kind, self.calls.outcome, strict=True)
-        return Counter(kind for kind, how in pairs if how == outcome)
+        return Counter(kind for kind, how in pairs if outcome in (None, how))
+
+
+def _waits(runs: Sequence[Found], outcome: int) -> list[float]:
+    """Seconds, of each call that ended so."""
+    return [took for one in runs for took, how in zip(one.calls.took, one.calls.outcome, strict=True) if how == outcome]
 
 
 def _percentile(seconds: Sequence[float], share: float) -> float:
@@ -246,35 +249,29 @@ def overload(
 ) -> list[Row]:
     """Twice the capacity."""
     costs = [_cost(fleet, kind) for kind in kinds]
-    before = capacity(fleet, kinds)
-    rate = 2 * before.count(OK) / before.calls.seconds
-    plan = Plan(fleet.port, CONNECTIONS, kinds, seconds, rate)
-    load, busy, sizes = os.getloadavg()[0], cpu_seconds(fleet.pid), []
-    with generating(fleet, plan) as process:
-        while process.poll() is None:
-            sizes.append(_resident(fleet.pid))
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.5)
-    found = Found(_measured(fleet), cpu_seconds(fleet.pid) - busy, load)
-    after = capacity(fleet, kinds)
-    peaks = (before, after)
+    rounds = max(1, round(seconds / _ROUND_SECONDS))
+    peaks, found, sizes = [capacity(fleet, kinds)], [], list[int]()
+    for _ in range(rounds):
+        rate = 2 * peaks[-1].count(OK) / peaks[-1].calls.seconds
+        found.append(_too_much(fleet, Plan(fleet.port, CONNECTIONS, kinds, seconds / rounds, rate), sizes))
+        peaks.append(capacity(fleet, kinds))
     classes = [_class_of(one, tools) for one in asked]
-    _tell(asked, classes, costs, found, before, after, rate)
+    _tell(asked, classes, costs, found, peaks)
 
-    def done(one: Found, weigh: bool) -> float:
-        return sum(count * (costs[kind] if weigh else 1) for kind, count in one.by_kind(OK).items())
+    def rate_of(runs: Sequence[Found], weigh: bool, cpu: bool) -> float:
+        """What was done per second, of time or of the front-end's CPU time."""
+        done = sum(count * (costs[kind] if weigh else 1) for one in runs for kind, count in one.by_kind(OK).items())
+        return done / sum(one.cpu if cpu else one.calls.seconds for one in runs)
 
-    def ratio(weigh: bool, cpu: bool) -> float:
-        """Of what was done per second, of time or of the front-end's CPU time, to the same at the peaks."""
-        base = sum(done(one, weigh) for one in peaks) / sum(one.cpu if cpu else one.calls.seconds for one in peaks)
-        return done(found, weigh) / (found.cpu if cpu else found.calls.seconds) / base
-
-    goodput, work, by_cpu = ratio(False, False), ratio(True, False), ratio(False, True)
+    goodput, work, by_cpu = (
+        rate_of(found, *how) / rate_of(peaks, *how) for how in ((False, False), (True, False), (False, True))
+    )
     critical = {number for number, one in enumerate(classes) if one is Criticality.CRITICAL}
-    shed = sum(count for kind, count in found.by_kind(SHED).items() if kind in critical)
+    shed = sum(count for one in found for kind, count in one.by_kind(SHED).items() if kind in critical)
     early, late = sizes[len(sizes) // 4 :][: len(sizes) // 4 or 1], sizes[-(len(sizes) // 4 or 1) :]
     growth = max(late) / max(early)
-    admitted, turned_away = found.p(0.99, OK), found.p(0.99, SHED)
+    admitted, turned_away = (_percentile(_waits(found, outcome), 0.99) for outcome in (OK, SHED))
+    load = max(one.load for one in found)
     return [
         _row("goodput at 2x capacity, of peak", goodput, "{:.2f}", 0.9, goodput >= 0.9, load),
         _row("the same by work", work, "{:.2f}", 0.9, work >= 0.9, load),
@@ -284,6 +281,17 @@ def overload(
         _row("critical calls shed", shed, "{:.0f}", 0, shed == 0, load),
         _row("front-end memory, last quarter to second", growth, "{:.3f}", 1.05, growth < 1.05, load),
     ]
+
+
+def _too_much(fleet: Fleet, plan: Plan, sizes: list[int]) -> Found:
+    """Runs a plan and notes the size of the front-end now and then."""
+    load, busy = os.getloadavg()[0], cpu_seconds(fleet.pid)
+    with generating(fleet, plan) as process:
+        while process.poll() is None:
+            sizes.append(_resident(fleet.pid))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+    return Found(_measured(fleet), cpu_seconds(fleet.pid) - busy, load)
 
 
 def _class_of(asked: Asked, tools: dict[str, Tool]) -> Criticality:
@@ -299,32 +307,35 @@ def _cost(fleet: Fleet, kind: Kind) -> float:
 
 
 def _tell(
-    asked: list[Asked], classes: list[Criticality], costs: list[float], found: Found, before: Found, after: Found,
-    rate: float,
-) -> None:  # fmt: skip
-    ok, shed = found.by_kind(OK), found.by_kind(SHED)
+    asked: list[Asked], classes: list[Criticality], costs: list[float], found: list[Found], peaks: list[Found]
+) -> None:
+    ok, shed, every = (sum((one.by_kind(how) for one in found), Counter()) for how in (OK, SHED, None))
     rows = []
     for number, one in enumerate(asked):
-        total = sum(1 for kind in found.calls.kind if kind == number)
+        total = max(1, every[number])
         rows.append((
-            one.name, classes[number].label, f"{costs[number]:.0f}", f"{total:,}",
-            f"{ok[number] / max(1, total):.1%}", f"{shed[number] / max(1, total):.1%}",
+            one.name, classes[number].label, f"{costs[number]:.0f}", f"{every[number]:,}",
+            f"{ok[number] / total:.1%}", f"{shed[number] / total:.1%}",
         ))  # fmt: skip
     columns = ("call", "class", "front-end us alone", "asked for", "answered", "shed")
-    seconds = found.calls.seconds
-    table(f"twice the capacity for {seconds:.0f} s: {rate:,.0f} calls/s", columns, rows)
-    late = _percentile(found.calls.late, 0.99)
-    least, most = (one.count(OK) / one.calls.seconds for one in (before, after))
+    seconds = sum(one.calls.seconds for one in found)
+    table(f"twice the capacity for {seconds:.0f} s: {every.total() / seconds:,.0f} calls/s", columns, rows)
+    late = _percentile([wait for one in found for wait in one.calls.late], 0.99)
+    codes = sum((Counter(one.calls.shed) for one in found), Counter())
+    tops = " ".join(f"{one.count(OK) / one.calls.seconds:,.0f}" for one in peaks)
+    admitted, turned_away = (_percentile(_waits(found, how), 0.5) for how in (OK, SHED))
+    by_round = " ".join(f"{_percentile(_waits([one], SHED), 0.99):.1f}" for one in found)
     console.print(
-        f"peak {least:,.0f} calls/s before, {most:,.0f} after; answered {found.count(OK) / seconds:,.0f}/s, shed "
-        f"{found.count(SHED) / seconds:,.0f}/s, refused {found.count(FAILED)}, connections lost {found.count(BROKEN)}, "
-        f"unanswered {found.calls.unanswered}; admitted p50 {found.p(0.5, OK):.1f} ms, shed p50 "
-        f"{found.p(0.5, SHED):.1f} ms; front-end busy {found.cpu / seconds:.0%}; sent late p99 {late:.1f} ms; shed by "
-        f"code {found.calls.shed}; with Retry-After {found.calls.retry:,}"
+        f"peaks {tops} calls/s; answered {ok.total() / seconds:,.0f}/s, shed {shed.total() / seconds:,.0f}/s, refused "
+        f"{sum(one.count(FAILED) for one in found)}, connections lost {sum(one.count(BROKEN) for one in found)}, "
+        f"unanswered {sum(one.calls.unanswered for one in found)}; admitted p50 {admitted:.1f} ms, shed p50 "
+        f"{turned_away:.1f} ms, p99 by round {by_round}; front-end busy {sum(one.cpu for one in found) / seconds:.0%}; "
+        f"sent late p99 {late:.1f} ms; shed by code {dict(codes)}; with Retry-After "
+        f"{sum(one.calls.retry for one in found):,}"
     )
 
 
-def slow_store(server: EmbeddedServer, kinds_at: Callable[[int], tuple[Kind, ...]], rate: float) -> list[Row]:
+def slow_store(server: EmbeddedServer, kinds_at: Callable[[int], tuple[Kind, ...]]) -> list[Row]:
     """100 ms before each answer of the store."""
     before, _, path = server.url.rpartition("@")
     with TemporaryDirectory(prefix="fleet-bench-") as folder, contextlib.ExitStack() as stack:
@@ -336,7 +347,9 @@ def slow_store(server: EmbeddedServer, kinds_at: Callable[[int], tuple[Kind, ...
         assert proxy.stdout is not None
         proxy.stdout.readline()
         fleet = stack.enter_context(front_end(f"{before}@{between}"))
-        plan = Plan(fleet.port, CONNECTIONS, kinds_at(fleet.port), 20.0, rate)
+        kinds = kinds_at(fleet.port)
+        peak = capacity(fleet, kinds)
+        plan = Plan(fleet.port, CONNECTIONS, kinds, 20.0, peak.count(OK) / peak.calls.seconds / 2)
         load = os.getloadavg()[0]
         seen: list[tuple[float, float]] = []
         marks: list[float] = []
@@ -445,6 +458,5 @@ def main(seconds: str = "60", fsync: str = "everysec", agents: str = "1000") -> 
         kinds = kinds_at(fleet.port)
         rows = herd(fleet, int(agents))
         rows += overload(fleet, asked, kinds, tools, float(seconds))
-        half = capacity(fleet, kinds)
-        rows += slow_store(server, kinds_at, half.count(OK) / half.calls.seconds / 2)
+        rows += slow_store(server, kinds_at)
     table("overload", ("figure", "measured", "goal", "", "load"), rows)

@@ -19,8 +19,10 @@ FOREIGN_SECONDS = 0.012
 ENOUGH = 64
 """Calls that a process has at work at once without any of them getting late."""
 FEWEST = 16
-"""Calls that keep a process and its store busy. No more of them while others are turned away: those are told so by
-the same event loop, and soon."""
+"""Calls that keep a process and its store busy. No more of them while many others are turned away: those are told so
+by the same event loop, and soon."""
+MANY = 0.1
+"""Share of the calls that are turned away, from which on they are many: a burst is none of them."""
 
 
 class AdaptiveLimit:
@@ -36,7 +38,7 @@ class AdaptiveLimit:
     the calls that it might let in were at work, or no fewer can be let in. Otherwise a queue that
     lasts would become what is usual, and then a longer one.
 
-    Waits of this process's own making take it down to ``ENOUGH``, or to ``FEWEST`` while calls are turned away.
+    Waits of this process's own making take it down to ``ENOUGH``, or to ``FEWEST`` while many calls are turned away.
 
     Args:
         least, most: bounds of the limit.
@@ -113,7 +115,8 @@ class AdaptiveLimit:
 
     @property
     def _enough(self) -> int:
-        return max(self._least, FEWEST if self.turned_away else ENOUGH)
+        many = self.turned_away > MANY * (self.turned_away + self._count)
+        return max(self._least, FEWEST if many else ENOUGH)
 
     def _set(self, limit: float) -> None:
         self._limit = float(limit)

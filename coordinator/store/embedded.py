@@ -40,7 +40,7 @@ MAX_SOCKET_PATH = 100
 _READY_SECONDS = 300.0
 _LEAVE_SECONDS = 10.0
 _PORT_ATTEMPTS = 5
-_ALLOCATOR = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=1000"}
+_ALLOCATOR = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=10000"}
 """Scripts come and go with thousands of small objects. Where the server uses the C library's allocator, it gets
 them back from a list of those freed last, which are still in the processor's caches, instead of from all over a
 large heap; the lists hold a few MB."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,14 +104,15 @@ def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
     assert limit.value == MOST
 
 
-def test_while_calls_are_turned_away_no_more_are_let_in_than_keep_it_busy() -> None:
+@pytest.mark.parametrize(("one_in", "most"), [(1, FEWEST), (5, FEWEST), (20, ENOUGH)])
+def test_while_many_calls_are_turned_away_no_more_are_let_in_than_keep_it_busy(one_in: int, most: int) -> None:
     limit, seen = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), []
     for n in range(2000):
         limit.turn(0.003)
-        limit.turned_away += n < 1000
+        limit.turned_away += n < 1000 and n % one_in == 0
         limit.sample(0.02, limit.value, n * STEP)
         seen.append(limit.value)
-    assert seen[999] == FEWEST
+    assert seen[999] == most
     assert seen[-1] == ENOUGH, "without them, those that are let in one after the other only wait longer for it"
 
 

@@ -5,10 +5,11 @@ guarantee: Each item is checked and changed in one step: claim, dependencies, ga
            kept under the request, and any process can go on from it. Parents do not follow (seed 004:
            the root is never completed).
 args:      request fingerprint keep_ms events_max config labels trigger actor who budget plan state
-           who = packed {actor, verification}; plan = packed list of {id, ids that wait for it};
+           who = packed {actor, verification}; plan = ids one after the other, 32 characters each;
            state = packed progress of the run before or ''
-reply:     {done, position, results {id, title, outcome, detail}, skip ids, plan}
+reply:     {done, position, results, skip ids, plan}; results = for each run a JSON list of {id, title, outcome, detail}
            outcome: applied (detail label), gate (missing keys), skipped (reason), claimed, waiting (count)
+           (plan and results are texts, so that a run costs what it does and not how long the plan is)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 --]]
 -- @include clock
@@ -26,19 +27,23 @@ if stored then state = stored end
 local run = {now = server_time(), cap = events_max, config = config, labels = labels}
 local names = cmsgpack.unpack(who)
 local by = {id = actor, actor = names[1], verification = names[2], summary = 'complete_tree'}
-local done, position, results, skipped, order = false, 1, {}, {}, nil
+local done, position, results, skipped, order = false, 1, {}, {}, plan
 if state ~= '' then done, position, results, skipped, order = unpack(cmsgpack.unpack(state)) end
-order = order or cmsgpack.unpack(plan)
-local skip = {}
+local skip, planned = {}, nil
 for _, id in ipairs(skipped) do skip[id] = true end
 
-local function skip_dependents(ids)
-  for _, id in ipairs(ids) do
-    if not skip[id] then
-      skip[id] = true
-      skipped[#skipped + 1] = id
-    end
+local function skip_dependents(it)
+  if not planned then
+    planned = {}
+    for id in string.gmatch(order, string.rep('.', 32)) do planned[id] = true end
   end
+  each_edge(it.id, function(code, other)
+    edges_moved = edges_moved + 1
+    if blocks_other(code) and planned[other] and not skip[other] then
+      skip[other] = true
+      skipped[#skipped + 1] = other
+    end
+  end)
 end
 
 -- The outcome, its detail, and whether what waits for the item is to be skipped.
@@ -60,18 +65,19 @@ local function complete(it)
 end
 
 sweep(run.now, events_max, SWEEP_BATCH)
-local last = math.min(#order, position + budget - 1)
+local found, last = {}, math.min(#order / 32, position + budget - 1)
 while position <= last and edges_moved <= EDGES_A_RUN do
-  local it = load(order[position][1])
+  local it = load(string.sub(order, 32 * position - 31, 32 * position))
   if it then
     local outcome, detail, spreads = complete(it)
-    results[#results + 1] = {it.id, title(it), outcome, detail}
-    if spreads then skip_dependents(order[position][2]) end
+    found[#found + 1] = {it.id, title(it), outcome, detail}
+    if spreads then skip_dependents(it) end
   end
   position = position + 1
 end
+if found[1] then results[#results + 1] = cjson.encode(found) end
 
-done = position > #order
-local reply = cmsgpack.pack({done, position, results, skipped, done and {} or order})
+done = 32 * position > #order
+local reply = cmsgpack.pack({done, position, results, skipped, done and '' or order})
 serve(run.now, events_max)
 return remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms)

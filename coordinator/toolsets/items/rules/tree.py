@@ -177,8 +177,8 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
     return list(found.values())
 
 
-def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) -> list[tuple[str, list[str]]]:
-    """Items in dependency order, each with those of the set that wait for it; ``last`` comes last."""
+def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) -> list[str]:
+    """Items, the keys of ``dependents``, in dependency order; ``last`` comes last."""
     waits: dict[str, set[str]] = {item: set() for item in dependents}
     for item, blocked in dependents.items():
         for other in blocked:
@@ -187,7 +187,7 @@ def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) 
     order = list(TopologicalSorter(waits).static_order())
     if last is not None:
         order = [item for item in order if item != last] + [last]
-    return [(item, [other for other in dependents[item] if other in waits]) for item in order]
+    return order
 
 
 def check_targets(root: str | None, items: Sequence[str] | None) -> None:

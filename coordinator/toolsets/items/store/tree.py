@@ -27,20 +27,25 @@ class TreeReply(msgspec.Struct, array_like=True):
     """Id, item, key, letter of the phase."""
 
 
-class Completion(msgspec.Struct, array_like=True):
+class _Completion(msgspec.Struct, array_like=True):
     """Reply of ``complete_items.lua``: progress, or the end of it."""
 
     done: bool
     position: int
-    results: list[tuple[str, str, str, str | int | bool | list[str]]]
+    results: list[str]
     skipped: list[str]
-    plan: list[tuple[str, list[str]]]
+    plan: str
+
+
+Completed = tuple[str, str, str, str | int | bool | list[str]]
+"""Id, title, outcome and its detail."""
 
 
 _CREATE = Script(PACKAGE, "create_work_tree", TreeReply)
 _CHILDREN = Script(PACKAGE, "list_children", tuple[list[str], str])
 _DEPENDENTS = Script(PACKAGE, "read_dependents", list[tuple[str, bool, list[str]]])
-_COMPLETE = Script(PACKAGE, "complete_items", Completion)
+_COMPLETE = Script(PACKAGE, "complete_items", _Completion)
+_results = msgspec.json.Decoder(list[Completed]).decode
 
 
 class TreeStore(RoomStore):
@@ -87,15 +92,15 @@ class TreeStore(RoomStore):
         request: Request,
         trigger: str,
         actor: tuple[str, str, str],
-        plan: Sequence[tuple[str, Sequence[str]]],
-    ) -> Completion:
-        """Completes or cancels in order; ``actor`` is (trusted id, actor, verification), blank for none."""
+        plan: Sequence[str],
+    ) -> list[Completed]:
+        """Completes or cancels items in order; ``actor`` is (trusted id, actor, verification), blank for none."""
         state: bytes | str = ""
-        packed, who = pack(plan), pack(actor[1:])
+        ids, who = "".join(plan), pack(actor[1:])
         while True:
             progress = await self._change_by_schema(
-                _COMPLETE, project, request, trigger, actor[0], who, _COMPLETE_SLICE, packed, state
+                _COMPLETE, project, request, trigger, actor[0], who, _COMPLETE_SLICE, ids, state
             )
             if progress.done:
-                return progress
+                return [one for part in progress.results for one in _results(part)]
             state = pack(progress)

@@ -26,7 +26,7 @@ from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import expected
 from coordinator.toolsets.items.rules.specs import Stored, names_in
 from coordinator.toolsets.items.store.notes import StoredNote
-from coordinator.toolsets.items.store.tree import Completion, TreeStore
+from coordinator.toolsets.items.store.tree import Completed, TreeStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
@@ -149,8 +149,8 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             raise invalid("rootId", f"has more than {MAX_COMPLETED} descendants; complete its subtrees one by one")
         return ([*found, root], root) if args.include_root else (found, None)
 
-    async def planned(call: Call, args: CompleteTree) -> list[tuple[str, list[str]]]:
-        """The items in order, each with those that wait for it."""
+    async def planned(call: Call, args: CompleteTree) -> list[str]:
+        """The items in order."""
         items, last = await targets(call, args)
         dependents = await trees.dependents(call.project, items)
         if args.root_id is not None and args.include_root and last not in dependents:
@@ -171,8 +171,8 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             if not await trees.recorded(call.project, record):
                 raise
             plan = []  # a repeated call: its record has the order
-        end = await trees.complete(call.project, record, trigger, _attribution(who), plan)
-        return _completed(end, trigger)
+        found = await trees.complete(call.project, record, trigger, _attribution(who), plan)
+        return _completed(found, trigger)
 
     return (
         Tool("create_work_tree", _CREATE, CreateWorkTree, (CreateWorkTreeResult,), create_work_tree),
@@ -187,9 +187,9 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
     )
 
 
-def _completed(end: Completion, trigger: str) -> CompleteTreeResult:
+def _completed(found: list[Completed], trigger: str) -> CompleteTreeResult:
     results: list[CompletedItem] = []
-    for item, title, outcome, detail in end.results:
+    for item, title, outcome, detail in found:
         entry = CompletedItem(item_id=dashed(item), title=title, applied=outcome == "applied")
         if outcome == "applied":
             entry.trigger = trigger

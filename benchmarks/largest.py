@@ -1,0 +1,221 @@
+"""How long does the store stand still for the largest calls that are allowed?
+
+Makes each of the largest calls several times, on items of its own among others that were loaded, and
+prints the time of the longest script of a call as the server itself noted it (slow log): the
+median of the runs and the longest. It is wall time, so a busy machine shows in the longest
+sooner than in the median. For the speed of the machine, the time of a loop of 1,000 GET in a script
+is printed beside them.
+
+    python -m benchmarks largest [ITEMS] [RUNS]
+    python -m benchmarks largest 100000 9
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import uvloop
+
+from benchmarks.loader import PROJECT, TIMEOUT_MS, Shape, servers
+from benchmarks.server import Server
+from benchmarks.support import console, median, table
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.store.keys import waiter
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Call, Services, Tool
+
+GOAL_MS = 5.0
+_SLOW_US = 100
+_LOOP = "for _ = 1, 1000 do redis.call('GET', KEYS[1]) end"
+Json = dict[str, Any]
+Edges = list[tuple[str, str]]
+
+
+class Caller:
+    """Calls tools of the items through their handlers."""
+
+    def __init__(self, tools: Sequence[Tool], server: Server) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._server = server
+        self._agents = 0
+
+    async def call(self, name: str, **arguments: Any) -> Json:
+        """The result of one call, as plain JSON."""
+        tool = self._tools[name]
+        result = await tool.handler(Call(PROJECT), msgspec.convert(arguments, tool.arguments))
+        found: Json = msgspec.to_builtins(result)
+        return found
+
+    def actor(self) -> Json:
+        """An agent that was never seen."""
+        self._agents += 1
+        return {"id": f"agent-{self._agents}", "kind": "subagent"}
+
+    async def create(self, count: int, **fields: Any) -> list[str]:
+        """Ids of new items."""
+        ids: list[str] = []
+        while len(ids) < count:
+            items = [{"title": f"item {n}", **fields} for n in range(min(count - len(ids), 50))]
+            made = await self.call("manage_items", operation="create", items=items)
+            ids += [item["id"] for item in made["items"]]
+        return ids
+
+    async def link(self, edges: Edges) -> None:
+        """One call."""
+        pairs = [{"fromItemId": one, "toItemId": other} for one, other in edges]
+        await self.call("manage_dependencies", operation="create", dependencies=pairs)
+
+    async def parked(self, count: int) -> None:
+        """Waits until so many calls are parked."""
+        found = 0
+        for _ in range(600):
+            found = sum(1 for _ in self._server.client.scan_iter(waiter.key(PROJECT, "*"), count=10_000))
+            if found >= count:
+                return
+            await asyncio.sleep(0.05)
+        raise TimeoutError(f"{found} of {count} calls are parked")
+
+    async def chain(self, ids: Sequence[str]) -> None:
+        """Each waits for the one before it; in calls of 100, which are short."""
+        for start in range(0, len(ids) - 1, 100):
+            part = ids[start : start + 101]
+            await self.link(list(pairwise(part)))
+
+
+Prepared = Callable[[], Awaitable[object]]
+"""The call to be measured, when all it needs is there."""
+
+
+async def _edges(caller: Caller, edges: Callable[[list[str]], Edges]) -> Prepared:
+    found = edges(await caller.create(501))
+    return lambda: caller.link(found)
+
+
+async def _tree(caller: Caller, tags: int) -> Prepared:
+    marked = {"tags": ",".join(f"topic-{n}" for n in range(tags))} if tags else {}
+    children = [{"ref": f"t{n}", "title": f"task {n}", **marked} for n in range(249)]
+    arguments = {"root": {"title": "tree", **marked}, "children": children}
+    return lambda: caller.call("create_work_tree", actor=caller.actor(), **arguments)
+
+
+async def _awaited_tree(caller: Caller) -> Prepared:
+    async def wait() -> Json:
+        claim = {"selector": {"type": "awaited"}}
+        return await caller.call(
+            "claim_item", actor=caller.actor(), requestId=str(uuid4()), claims=[claim], waitMs=60_000
+        )
+
+    waiting = asyncio.gather(*(wait() for _ in range(249)))
+    await caller.parked(249)
+    children = [{"ref": f"t{n}", "title": f"task {n}", "type": "awaited"} for n in range(249)]
+
+    async def make() -> None:
+        await caller.call("create_work_tree", actor=caller.actor(), root={"title": "tree"}, children=children)
+        await waiting
+
+    return make
+
+
+async def _hub(caller: Caller, edges: int) -> Prepared:
+    (hub,) = await caller.create(1)
+    others = await caller.create(edges)
+    for start in range(0, edges, 100):
+        await caller.link([(hub, other) for other in others[start : start + 100]])
+    return lambda: caller.call(
+        "advance_item", transitions=[{"itemId": hub, "trigger": "complete", "actor": caller.actor()}]
+    )
+
+
+async def _join(caller: Caller, length: int) -> Prepared:
+    first, second = await caller.create(length), await caller.create(length)
+    await caller.chain(first)
+    await caller.chain(second)
+    return lambda: caller.link([(first[-1], second[0])])
+
+
+async def _move(caller: Caller, count: int) -> Prepared:
+    (top, target) = await caller.create(2)
+    await caller.create(count, parentId=top)
+    return lambda: caller.call("manage_items", operation="update", items=[{"id": top, "parentId": target}])
+
+
+async def _delete(caller: Caller, count: int) -> Prepared:
+    (top,) = await caller.create(1)
+    await caller.create(count, parentId=top)
+    return lambda: caller.call("manage_items", operation="delete", ids=[top], recursive=True)
+
+
+async def _complete(caller: Caller, count: int) -> Prepared:
+    (top,) = await caller.create(1)
+    await caller.create(count, parentId=top)
+    return lambda: caller.call("complete_tree", rootId=top, actor=caller.actor())
+
+
+CASES: dict[str, Callable[[Caller], Awaitable[Prepared]]] = {
+    "500 edges, a chain": lambda c: _edges(c, lambda ids: list(pairwise(ids))),
+    "500 edges, a chain from its end": lambda c: _edges(c, lambda ids: list(zip(ids[1:], ids, strict=False))[::-1]),
+    "500 edges, all to one": lambda c: _edges(c, lambda ids: [(one, ids[0]) for one in ids[1:]]),
+    "tree of 250": lambda c: _tree(c, 0),
+    "tree of 250 with 32 tags each": lambda c: _tree(c, 32),
+    "tree of 250 that 249 calls wait for": _awaited_tree,
+    "complete an item that 500 wait for": lambda c: _hub(c, 500),
+    "complete an item that 2,000 wait for": lambda c: _hub(c, 2000),
+    "an edge that joins two chains of 1,000": lambda c: _join(c, 1000),
+    "move a subtree of 1,000": lambda c: _move(c, 999),
+    "delete a subtree of 1,000": lambda c: _delete(c, 1000),
+    "complete a tree of 1,000": lambda c: _complete(c, 1000),
+}
+
+
+async def _runs(url: str, runs: int) -> tuple[dict[str, list[tuple[float, str]]], float]:
+    found: dict[str, list[tuple[float, str]]] = {name: [] for name in CASES}
+    loops = []
+    async with contextlib.AsyncExitStack() as stack:
+        store = Store(url, TIMEOUT_MS)
+        await store.open()
+        stack.push_async_callback(store.close)
+        items = load_toolsets(Services(Settings(), store, trust_self_reported))["items"]
+        if items.drain is not None:
+            stack.push_async_callback(items.drain)
+        server = Server(url)
+        stack.callback(server.close)
+        loop = server.client.script_load(_LOOP)
+        caller = Caller(items.tools, server)
+        for _ in range(runs + 1):
+            for name, prepare in CASES.items():
+                call = await prepare(caller)
+                server.watch_slow(_SLOW_US)
+                await call()
+                slowest = server.slowest()
+                found[name].append((slowest.ms, slowest.script) if slowest else (0.0, ""))
+            server.begin()
+            server.client.evalsha(loop, 1, "none")
+            loops.append(server.cost().script_us)
+    return {name: each[1:] for name, each in found.items()}, median(loops)
+
+
+def main(items: str = "10000", runs: str = "3") -> None:
+    """Loads, measures and prints."""
+    with (
+        servers([int(items)], Shape(tags=2, typed=True)) as started,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        found, loop_us = runner.run(_runs(started[int(items)].url, int(runs)))
+    rows = []
+    for name, each in found.items():
+        times = [ms for ms, _ in each]
+        rows.append((name, max(each)[1], f"{median(times):.1f}", f"{max(times):.1f}"))
+    table(
+        f"The largest calls among {int(items):,} items, {runs} runs",
+        ("call", "script", "median ms", "longest ms"),
+        rows,
+    )
+    console.print(f"goal <= {GOAL_MS} ms; here a script needs {loop_us:.0f} us for 1,000 GET\n")
