@@ -2,8 +2,10 @@
 
 Loads a server of its own for each size (items with two tags and a type) and calls all 14
 tools through their handlers, one call at a time, the sizes in turn and round after round.
-Prints p50 and p99 of the calls and their growth, and the longest run of a script that the
-server itself noted (slow log, from 0.2 ms on; wall time, so a busy machine shows in it).
+Prints p50 and p99 of the calls and their growth, and the longest runs of a script that the
+server itself noted (slow log, from 0.2 ms on): of each round the longest, and of these the median
+and the longest. It is wall time, so a machine that does something else for a moment shows in
+the longest, and a script that takes long in both.
 Calls that look at every item are marked with *: these may grow with the items, and there is
 one in each round.
 
@@ -51,12 +53,23 @@ class Found:
 
     def __init__(self) -> None:
         self.waits: list[float] = []
-        self.longest: Slow | None = None
+        self.longest: list[Slow] = []
+        """Of each round, where it took long enough to be noted."""
 
     def percentile(self, share: float) -> float:
         """Milliseconds."""
         ordered = sorted(self.waits)
         return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000
+
+    @property
+    def usual(self) -> float:
+        """The longest script of a round in the middle, in milliseconds."""
+        return median([slow.ms for slow in self.longest]) if self.longest else 0.0
+
+    @property
+    def worst(self) -> Slow:
+        """The longest script of all rounds."""
+        return max(self.longest, key=lambda slow: slow.ms, default=Slow("", 0.0))
 
 
 async def _calls(side: Side, case: Case, count: int, found: Found) -> None:
@@ -69,8 +82,8 @@ async def _calls(side: Side, case: Case, count: int, found: Found) -> None:
         found.waits.append(time.perf_counter() - began)
         side.world.learn(case, msgspec.to_builtins(result))
     slowest = side.server.slowest()
-    if slowest is not None and (found.longest is None or slowest.ms > found.longest.ms):
-        found.longest = slowest
+    if slowest is not None:
+        found.longest.append(slowest)
 
 
 async def _rounds(urls: dict[int, str], rounds: int, calls: int) -> dict[tuple[Case, int], Found]:
@@ -115,9 +128,9 @@ def main(sizes: str = "1000,20000", rounds: str = "3", calls: str = "30") -> Non
         row: list[str] = [case.name + (" *" if case.scans else "")]
         row += [f"{one.percentile(share):.2f}" for one in (few, many) for share in (0.5, 0.99)]
         row += [f"{many.percentile(share) / few.percentile(share):.2f}x" for share in (0.5, 0.99)]
-        slow = many.longest
-        rows.append((*row, f"{slow.ms:.1f} {slow.script}" if slow else f"under {_SLOW_US / 1000}"))
-    columns = ("call", f"p50 {small:,}", "p99", f"p50 {large:,}", "p99", "p50 grows", "p99 grows", "longest script")
+        told = f"{many.usual:.1f}, {many.worst.ms:.1f} {many.worst.script}" if many.longest else "short"
+        rows.append((*row, told))
+    columns = ("call", f"p50 {small:,}", "p99", f"p50 {large:,}", "p99", "p50 grows", "p99 grows", "scripts of rounds")
     table(
         f"The tools at {small:,} and {large:,} items, ms; {rounds} rounds of {calls} calls",
         columns,
@@ -125,9 +138,10 @@ def main(sizes: str = "1000,20000", rounds: str = "3", calls: str = "30") -> Non
     )
     plain = [found[case, large].percentile(0.5) / found[case, small].percentile(0.5)
              for case in CASES if not case.scans]  # fmt: skip
-    longest = max((one.longest for one in found.values() if one.longest), key=lambda slow: slow.ms, default=None)
+    usual = max(found.values(), key=lambda one: one.usual)
+    worst = max((one.worst for one in found.values()), key=lambda slow: slow.ms)
     console.print(
         f"p50 of calls that do not look at every item: {median(plain):.2f}x in the middle, {max(plain):.2f}x at most "
-        f"(goal <= {GOAL}x); longest script {f'{longest.ms:.1f} ms, {longest.script}' if longest else 'under 0.2 ms'} "
-        f"(goal <= {GOAL_MS} ms)\n"
+        f"(goal <= {GOAL}x); longest script of a round {usual.usual:.1f} ms in the middle ({usual.worst.script}), "
+        f"{worst.ms:.1f} ms at most ({worst.script}) (goal <= {GOAL_MS} ms)\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -203,6 +204,24 @@ async def test_the_children_of_an_item_are_bounded_and_counted(tools: Client, re
         result = await tools("query_items", operation="overview", itemId=item, **options)
         assert [child["id"] for child in result["children"]] == ids[:size]
         assert result["childCounts"]["queue"] == 210
+
+
+@pytest.mark.parametrize("count", [20, 128, 129])
+async def test_the_newest_children_come_first_whatever_they_are(tools: Client, redis_url: str, count: int) -> None:
+    """Few are sorted at once, more are merged from their groups."""
+    item = await tools.add()
+    kinds = [(p, c, r) for p in ("high", "low") for c in (None, 3) for r in ("queue", "work", "terminal", "blocked")]
+    specs = [
+        {"title": str(n), "priority": priority, "complexity": complexity, "role": role}
+        for n, (priority, complexity, role) in zip(range(count), cycle(kinds), strict=False)
+    ]
+    ids = [child["id"] for child in (await tools.create(*specs, parentId=item))["items"]]
+    now = ms((await tools.get(item))["createdAt"])
+    set_creation(redis_url, tools.project, {child: now - n // 3 for n, child in enumerate(ids)})
+    expected = [child for n in range(0, count, 3) for child in sorted(ids[n : n + 3])]
+    for limit in (7, 200):
+        result = await tools("query_items", operation="overview", itemId=item, limit=limit)
+        assert [child["id"] for child in result["children"]] == expected[:limit]
 
 
 async def test_an_unknown_item_is_refused(tools: Client) -> None:

@@ -16,10 +16,10 @@ from coordinator.toolsets.items.rules.graph import Edge, edges_of
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
 
-READ_SLICE = 100
+READ_SLICE = 50
 """Items that one run is asked for."""
-HEAD_SLICE = 200
-STREAM_SLICE = 200
+HEAD_SLICE = 100
+STREAM_SLICE = 100
 MAX_ROWS = 10_000
 """Rows of the transition stream that one call looks at; those of deleted items are among them."""
 START = "0"
