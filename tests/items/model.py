@@ -1,8 +1,7 @@
-"""Seed 004's rules for items, dependencies, transitions and claims, as simply as they can be said.
+"""Seed 004's rules for items, notes, dependencies, transitions and claims, as simply as they can be said.
 
 Everything is recomputed from the items at each question; there are no indexes or counters.
-Answers are plain values that a test compares with what the tools say. No schemas: there is
-no review phase and there are no gates.
+Answers are plain values that a test compares with what the tools say.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from tests.items.model_schemas import NONE, Note, Notes, Schema, resolve, standing
 
 FORWARD = ("queue", "work", "review", "terminal")
 PRIORITIES = ("high", "medium", "low")
@@ -32,12 +33,14 @@ class Item:
     parent: str | None
     role: str
     shown: dict[str, Any]
-    """Fields that no rule but the ranking looks at."""
+    """Fields that callers choose: only the ranking and the choice of a schema look at them."""
     created: str = ""
     label: str | None = None
     previous: str | None = None
     claim: Claim | None = None
     fence: int = 0
+    traits: list[str] = field(default_factory=list)
+    notes: Notes = field(default_factory=dict)
 
 
 class Edge(NamedTuple):
@@ -55,12 +58,24 @@ class Edge(NamedTuple):
         return self.source if self.type == "IS_BLOCKED_BY" else self.target
 
 
+@dataclass
+class Tree:
+    """What create_work_tree is given, by ref."""
+
+    items: dict[str, Item]
+    edges: list[Edge]
+    notes: list[tuple[str, str, Note]]
+    blank: bool
+    """Whether the other notes of the schemas are added."""
+
+
 class Change(NamedTuple):
-    """An item that a transition took along: a cascade."""
+    """An item that a transition took along, or would have but for missing notes: a cascade."""
 
     item: str
     before: str
     after: str
+    missing: tuple[str, ...] = ()
 
 
 @dataclass
@@ -69,6 +84,7 @@ class Outcome:
 
     refusal: str = ""
     blockers: set[tuple[str, str, str]] = field(default_factory=set)
+    missing: list[str] = field(default_factory=list)
     before: str = ""
     after: str = ""
     label: str | None = None
@@ -79,7 +95,8 @@ class Outcome:
 class Model:
     """One project."""
 
-    def __init__(self) -> None:
+    def __init__(self, schemas: dict[str, Any] = NONE) -> None:
+        self.schemas = schemas
         self.items: dict[str, Item] = {}
         self.edges: list[Edge] = []
 
@@ -120,7 +137,18 @@ class Model:
             if self.depth(parent) + 1 + self.height(item) > MAX_DEPTH:
                 return "depth would exceed"
         self.items[item].parent = parent
+        self._child_came(parent)
         return ""
+
+    def add(self, item: Item) -> None:
+        self.items[item.id] = item
+        self._child_came(item.parent)
+
+    def _child_came(self, parent: str | None) -> None:
+        if parent is None or self.items[parent].role != "terminal":
+            return
+        if (schema := self.schema(parent)) and schema.lifecycle == "auto-reopen":
+            self._change(self.items[parent], "work", "in-progress")
 
     def delete(self, ids: list[str], recursive: bool) -> dict[str, Any]:
         """The expected answer of manage_items delete."""
@@ -150,6 +178,61 @@ class Model:
         del self.items[item]
         self.edges = [edge for edge in self.edges if item not in edge[:2]]
         return [*gone, item]
+
+    # --- notes
+
+    def schema(self, item: str) -> Schema | None:
+        it = self.items[item]
+        return resolve(self.schemas, it.shown.get("type"), it.shown.get("tags"), it.traits)
+
+    def missing(self, item: str, role: str | None = None) -> list[str]:
+        """Keys of the required notes of a phase, or of all, that are not filled."""
+        schema = self.schema(item)
+        return [need["key"] for need in schema.missing(self.items[item].notes, role)] if schema else []
+
+    def standing(self, item: str) -> dict[str, Any]:
+        return standing(self.schema(item), self.items[item].role, self.items[item].notes)
+
+    def expected(self, item: str, role: str | None = None) -> list[dict[str, Any]]:
+        schema = self.schema(item)
+        return schema.expected(self.items[item].notes, role) if schema else []
+
+    def context(self, item: str) -> dict[str, Any]:
+        """What get_context shows of the notes."""
+        it, expected = self.items[item], self.expected(item)
+        filled = {key for key, note in it.notes.items() if note.filled}
+        missing = self.missing(item, it.role)
+        return {
+            "schema": [entry | {"filled": entry["key"] in filled} for entry in expected],
+            "gateStatus": {"canAdvance": it.role != "terminal" and not missing, "phase": it.role, "missing": missing},
+            **self.standing(item),
+        }
+
+    def write(self, item: str, key: str, note: Note) -> None:
+        """A note under a key that is taken replaces it but keeps its id and its time."""
+        old = self.items[item].notes.get(key)
+        if old:
+            note.id, note.created = old.id, old.created
+        self.items[item].notes[key] = note
+
+    def note_at(self, note: str) -> tuple[str, str] | None:
+        """Item and key of a note."""
+        return next(((it.id, key) for it in self.items.values() for key in it.notes if it.notes[key].id == note), None)
+
+    def delete_notes(self, ids: list[str], item: str | None, key: str | None) -> dict[str, Any]:
+        """The expected answer of manage_notes delete."""
+        deleted, unknown = 0, []
+        for note in ids:
+            if place := self.note_at(note):
+                del self.items[place[0]].notes[place[1]]
+                deleted += 1
+            else:
+                unknown.append({"id": note, "error": "no such note"})
+        notes = self.items[item].notes if item in self.items else {}
+        for each in [each for each in notes if key in (None, each)]:
+            del notes[each]
+            deleted += 1
+        return {"deleted": deleted, "failed": len(unknown)} | ({"failures": unknown} if unknown else {})
 
     # --- dependencies
 
@@ -226,15 +309,18 @@ class Model:
         forward = "blocked" not in (before, after) and FORWARD.index(after) > FORWARD.index(before)
         if forward and (blockers := self.waits_for(item)):
             return Outcome("blocking dependencies are not satisfied", blockers)
+        if trigger in ("start", "complete"):
+            missing = self.missing(item, before if trigger == "start" else None)
+            if missing:
+                return Outcome("Gate check failed", missing=missing)
         label = "done" if trigger == "start" and after == "terminal" else LABELS.get(trigger)
         if label is None and after == "blocked":
             label = it.label
         self._change(it, after, label)
         outcome = Outcome(before=before, after=after, label=label)
         self._cascade(it, trigger, outcome)
-        changed = {item, *(change.item for change in outcome.cascades)}
-        blocked = {edge.blocked for edge in self.edges if edge.type != "RELATES_TO" and edge.blocker in changed}
-        outcome.unblocked = {each for each in blocked if not self.waits_for(each)}
+        changed = {item, *(change.item for change in outcome.cascades if not change.missing)}
+        outcome.unblocked = {each for each in self.blocked_by(*changed) if not self.waits_for(each)}
         return outcome
 
     def _target(self, it: Item, trigger: str) -> str:
@@ -251,7 +337,12 @@ class Model:
             return "already blocked" if trigger in ("block", "hold") else "use 'resume' first"
         if trigger in ("block", "hold"):
             return "blocked"
-        return "work" if trigger == "start" and it.role == "queue" else "terminal"
+        if trigger == "complete" or it.role == "review":
+            return "terminal"
+        if it.role == "queue":
+            return "work"
+        schema = self.schema(it.id)
+        return "review" if schema and schema.has_review else "terminal"
 
     def _change(self, it: Item, after: str, label: str | None) -> None:
         it.previous = it.role if after == "blocked" else None
@@ -259,12 +350,16 @@ class Model:
 
     def _cascade(self, child: Item, trigger: str, outcome: Outcome) -> None:
         for parent in self.above(child.id):
-            before = parent.role
+            before, schema = parent.role, self.schema(parent.id)
+            follows = schema is None or schema.follows_children
             if child.role == "work" and parent.role == "queue":
                 self._change(parent, "work", "in-progress")
-            elif child.role == "terminal" and parent.role != "terminal" and self._all_ended(parent.id):
+            elif child.role == "terminal" and parent.role != "terminal" and follows and self._all_ended(parent.id):
+                if missing := self.missing(parent.id):
+                    outcome.cascades.append(Change(parent.id, before, "terminal", tuple(missing)))
+                    return
                 self._change(parent, "terminal", "done")
-            elif trigger == "reopen" and parent.role == "terminal":
+            elif trigger == "reopen" and parent.role == "terminal" and follows:
                 self._change(parent, "work", "in-progress")
                 outcome.cascades.append(Change(parent.id, before, parent.role))
                 return
@@ -275,6 +370,87 @@ class Model:
 
     def _all_ended(self, item: str) -> bool:
         return all(child.role == "terminal" for child in self.children(item))
+
+    # --- trees
+
+    def tree_refusal(self, parent: str | None, tree: Tree) -> str:
+        """The code that a whole tree is refused with; '' where it can be made, and its items have their notes then."""
+        apart = Model(self.schemas)
+        apart.items = tree.items
+        declared = {(ref, need["key"]): need["role"] for ref in tree.items for need in apart.expected(ref)}
+        if apart.link(tree.edges) or any(declared.get(note[:2], note[2].role) != note[2].role for note in tree.notes):
+            return "VALIDATION_ERROR"
+        if parent is not None and parent not in self.items:
+            return "RESOURCE_NOT_FOUND"
+        if parent is not None and self.depth(parent) + min(2, len(tree.items)) > MAX_DEPTH:
+            return "VALIDATION_ERROR"
+        for ref, key, note in tree.notes:
+            tree.items[ref].notes[key] = note
+        for (ref, key), role in declared.items():
+            if tree.blank:
+                tree.items[ref].notes.setdefault(key, Note(role))
+        return ""
+
+    def below(self, item: str) -> list[str]:
+        return [each for child in self.children(item) for each in (child.id, *self.below(child.id))]
+
+    def blocked_by(self, *items: str) -> set[str]:
+        return {edge.blocked for edge in self.edges if edge.type != "RELATES_TO" and edge.blocker in items}
+
+    def complete(self, order: list[str], trigger: str, agent: str) -> list[dict[str, Any]]:
+        """The expected results of complete_tree; a reason is a part of the one that is told."""
+        skipped: set[str] = set()
+        results = []
+        for item in order:
+            problem, spreads = self._obstacle(item, trigger, agent, item in skipped)
+            if spreads:
+                skipped |= self.blocked_by(item)
+            if not problem:
+                self._change(self.items[item], "terminal", LABELS[trigger])
+            done = {"applied": True, "trigger": trigger, "statusLabel": LABELS[trigger]}
+            title = self.items[item].shown["title"]
+            results.append({"itemId": item, "title": title, **({"applied": False, **problem} if problem else done)})
+        return results
+
+    def _obstacle(self, item: str, trigger: str, agent: str, skipped: bool) -> tuple[dict[str, Any], bool]:
+        """Why an item cannot be ended, and whether what waits for it is skipped too."""
+
+        def skip(reason: str) -> dict[str, Any]:
+            return {"skipped": True, "skippedReason": reason}
+
+        it = self.items[item]
+        if skipped:
+            return skip("dependency gate failed"), True
+        if it.role == "terminal":
+            return skip("already terminal"), False
+        if it.claim and it.claim.live and it.claim.agent != agent:
+            return skip("claimed by a different agent") | {"errorCode": "not_claim_holder"}, True
+        if trigger == "cancel":
+            return {}, False
+        if it.role == "blocked":
+            return skip("Cannot transition"), False
+        if blockers := self.waits_for(item):
+            return skip(f"{len(blockers)} blocking dependencies are not satisfied"), True
+        missing = self.missing(item)
+        return ({"gateErrors": [f"missing: {key}" for key in missing]}, True) if missing else ({}, False)
+
+    # --- what get_next_status says
+
+    def status(self, item: str) -> dict[str, Any]:
+        """Without the blockers, and without reason and suggestion."""
+        it, schema = self.items[item], self.schema(item)
+        if it.role == "terminal":
+            return {"recommendation": "Terminal", "currentRole": it.role}
+        if it.role == "blocked" or self.waits_for(item):
+            return {"recommendation": "Blocked", "currentRole": it.role}
+        phases = FORWARD if it.role == "review" or (schema and schema.has_review) else ("queue", "work", "terminal")
+        return {
+            "recommendation": "Ready",
+            "currentRole": it.role,
+            "nextRole": self._target(it, "start"),
+            "trigger": "start",
+            "progressionPosition": f"{phases.index(it.role) + 1}/{len(phases)}",
+        }
 
     # --- claims
 

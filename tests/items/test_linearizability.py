@@ -22,7 +22,9 @@ from hypothesis import strategies as st
 
 from tests.items.client import Json, actor, fresh_id
 from tests.items.linear import Operation, order_of
+from tests.items.machine import agrees, change_of
 from tests.items.model import Edge, Item, Model
+from tests.items.model_schemas import Note
 from tests.support.fleets import RunningFleet, call_body
 
 EXAMPLES = int(os.environ.get("LINEAR_EXAMPLES", "25"))
@@ -32,11 +34,24 @@ HEADERS = {
     "accept": "application/json, text/event-stream",
     "mcp-protocol-version": "2025-06-18",
 }
-PLAIN: Json = {"priority": "medium", "complexity": None}
+DECLARED: Json = {
+    "work_item_schemas": {
+        "step": {
+            "notes": [
+                {"key": "plan", "role": "queue", "required": True, "guidance": "Say how."},
+                {"key": "done", "role": "work", "required": True},
+            ]
+        },
+        "goal": {"notes": [{"key": "done", "role": "work", "required": True}]},
+    },
+    "traits": {},
+}
 
-# A parent whose end follows from that of its children, of which one waits for another.
+# A parent whose end follows from that of its children, of which one waits for another, and notes on two of them.
 PARENT, FIRST, SECOND, THIRD = range(4)
 ITEMS = st.sampled_from([FIRST, FIRST, SECOND, THIRD, PARENT])
+NOTED = st.sampled_from([FIRST, FIRST, PARENT])
+NOTES = st.tuples(st.sampled_from(["plan", "done"]), st.sampled_from(["text", "text", ""]))
 AGENTS = st.sampled_from(["ann", "bob", "cy"])
 FENCES = st.sampled_from([None, None, None, 1, 2])
 TRIGGERS = st.sampled_from(["start", "complete", "complete", "block", "resume", "reopen", "cancel"])
@@ -48,6 +63,10 @@ CALL = st.one_of(
     st.tuples(st.just("advance"), AGENTS, ITEMS, TRIGGERS),
     st.tuples(st.just("next"), st.sampled_from(["queue", "work", "blocked"]), st.just(0), st.just(0)),
     st.tuples(st.just("get"), st.just(""), ITEMS, st.just(0)),
+    st.tuples(st.just("write"), AGENTS, NOTED, NOTES),
+    st.tuples(st.just("write"), AGENTS, NOTED, NOTES),
+    st.tuples(st.just("context"), st.just(""), NOTED, st.just(0)),
+    st.tuples(st.just("end"), AGENTS, st.just(PARENT), st.sampled_from(["complete", "cancel"])),
 )
 PLANS = st.lists(st.lists(CALL, min_size=3, max_size=6), min_size=CALLERS, max_size=CALLERS)
 
@@ -75,8 +94,10 @@ class Connection:
 @pytest.fixture(scope="module")
 def connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connection]]:
     """As many to the one front-end as to the other."""
+    folder = tmp_path_factory.mktemp("linear")
+    (folder / "config.yaml").write_bytes(msgspec.yaml.encode(DECLARED))
     fleet = RunningFleet(
-        tmp_path_factory.mktemp("linear") / "data", "--port", "0", "--frontends", "2", "--workers", "0"
+        folder / "data", "--config", str(folder / "config.yaml"), "--port", "0", "--frontends", "2", "--workers", "0"
     )
     with ExitStack() as stack:
         stack.callback(fleet.clean_up)
@@ -94,23 +115,24 @@ def connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Conne
 
 def world(project: str, connection: Connection) -> Model:
     """The items of a new project, and the model of them."""
-    model = Model()
+    model = Model(DECLARED)
 
-    def add(parent: str | None) -> str:
+    def add(parent: str | None, kind: str | None = None) -> str:
         made = connection.call(
             project,
             "manage_items",
             operation="create",
             requestId=fresh_id(),
             actor=actor("maker"),
-            items=[{"title": "t", "parentId": parent}],
+            items=[{"title": "t", "parentId": parent, "type": kind}],
         )["items"][0]
         shown = connection.call(project, "query_items", operation="get", id=made["id"])
-        model.items[made["id"]] = Item(made["id"], parent, "queue", dict(PLAIN), shown["createdAt"])
+        fields = {"title": "t", "priority": "medium", "complexity": None, "type": kind}
+        model.items[made["id"]] = Item(made["id"], parent, "queue", fields, shown["createdAt"])
         return str(made["id"])
 
-    above = add(None)
-    first, second, _ = add(above), add(above), add(above)
+    above = add(None, "goal")
+    first, second, _ = add(above, "step"), add(above), add(above)
     edge = {"fromItemId": first, "toItemId": second, "type": "BLOCKS"}
     connection.call(
         project,
@@ -126,7 +148,11 @@ def world(project: str, connection: Connection) -> Model:
 
 def state(model: Model) -> Hashable:
     return tuple(
-        (it.role, it.label, it.previous, it.fence, it.claim.agent if it.claim else None) for it in model.items.values()
+        (
+            (it.role, it.label, it.previous, it.fence, it.claim.agent if it.claim else None),
+            frozenset((key, note.body, note.id) for key, note in it.notes.items()),
+        )
+        for it in model.items.values()
     )
 
 
@@ -158,14 +184,42 @@ def run(project: str, connection: Connection, ids: list[str], call: Any) -> Oper
         def step(model: Model) -> bool:
             expected = model.advance(item, more, who)
             if expected.refusal:
-                return not result["applied"] and expected.refusal in (result.get("errorCode") or result["error"])
-            cascades = [(change.item, change.before, change.after) for change in expected.cascades]
+                missing = [need["key"] for need in result.get("missingNotes", [])]
+                told = result.get("errorCode") or result.get("error", "")
+                return not result["applied"] and expected.refusal in told and missing == expected.missing
             return bool(
                 result["applied"]
                 and (result["previousRole"], result["newRole"]) == (expected.before, expected.after)
-                and cascades == [(e["itemId"], e["previousRole"], e["targetRole"]) for e in result["cascadeEvents"]]
+                and expected.cascades == [change_of(event) for event in result["cascadeEvents"]]
                 and expected.unblocked == {entry["itemId"] for entry in result["unblockedItems"]}
             )
+
+    elif kind == "write":
+        key, body = more
+        role = "queue" if key == "plan" else "work"
+        note = {"itemId": item, "key": key, "role": role, "body": body}
+        answer = connection.call(project, "manage_notes", operation="upsert", notes=[note], requestId=fresh_id())
+        made, context = answer["notes"][0]["id"], answer["itemContext"][item]
+
+        def step(model: Model) -> bool:
+            model.write(item, key, Note(role, body, id=made))
+            return model.items[item].notes[key].id == made and context == model.standing(item)
+
+    elif kind == "context":
+        answer = connection.call(project, "get_context", itemId=item)
+
+        def step(model: Model) -> bool:
+            return model.context(item).items() <= answer.items()
+
+    elif kind == "end":
+        answer = connection.call(
+            project, "complete_tree", rootId=item, trigger=more, actor=actor(who), requestId=fresh_id()
+        )
+        ended = answer["results"]
+
+        def step(model: Model) -> bool:
+            expected = model.complete([result["itemId"] for result in ended], more, who)
+            return all(agrees(result, wanted) for result, wanted in zip(ended, expected, strict=True))
 
     else:
         part, results = ("claims", "claimResults") if kind == "claim" else ("releases", "releaseResults")

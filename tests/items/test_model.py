@@ -5,341 +5,299 @@ Deeper: ``MODEL_EXAMPLES=2000 pytest tests/items/test_model.py``.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
-import sys
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-import redis
-from hypothesis import HealthCheck, note, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import rule, run_state_machine_as_test
 
-from coordinator.store import Store
-from coordinator.store.address import parse
-from coordinator.toolsets.items.audit import audit
-from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.model import Edge, Item, Model, Outcome
-from tests.items.moments import lapse
-from tests.support import leaks
+from tests.items.client import Json, actor, fresh_id
+from tests.items.machine import (
+    AGENTS,
+    EDGES,
+    FIELDS,
+    SLOTS,
+    TRAITS,
+    Session,
+    Tools,
+    agrees,
+    names,
+)
+from tests.items.model import Edge, Item, Tree
+from tests.items.model_schemas import Note
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "100"))
-T = TypeVar("T")
-PLAIN: Json = {"title": "t", "priority": "medium", "complexity": None, "tags": None, "type": None}
-SHOWN = (*PLAIN, "role", "parentId", "statusLabel", "previousRole", "depth")
 
-AGENTS = st.sampled_from(["ann", "bob", "cy"])
-ALL_TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
-SENSIBLE = {"terminal": ("reopen",), "blocked": ("resume", "resume", "cancel"), "": ALL_TRIGGERS}
-TRIGGERS = st.integers(0, 20)
-"""Below seven any trigger, from there on one that the item can take."""
-STEPS = st.sampled_from([1, 2, 3, 4, 5, 0])
-"""From one end of an edge to the other."""
-TYPES = st.sampled_from(["BLOCKS", "BLOCKS", "IS_BLOCKED_BY", "RELATES_TO"])
-THRESHOLDS = st.sampled_from([None, "queue", "work", "review", "terminal"])
-ROLES = st.sampled_from(["queue", "queue", "queue", "work", "review", "blocked", "terminal"])
-FIELDS = st.fixed_dictionaries(
-    {
-        "title": st.sampled_from(["t", "t" * 80]),
-        "priority": st.sampled_from(["high", "medium", "low"]),
-        "complexity": st.none() | st.integers(1, 10),
-        "tags": st.sampled_from([None, "a", "b,a", "a, c"]),
-        "type": st.sampled_from([None, "x", "y"]),
-    }
-)
-FENCES = st.sampled_from([None] * 9 + [1, 2])
-NOBODY = 15
-SLOTS = st.sampled_from(range(NOBODY + 1))
-"""Which of the living items, oldest first; ``NOBODY`` stands for one that does not exist."""
-EDGES = st.lists(st.tuples(SLOTS, STEPS, TYPES, THRESHOLDS), max_size=4)
-FEW = 6
+KEYS = st.sampled_from(["plan", "hint", "done", "log", "verdict", "audit", "off"])
+PHASES = st.sampled_from(["queue", "work", "review"])
+BODIES = st.sampled_from(["text", "text", "", " \n"])
+BLANK = ("", " \n")
+WRITTEN = st.tuples(SLOTS, KEYS, PHASES, BODIES, st.sampled_from(["", "ann", "bob"]))
+REFS = ("root", "a", "b", "c")
+NUMBERED = st.integers(-1, 9)
+"""Which note, latest first; -1 stands for one that does not exist."""
+NUMBERS = st.integers(0, 3)
+"""Which item of a tree, modulo how many it has."""
 
 
-class Session:
-    """What the examples share: an event loop, a store, and a project for each example."""
-
-    def __init__(self, url: str) -> None:
-        self.runner = asyncio.Runner()
-        self.url = url
-        self.store = Store(url, timeout_ms=5000)
-        self.runner.run(self.store.open())
-        self.projects = 0
-
-    def close(self) -> None:
-        self.runner.run(self.store.close())
-        self.runner.close()
-
-
-class Tools(RuleBasedStateMachine):
-    """Drives the tools and the model side by side."""
-
-    session: Session
+class NotedTools(Tools):
+    """With notes, gates and whole trees."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.session.projects += 1
-        self.tools = Client(self.session.store, f"model-{self.session.projects}")
-        self.model = Model()
-        self.last: tuple[str, Json, bytes] | None = None
+        self.note_ids: list[str] = []
 
-    def run(self, call: Coroutine[Any, Any, T]) -> T:
-        return self.session.runner.run(call)
+    # --- notes
 
-    def change(self, tool: str, **arguments: Any) -> Json:
-        """A mutating call under a request id, which may be repeated later."""
-        arguments = {"actor": actor("ann"), "requestId": fresh_id()} | arguments
-        if tool == "advance_item":
-            del arguments["actor"]
-        answer = self.run(self.tools.answer(tool, **arguments))
-        self.last = (tool, arguments, answer)
-        note(answer.decode())
-        return dict(json.loads(answer))
+    @rule(wanted=st.lists(WRITTEN, min_size=1, max_size=3))
+    def write(self, wanted: list[tuple[int, str, str, str, str]]) -> None:
+        self.upsert([(self.at(slot), key, Note(role, body, who)) for slot, key, role, body, who in wanted])
 
-    def at(self, slot: int) -> str:
-        living = list(self.model.items)
-        return living[slot % len(living)] if living and slot != NOBODY else fresh_id()
-
-    def at_or_none(self, slot: int | None) -> str | None:
-        return None if slot is None else self.at(slot)
-
-    def teardown(self) -> None:
-        try:
-            if sys.exc_info()[0] is None:  # else what went wrong is being told already
-                self.check_everything()
-        finally:
-            with redis.Redis(**parse(self.session.url).client_options()) as client:
-                leaks.delete_keys(client, self.tools.project)
-
-    def check_everything(self) -> None:
-        self.next(None, 20, include_claimed=False)
-        self.next(None, 20, include_claimed=True)
-        report = self.run(audit(self.session.store, self.tools.project))
-        assert not report.differences
-        assert (report.items, report.edges) == (len(self.model.items), len(self.model.edges))
-        assert report.claims == sum(item.claim is not None for item in self.model.items.values())
-
-    # --- items
-
-    @initialize(chain=st.integers(1, 4), siblings=st.integers(0, 3), others=st.integers(2, 5), edges=EDGES)
-    def begin(self, chain: int, siblings: int, others: int, edges: list[Any]) -> None:
-        """A chain, siblings of its end, roots beside it, and what waits for what."""
-        above: str | None = None
-        end: str | None = None
-        for _ in range(chain):
-            above, end = end, self.add(end, "queue", PLAIN)
-        for parent in [above] * siblings + [None] * others:
-            self.add(parent, "queue", PLAIN)
-        for edge in edges:
-            self.link([edge])
-
-    @rule(parent=st.none() | SLOTS, role=ROLES, fields=FIELDS)
-    def create(self, parent: int | None, role: str, fields: Json) -> None:
-        self.add(self.at_or_none(parent), role, fields)
-
-    def add(self, parent: str | None, role: str, fields: Json) -> str | None:
-        spec = {"parentId": parent, "role": role, **fields}
-        answer = self.change("manage_items", operation="create", items=[spec])
-        if refusal := self.model.create_refusal(parent):
-            assert refusal in answer["failures"][0]["error"]
-            return None
-        (made,) = answer["items"]
-        created = self.run(self.tools.get(made["id"]))["createdAt"]
-        self.model.items[made["id"]] = Item(made["id"], parent, role, dict(fields), created)
-        assert (made["role"], made["depth"]) == (role, self.model.depth(made["id"]))
-        return str(made["id"])
-
-    @rule(item=SLOTS, fields=FIELDS)
-    def update(self, item: int, fields: Json) -> None:
-        changed = self.at(item)
-        spec = {"id": changed, **fields}
-        answer = self.change("manage_items", operation="update", items=[spec])
-        known = self.model.items.get(changed)
-        assert (answer["updated"], answer["failed"]) == ((1, 0) if known else (0, 1))
-        if known:
-            known.shown = dict(fields)
-
-    @rule(item=SLOTS, parent=st.none() | SLOTS)
-    def move(self, item: int, parent: int | None) -> None:
-        moved, above = self.at(item), self.at_or_none(parent)
-        answer = self.change("manage_items", operation="update", items=[{"id": moved, "parentId": above}])
-        refusal = self.model.move(moved, above) if moved in self.model.items else "no such item"
-        assert answer["updated"] == (0 if refusal else 1)
-        assert not refusal or refusal in answer["failures"][0]["error"]
-
-    @precondition(lambda self: len(self.model.items) > FEW)
-    @rule(slots=st.lists(SLOTS, min_size=1, max_size=2), recursive=st.booleans())
-    def delete(self, slots: list[int], recursive: bool) -> None:
-        ids = [self.at(slot) for slot in slots]
-        answer = self.change("manage_items", operation="delete", ids=ids, recursive=recursive)
-        assert answer == self.model.delete(ids, recursive)
-
-    @rule(item=SLOTS)
-    def get(self, item: int) -> None:
+    @rule(item=SLOTS, first=st.booleans(), agent=AGENTS)
+    def write_and_work(self, item: int, first: bool, agent: str) -> None:
+        """Fills what the item's gates ask for, all of it or only the first note, and works on the item."""
         wanted = self.at(item)
-        if wanted not in self.model.items:
-            assert not self.run(self.tools.exists(wanted))
+        if wanted in self.model.items and (missing := self.model.missing(wanted)):
+            roles = {need["key"]: need["role"] for need in self.model.expected(wanted)}
+            self.upsert([(wanted, key, Note(roles[key], "text", agent)) for key in missing[: 1 if first else None]])
+        self.claim_and_end(wanted, agent)
+
+    def upsert(self, wanted: list[tuple[str, str, Note]]) -> None:
+        notes = [
+            {"itemId": item, "key": key, "role": given.role, "body": given.body}
+            | ({"actor": actor(given.author)} if given.author else {})
+            for item, key, given in wanted
+        ]
+        answer = self.change("manage_notes", operation="upsert", notes=notes)
+        written = [each for each in wanted if each[0] in self.model.items]
+        assert (answer["upserted"], answer["failed"]) == (len(written), len(wanted) - len(written))
+        assert [failure["index"] for failure in answer.get("failures", [])] == [
+            number for number, (item, _, _) in enumerate(wanted) if item not in self.model.items
+        ]
+        for (item, key, given), made in zip(written, answer["notes"], strict=True):
+            assert (made["itemId"], made["key"], made["role"]) == (item, key, given.role)
+            assert made.get("actor", {}).get("id", "") == given.author
+            self.write_one(item, key, given, made["id"])
+            assert self.model.items[item].notes[key].id == made["id"]
+        assert answer["itemContext"] == {item: self.model.standing(item) for item, _, _ in written}
+
+    def write_one(self, item: str, key: str, given: Note, made: str) -> None:
+        given.id = made
+        self.model.write(item, key, given)
+        if not given.created:
+            given.created = self.run(self.tools("query_notes", operation="get", id=made))["createdAt"]
+            self.note_ids.append(made)
+
+    @rule(numbers=st.lists(NUMBERED, max_size=2), beside=st.none() | NUMBERED, whole=st.booleans())
+    def unwrite(self, numbers: list[int], beside: int | None, whole: bool) -> None:
+        """Deletes notes by id, some of which are gone already, and another by its key or all of its item."""
+        ids = [self.note_id(number) for number in numbers]
+        item, key = None, None
+        if beside is not None:
+            item, key = self.model.note_at(self.note_id(beside)) or (self.at(beside), "off")
+        if not ids and item is None:
             return
-        known, shown = self.model.items[wanted], self.run(self.tools.get(wanted, includeAncestors=True))
-        assert {name: shown.get(name) for name in SHOWN} == {
-            "role": known.role,
-            "parentId": known.parent,
-            **known.shown,
-            "statusLabel": known.label,
-            "previousRole": known.previous,
-            "depth": self.model.depth(wanted),
-        }
-        assert [each["id"] for each in reversed(shown["ancestors"])] == [each.id for each in self.model.above(wanted)]
+        only = None if whole else key
+        answer = self.change("manage_notes", operation="delete", ids=ids, itemId=item, key=only)
+        assert answer == self.model.delete_notes(ids, item, only)
 
-    # --- dependencies
+    def note_id(self, number: int) -> str:
+        return self.note_ids[-1 - number % len(self.note_ids)] if self.note_ids and number >= 0 else fresh_id()
 
-    @rule(batch=EDGES.filter(bool))
-    def link(self, batch: list[tuple[int, int, str, str | None]]) -> None:
-        edges = [
-            Edge(self.at(slot), self.at(slot + step), kind, None if kind == "RELATES_TO" else threshold)
-            for slot, step, kind, threshold in batch
-        ]
-        specs = [
-            {"fromItemId": edge.source, "toItemId": edge.target, "type": edge.type, "unblockAt": edge.threshold}
-            for edge in edges
-        ]
-        answer = self.change("manage_dependencies", operation="create", dependencies=specs)
-        refusals = self.model.link(edges)
-        failures = answer.get("failures", [])
-        assert answer["created"] == (0 if refusals else len(edges))
-        assert [failure["index"] for failure in failures] == [number for number, _ in refusals]
-        assert all(reason in failure["error"] for failure, (_, reason) in zip(failures, refusals, strict=True))
+    @rule(number=NUMBERED)
+    def get_note(self, number: int) -> None:
+        wanted = self.note_id(number)
+        if place := self.model.note_at(wanted):
+            item, key = place
+            shown = self.run(self.tools("query_notes", operation="get", id=wanted))
+            assert note_of(shown) == self.note_at(item, key)
+        else:
+            assert self.run(self.tools.refusal("query_notes", operation="get", id=wanted)).code == "RESOURCE_NOT_FOUND"
 
-    @rule(item=SLOTS, other=st.none() | SLOTS)
-    def unlink(self, item: int, other: int | None) -> None:
-        source, target = self.at(item), self.at_or_none(other)
-        selector: Json = {"deleteAll": True} if target is None else {"toItemId": target}
-        answer = self.change("manage_dependencies", operation="delete", fromItemId=source, **selector)
-        assert answer["deleted"] == self.model.unlink(source, target)
+    def note_at(self, item: str, key: str) -> tuple[Any, ...]:
+        of = self.model.items[item].notes[key]
+        return of.id, item, key, of.role, "" if of.body in BLANK else of.body, of.author, of.created
 
-    # --- work
+    def look_at(self, wanted: str) -> None:
+        super().look_at(wanted)
+        listed = self.run(self.tools("query_notes", operation="list", itemId=wanted))["notes"]
+        known = self.model.items.get(wanted)
+        expected = [self.note_at(wanted, key) for key in known.notes] if known else []
+        assert [note_of(shown) for shown in listed] == sorted(expected, key=lambda of: (of[-1], of[2]))
+        if known is None:
+            for tool in ("get_context", "get_next_status"):
+                assert self.run(self.tools.refusal(tool, itemId=wanted)).code == "RESOURCE_NOT_FOUND"
+            return
+        context = self.run(self.tools("get_context", itemId=wanted))
+        claim = context.pop("claimDetail", None)
+        assert (claim is None) == (known.claim is None)
+        if claim and known.claim:
+            assert (claim["claimedBy"], claim["isExpired"]) == (known.claim.agent, not known.claim.live)
+            assert claim["originalClaimedAt"] == known.claim.original
+        assert context.pop("item")["role"] == known.role
+        assert context == {"mode": "item", **self.model.context(wanted)}
+        status = self.run(self.tools("get_next_status", itemId=wanted))
+        blockers = {(b["fromItemId"], b["currentRole"], b["requiredRole"]) for b in status.pop("blockers", [])}
+        assert blockers == (self.model.waits_for(wanted) if known.role not in ("blocked", "terminal") else set())
+        status.pop("reason", None)
+        status.pop("suggestion", None)
+        assert status == self.model.status(wanted)
+
+    # --- trees
 
     @rule(
-        steps=st.lists(st.tuples(SLOTS, TRIGGERS, FENCES), min_size=1, max_size=4),
+        parent=st.none() | st.none() | SLOTS,
+        specs=st.lists(st.tuples(FIELDS, TRAITS), min_size=1, max_size=4),
+        edges=EDGES,
+        notes=st.lists(st.tuples(NUMBERS, KEYS, PHASES, BODIES), max_size=2),
+        blank=st.booleans(),
+    )
+    def plant(
+        self,
+        parent: int | None,
+        specs: list[tuple[Json, str | None]],
+        edges: list[Any],
+        notes: list[tuple[int, str, str, str]],
+        blank: bool,
+    ) -> None:
+        above, refs = self.at_or_none(parent), REFS[: len(specs)]
+        ends = [(refs[a % len(refs)], refs[(a + step) % len(refs)], kind, at) for a, step, kind, at in edges]
+        tree = Tree(
+            {
+                ref: Item(ref, "root" if ref != "root" else None, "queue", dict(fields), traits=names(traits))
+                for ref, (fields, traits) in zip(refs, specs, strict=True)
+            },
+            [Edge(a, b, kind, None if kind == "RELATES_TO" else at) for a, b, kind, at in ends],
+            [(refs[number % len(refs)], key, Note(role, body)) for number, key, role, body in notes],
+            blank,
+        )
+        arguments = {
+            "root": specs[0][0] | {"traits": specs[0][1]},
+            "parentId": above,
+            "children": [
+                {"ref": ref, **fields, "traits": traits}
+                for ref, (fields, traits) in list(zip(refs, specs, strict=True))[1:]
+            ],
+            "deps": [{"from": e.source, "to": e.target, "type": e.type, "unblockAt": e.threshold} for e in tree.edges],
+            "notes": [{"itemRef": ref, "key": key, "role": of.role, "body": of.body} for ref, key, of in tree.notes],
+            "createNotes": blank,
+        }
+        if code := self.model.tree_refusal(above, tree):
+            assert self.run(self.tools.refusal("create_work_tree", **arguments)).code == code
+            return
+        self.grow(above, tree, self.change("create_work_tree", **arguments))
+
+    def grow(self, above: str | None, tree: Tree, answer: Json) -> None:
+        """Puts what was made into the model."""
+        nodes = [{"ref": "root", **answer["root"]}, *answer["children"]]
+        assert [node["ref"] for node in nodes] == list(tree.items)
+        ids = {node["ref"]: str(node["id"]) for node in nodes}
+        for node, (ref, it) in zip(nodes, tree.items.items(), strict=True):
+            it.id, it.parent = ids[ref], above if ref == "root" else ids["root"]
+            self.keep(it)
+            assert {name: node[name] for name in ("title", "role", "depth", "schemaMatch", "expectedNotes")} == {
+                "title": it.shown["title"],
+                "role": "queue",
+                "depth": self.model.depth(it.id),
+                "schemaMatch": self.model.schema(it.id) is not None,
+                "expectedNotes": self.model.expected(it.id),
+            }
+        made = [(e["fromRef"], e["toRef"], e["type"], e.get("unblockAt")) for e in answer["dependencies"]]
+        assert made == tree.edges
+        self.model.edges += [Edge(ids[a], ids[b], kind, at) for a, b, kind, at in tree.edges]
+        written = {(each["itemRef"], each["key"]): each for each in answer["notes"]}
+        assert len(written) == len(answer["notes"])
+        assert {place: each["role"] for place, each in written.items()} == {
+            (ref, key): of.role for ref, it in tree.items.items() for key, of in it.notes.items()
+        }
+        for (ref, key), each in written.items():
+            of = tree.items[ref].notes[key]
+            of.author = "ann"
+            self.write_one(ids[ref], key, of, each["id"])
+
+    @rule(
+        root=SLOTS,
+        include=st.booleans(),
+        trigger=st.sampled_from(["complete", "complete", "cancel"]),
         agent=st.just("") | AGENTS,
     )
-    def advance(self, steps: list[tuple[int, int, int | None]], agent: str) -> None:
-        wanted = [(self.at(slot), trigger, fence) for slot, trigger, fence in steps]
-        self.apply([(item, self.trigger(item, number), fence) for item, number, fence in wanted], agent)
-
-    def trigger(self, item: str, number: int) -> str:
-        role = self.model.items[item].role if item in self.model.items and number >= len(ALL_TRIGGERS) else ""
-        choices = SENSIBLE.get(role, ALL_TRIGGERS[:4])
-        return choices[number % len(choices)]
-
-    @rule(item=SLOTS, agent=AGENTS)
-    def work(self, item: int, agent: str) -> None:
-        """What a worker does all day."""
-        wanted = self.at(item)
-        answer = self.change("claim_item", actor=actor(agent), claims=[{"itemId": wanted}])
-        assert [answer["claimResults"][0]["outcome"]] == self.model.claim(agent, [(wanted, None)])
-        if wanted in self.model.items and (held := self.model.items[wanted].claim):
-            held.original = held.original or answer["claimResults"][0]["claimedAt"]
-        self.apply([(wanted, "start", None), (wanted, "complete", None)], agent)
-
-    @rule(parent=SLOTS, trigger=st.sampled_from(["complete", "cancel", "reopen", "start"]), agent=AGENTS)
-    def advance_all_children(self, parent: int, trigger: str, agent: str) -> None:
-        if children := self.model.children(self.at(parent)):
-            self.apply([(child.id, trigger, None) for child in children], agent)
-
-    def apply(self, steps: list[tuple[str, str, int | None]], agent: str) -> None:
-        who = actor(agent) if agent else None
-        transitions = [
-            {"itemId": item, "trigger": trigger, "fenceToken": fence, "actor": who} for item, trigger, fence in steps
-        ]
-        answer = self.change("advance_item", transitions=transitions)
-        if not agent:
-            self.last = None  # runs each time
-        for (item, trigger, fence), result in zip(steps, answer["results"], strict=True):
-            self.compare(result, self.model.advance(item, trigger, agent, fence))
-
-    def compare(self, result: Json, expected: Outcome) -> None:
-        assert result["applied"] == (not expected.refusal)
-        if expected.refusal:
-            assert expected.refusal in (result.get("errorCode") or result["error"])
-            blockers = {(b["fromItemId"], b["currentRole"], b["requiredRole"]) for b in result.get("blockers", [])}
-            assert blockers == expected.blockers
+    def end_below(self, root: int, include: bool, trigger: str, agent: str) -> None:
+        above = self.at(root)
+        arguments = {"rootId": above, "includeRoot": include}
+        if above not in self.model.items:
+            if include:
+                assert self.run(self.tools.refusal("complete_tree", **arguments)).code == "RESOURCE_NOT_FOUND"
             return
-        assert (result["previousRole"], result["newRole"]) == (expected.before, expected.after)
-        assert result.get("statusLabel") == expected.label
-        cascades = [(e["itemId"], e["previousRole"], e["targetRole"]) for e in result["cascadeEvents"]]
-        assert cascades == expected.cascades
-        unblocked = [entry["itemId"] for entry in result["unblockedItems"]]
-        assert len(unblocked) == len(set(unblocked))
-        assert set(unblocked) == expected.unblocked
+        results = self.end(arguments, trigger, agent, {*self.model.below(above), *([above] if include else [])})
+        if include:
+            assert results[-1]["itemId"] == above
+            results.pop()
+        self.check_order(results)
 
     @rule(
-        agent=AGENTS,
-        wanted=st.lists(st.tuples(SLOTS, FENCES), max_size=2),
-        unwanted=st.lists(st.tuples(SLOTS, FENCES), max_size=2),
+        slots=st.lists(SLOTS, min_size=1, max_size=5),
+        trigger=st.sampled_from(["complete", "complete", "cancel"]),
+        agent=st.just("") | AGENTS,
     )
-    def claim(self, agent: str, wanted: list[tuple[int, int | None]], unwanted: list[tuple[int, int | None]]) -> None:
-        claims, releases = ([(self.at(slot), fence) for slot, fence in part] for part in (wanted, unwanted))
-        if not claims and not releases:
-            return
-        entries = [[{"itemId": item, "fenceToken": fence} for item, fence in part] for part in (claims, releases)]
-        answer = self.change("claim_item", actor=actor(agent), claims=entries[0], releases=entries[1])
-        assert [result["outcome"] for result in answer["claimResults"]] == self.model.claim(agent, claims)
-        for result in answer["claimResults"]:
-            if result["outcome"] == "success":
-                held = self.model.items[result["itemId"]]
-                assert held.claim is not None
-                held.claim.original = held.claim.original or result["claimedAt"]
-                assert (result["fenceToken"], result["originalClaimedAt"]) == (held.fence, held.claim.original)
-        released = [self.model.release(agent, item, fence) for item, fence in releases]
-        assert [result["outcome"] for result in answer["releaseResults"]] == released
+    def end_these(self, slots: list[int], trigger: str, agent: str) -> None:
+        ids = [self.at(slot) for slot in slots]
+        self.check_order(self.end({"itemIds": ids}, trigger, agent, {*ids} & self.model.items.keys()))
 
-    @precondition(lambda self: any(Model.claimed(item) for item in self.model.items.values()))
-    @rule(slot=SLOTS)
-    def expire(self, slot: int) -> None:
-        """Time passes until one claim is over."""
-        live = [item for item in self.model.items.values() if Model.claimed(item)]
-        item = live[slot % len(live)]
-        assert item.claim is not None
-        item.claim.live = False
-        item.claim.original = self.run(lapse(self.tools, item.id))
+    def end(self, arguments: Json, trigger: str, agent: str, items: set[str]) -> list[Json]:
+        who = actor(agent) if agent else None
+        answer = self.change("complete_tree", **arguments, trigger=trigger, actor=who)
+        if not agent:
+            self.last = None  # runs each time
+        results: list[Json] = answer["results"]
+        order = [result["itemId"] for result in results]
+        assert len(order) == len(items)
+        assert set(order) == items
+        expected = self.model.complete(order, trigger, agent)
+        for result, wanted in zip(results, expected, strict=True):
+            assert agrees(result, wanted), (result, wanted)
+        completed = sum(result["applied"] for result in results)
+        gates = sum("gateErrors" in result for result in results)
+        assert answer["summary"] == {
+            "total": len(results),
+            "completed": completed,
+            "skipped": len(results) - completed - gates,
+            "gateFailures": gates,
+        }
+        return results
 
-    @rule(parent=st.none() | SLOTS, limit=st.sampled_from([1, 2, 20, 20]), include_claimed=st.booleans())
-    def next(self, parent: int | None, limit: int, include_claimed: bool) -> None:
-        above = self.at_or_none(parent)
-        for role in ("queue", "work", "review", "blocked"):
-            arguments = {"role": role, "parentId": above, "limit": limit, "includeClaimed": include_claimed}
-            if above is not None and above not in self.model.items:
-                assert self.run(self.tools.refusal("get_next_item", **arguments)).code == "RESOURCE_NOT_FOUND"
-                continue
-            answer = self.run(self.tools("get_next_item", **arguments))
-            found = [(entry["itemId"], entry.get("isClaimed", False)) for entry in answer["recommendations"]]
-            assert found == self.model.next(role, above, limit, include_claimed)
+    def check_order(self, results: list[Json]) -> None:
+        """What blocks comes before what waits."""
+        order = [result["itemId"] for result in results]
+        for number, item in enumerate(order):
+            assert not self.model.blocked_by(item) & {*order[:number]}
 
-    @precondition(lambda self: self.last is not None)
-    @rule()
-    def repeat(self) -> None:
-        """The last change again under its request id: the same answer, and nothing happens."""
-        assert self.last is not None
-        tool, arguments, answer = self.last
-        assert self.run(self.tools.answer(tool, **arguments)) == answer
+    def check_everything(self) -> None:
+        super().check_everything()
+        health = self.run(self.tools("get_context"))
+        active = {it.id for it in self.model.items.values() if it.role in ("work", "review")}
+        blocked = {it.id for it in self.model.items.values() if it.role == "blocked"}
+        assert {entry["id"] for entry in health["activeItems"]} == active
+        assert {entry["id"] for entry in health["blockedItems"]} == blocked
+        stalled = {item: self.model.missing(item, self.model.items[item].role) for item in active}
+        assert {entry["id"]: entry["missingNotes"] for entry in health["stalledItems"]} == {
+            item: missing for item, missing in stalled.items() if missing
+        }
+
+
+def note_of(shown: Json) -> tuple[Any, ...]:
+    author = shown.get("actor", {}).get("id", "")
+    return shown["id"], shown["itemId"], shown["key"], shown["role"], shown["body"], author, shown["createdAt"]
 
 
 @pytest.mark.timeout(400 + EXAMPLES)  # a failure is shrunk for up to five minutes
 def test_any_sequence_of_calls_follows_the_model(redis_url: str) -> None:
     session = Session(redis_url)
-    Tools.session = session
+    NotedTools.session = session
     try:
         run_state_machine_as_test(
-            Tools,
+            NotedTools,
             settings=settings(
                 max_examples=EXAMPLES,
                 stateful_step_count=40,

@@ -1,0 +1,395 @@
+"""A machine that drives the tools beside the model: items, dependencies, transitions, claims and time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+import redis
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.store.address import parse
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import LONG_MS, Client, Json, actor, fresh_id
+from tests.items.model import Change, Edge, Item, Model, Outcome
+from tests.items.moments import lapse
+from tests.support import leaks
+
+T = TypeVar("T")
+DECLARED: Json = {
+    "work_item_schemas": {
+        "task": {
+            "notes": [
+                {"key": "plan", "role": "queue", "required": True, "guidance": "Say how.", "skill": "planning"},
+                {"key": "hint", "role": "queue"},
+                {"key": "done", "role": "work", "required": True, "description": "what was done"},
+            ]
+        },
+        "checked": {
+            "lifecycle": "manual",
+            "notes": [
+                {"key": "done", "role": "work", "required": True, "guidance": "Say what."},
+                {"key": "log", "role": "work", "required": True, "skill": "logging"},
+                {"key": "verdict", "role": "review", "required": True},
+            ],
+        },
+        "feature": {
+            "lifecycle": "auto-reopen",
+            "default_traits": ["audited"],
+            "notes": [{"key": "plan", "role": "queue"}],
+        },
+        "home": {"lifecycle": "permanent", "notes": []},
+    },
+    "traits": {
+        "audited": {"notes": [{"key": "audit", "role": "work", "required": True, "guidance": "Count."}]},
+        "seen": {"notes": [{"key": "plan", "role": "review", "required": True}, {"key": "eye", "role": "review"}]},
+    },
+}
+DEFAULTS = st.sampled_from([{}, {}, {}, {"default": "task"}, {"default": "feature"}])
+TRAITS = st.sampled_from([None, None, None, "seen", "seen, audited", "unheard-of"])
+PLAIN: Json = {"title": "t", "priority": "medium", "complexity": None, "tags": None, "type": None}
+STANDING = ("guidancePointer", "skillPointer", "noteProgress")
+SHOWN = (*PLAIN, "role", "parentId", "statusLabel", "previousRole", "depth")
+
+AGENTS = st.sampled_from(["ann", "bob", "cy"])
+ALL_TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
+SENSIBLE = {"terminal": ("reopen",), "blocked": ("resume", "resume", "cancel"), "": ALL_TRIGGERS}
+TRIGGERS = st.integers(0, 20)
+"""Below seven any trigger, from there on one that the item can take."""
+STEPS = st.sampled_from([1, 2, 3, 4, 5, 0])
+"""From one end of an edge to the other."""
+TYPES = st.sampled_from(["BLOCKS", "BLOCKS", "IS_BLOCKED_BY", "RELATES_TO"])
+THRESHOLDS = st.sampled_from([None, "queue", "work", "review", "terminal"])
+ROLES = st.sampled_from(["queue", "queue", "queue", "work", "review", "blocked", "terminal"])
+FIELDS = st.fixed_dictionaries(
+    {
+        "title": st.sampled_from(["t", "t" * 80]),
+        "priority": st.sampled_from(["high", "medium", "low"]),
+        "complexity": st.none() | st.integers(1, 10),
+        "tags": st.sampled_from([None, "a", "b,a", "a, task", "checked,task"]),
+        "type": st.sampled_from([None, None, "x", "task", "checked", "feature", "home"]),
+    }
+)
+FENCES = st.sampled_from([None] * 9 + [1, 2])
+NOBODY = 15
+SLOTS = st.sampled_from(range(NOBODY + 1))
+"""Which of the living items, oldest first; ``NOBODY`` stands for one that does not exist."""
+EDGES = st.lists(st.tuples(SLOTS, STEPS, TYPES, THRESHOLDS), max_size=4)
+FEW = 6
+
+
+def names(traits: str | None) -> list[str]:
+    return traits.split(", ") if traits else []
+
+
+def change_of(event: Json) -> Change:
+    missing = tuple(event.get("missingNotes", ()))
+    assert event["applied"] == (not missing) == ("gateBlocked" not in event)
+    return Change(event["itemId"], event["previousRole"], event["targetRole"], missing)
+
+
+def agrees(result: Json, expected: Json) -> bool:
+    """Whether complete_tree says of an item what the model says, which tells only a part of a reason."""
+    reason = expected.get("skippedReason", "")
+    return reason in result.get("skippedReason", "") and result == expected | (
+        {"skippedReason": result["skippedReason"]} if reason else {}
+    )
+
+
+class Session:
+    """What the examples share: an event loop, a store, and a project for each example."""
+
+    def __init__(self, url: str) -> None:
+        self.runner = asyncio.Runner()
+        self.url = url
+        self.store = Store(url, timeout_ms=5000)
+        self.runner.run(self.store.open())
+        self.projects = 0
+
+    def close(self) -> None:
+        self.runner.run(self.store.close())
+        self.runner.close()
+
+
+class Tools(RuleBasedStateMachine):
+    """Drives the tools and the model side by side."""
+
+    session: Session
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session.projects += 1
+        self.tools = Client(self.session.store, f"model-{self.session.projects}")
+        self.model = Model()
+        self.last: tuple[str, Json, bytes] | None = None
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        return self.session.runner.run(call)
+
+    def change(self, tool: str, **arguments: Any) -> Json:
+        """A mutating call under a request id, which may be repeated later."""
+        arguments = {"actor": actor("ann"), "requestId": fresh_id()} | arguments
+        if tool == "advance_item":
+            del arguments["actor"]
+        answer = self.run(self.tools.answer(tool, **arguments))
+        self.last = (tool, arguments, answer)
+        note(answer.decode())
+        return dict(json.loads(answer))
+
+    def at(self, slot: int) -> str:
+        living = list(self.model.items)
+        return living[slot % len(living)] if living and slot != NOBODY else fresh_id()
+
+    def at_or_none(self, slot: int | None) -> str | None:
+        return None if slot is None else self.at(slot)
+
+    def teardown(self) -> None:
+        try:
+            if sys.exc_info()[0] is None:  # else what went wrong is being told already
+                self.check_everything()
+        finally:
+            with redis.Redis(**parse(self.session.url).client_options()) as client:
+                leaks.delete_keys(client, self.tools.project)
+
+    def check_everything(self) -> None:
+        self.next(None, 20, include_claimed=False)
+        self.next(None, 20, include_claimed=True)
+        report = self.run(audit(self.session.store, self.tools.project))
+        assert not report.differences
+        assert (report.items, report.edges) == (len(self.model.items), len(self.model.edges))
+        assert report.claims == sum(item.claim is not None for item in self.model.items.values())
+
+    # --- items
+
+    @initialize(
+        chain=st.integers(1, 4),
+        siblings=st.integers(0, 3),
+        others=st.integers(2, 5),
+        edges=EDGES,
+        default=DEFAULTS,
+    )
+    def begin(self, chain: int, siblings: int, others: int, edges: list[Any], default: Json) -> None:
+        """A chain, siblings of its end, roots beside it, and what waits for what."""
+        self.model.schemas = DECLARED | default
+        self.tools.configure(msgspec.convert({"request_deadline_ms": LONG_MS, **self.model.schemas}, Settings))
+        above: str | None = None
+        end: str | None = None
+        for _ in range(chain):
+            above, end = end, self.add(end, "queue", PLAIN)
+        for parent in [above] * siblings + [None] * others:
+            self.add(parent, "queue", PLAIN)
+        for edge in edges:
+            self.link([edge])
+
+    @rule(parent=st.none() | SLOTS, role=ROLES, fields=FIELDS, traits=TRAITS)
+    def create(self, parent: int | None, role: str, fields: Json, traits: str | None) -> None:
+        self.add(self.at_or_none(parent), role, fields, traits)
+
+    def add(self, parent: str | None, role: str, fields: Json, traits: str | None = None) -> str | None:
+        spec = {"parentId": parent, "role": role, **fields, "traits": traits}
+        answer = self.change("manage_items", operation="create", items=[spec])
+        if refusal := self.model.create_refusal(parent):
+            assert refusal in answer["failures"][0]["error"]
+            return None
+        (made,) = answer["items"]
+        self.keep(Item(made["id"], parent, role, dict(fields), traits=names(traits)))
+        assert (made["role"], made["depth"]) == (role, self.model.depth(made["id"]))
+        assert made["expectedNotes"] == self.model.expected(made["id"])
+        assert made["schemaMatch"] == (self.model.schema(made["id"]) is not None)
+        return str(made["id"])
+
+    def keep(self, made: Item) -> None:
+        made.created = self.run(self.tools.get(made.id))["createdAt"]
+        self.model.add(made)
+
+    @rule(item=SLOTS, fields=FIELDS, traits=TRAITS)
+    def update(self, item: int, fields: Json, traits: str | None) -> None:
+        changed = self.at(item)
+        spec = {"id": changed, **fields, "traits": traits}
+        answer = self.change("manage_items", operation="update", items=[spec])
+        known = self.model.items.get(changed)
+        assert (answer["updated"], answer["failed"]) == ((1, 0) if known else (0, 1))
+        if known:
+            known.shown = dict(fields)
+            known.traits = names(traits) or known.traits
+
+    @rule(item=SLOTS, parent=st.none() | SLOTS)
+    def move(self, item: int, parent: int | None) -> None:
+        moved, above = self.at(item), self.at_or_none(parent)
+        answer = self.change("manage_items", operation="update", items=[{"id": moved, "parentId": above}])
+        refusal = self.model.move(moved, above) if moved in self.model.items else "no such item"
+        assert answer["updated"] == (0 if refusal else 1)
+        assert not refusal or refusal in answer["failures"][0]["error"]
+
+    @precondition(lambda self: len(self.model.items) > FEW)
+    @rule(slots=st.lists(SLOTS, min_size=1, max_size=2), recursive=st.booleans())
+    def delete(self, slots: list[int], recursive: bool) -> None:
+        ids = [self.at(slot) for slot in slots]
+        answer = self.change("manage_items", operation="delete", ids=ids, recursive=recursive)
+        assert answer == self.model.delete(ids, recursive)
+
+    @rule(item=SLOTS)
+    def get(self, item: int) -> None:
+        self.look_at(self.at(item))
+
+    def look_at(self, wanted: str) -> None:
+        if wanted not in self.model.items:
+            assert not self.run(self.tools.exists(wanted))
+            return
+        known, shown = self.model.items[wanted], self.run(self.tools.get(wanted, includeAncestors=True))
+        assert {name: shown.get(name) for name in SHOWN} == {
+            "role": known.role,
+            "parentId": known.parent,
+            **known.shown,
+            "statusLabel": known.label,
+            "previousRole": known.previous,
+            "depth": self.model.depth(wanted),
+        }
+        assert json.loads(shown.get("properties", "{}")).get("traits", []) == known.traits
+        assert [each["id"] for each in reversed(shown["ancestors"])] == [each.id for each in self.model.above(wanted)]
+
+    # --- dependencies
+
+    @rule(batch=EDGES.filter(bool))
+    def link(self, batch: list[tuple[int, int, str, str | None]]) -> None:
+        edges = [
+            Edge(self.at(slot), self.at(slot + step), kind, None if kind == "RELATES_TO" else threshold)
+            for slot, step, kind, threshold in batch
+        ]
+        specs = [
+            {"fromItemId": edge.source, "toItemId": edge.target, "type": edge.type, "unblockAt": edge.threshold}
+            for edge in edges
+        ]
+        answer = self.change("manage_dependencies", operation="create", dependencies=specs)
+        refusals = self.model.link(edges)
+        failures = answer.get("failures", [])
+        assert answer["created"] == (0 if refusals else len(edges))
+        assert [failure["index"] for failure in failures] == [number for number, _ in refusals]
+        assert all(reason in failure["error"] for failure, (_, reason) in zip(failures, refusals, strict=True))
+
+    @rule(item=SLOTS, other=st.none() | SLOTS)
+    def unlink(self, item: int, other: int | None) -> None:
+        source, target = self.at(item), self.at_or_none(other)
+        selector: Json = {"deleteAll": True} if target is None else {"toItemId": target}
+        answer = self.change("manage_dependencies", operation="delete", fromItemId=source, **selector)
+        assert answer["deleted"] == self.model.unlink(source, target)
+
+    # --- work
+
+    @rule(
+        steps=st.lists(st.tuples(SLOTS, TRIGGERS, FENCES), min_size=1, max_size=4),
+        agent=st.just("") | AGENTS,
+    )
+    def advance(self, steps: list[tuple[int, int, int | None]], agent: str) -> None:
+        wanted = [(self.at(slot), trigger, fence) for slot, trigger, fence in steps]
+        self.apply([(item, self.trigger(item, number), fence) for item, number, fence in wanted], agent)
+
+    def trigger(self, item: str, number: int) -> str:
+        role = self.model.items[item].role if item in self.model.items and number >= len(ALL_TRIGGERS) else ""
+        choices = SENSIBLE.get(role, ALL_TRIGGERS[:4])
+        return choices[number % len(choices)]
+
+    @rule(item=SLOTS, agent=AGENTS)
+    def work(self, item: int, agent: str) -> None:
+        """What a worker does all day."""
+        self.claim_and_end(self.at(item), agent)
+
+    def claim_and_end(self, wanted: str, agent: str) -> None:
+        answer = self.change("claim_item", actor=actor(agent), claims=[{"itemId": wanted}])
+        assert [answer["claimResults"][0]["outcome"]] == self.model.claim(agent, [(wanted, None)])
+        if wanted in self.model.items and (held := self.model.items[wanted].claim):
+            held.original = held.original or answer["claimResults"][0]["claimedAt"]
+        self.apply([(wanted, "start", None), (wanted, "complete", None)], agent)
+
+    @rule(parent=SLOTS, trigger=st.sampled_from(["complete", "cancel", "reopen", "start"]), agent=AGENTS)
+    def advance_all_children(self, parent: int, trigger: str, agent: str) -> None:
+        if children := self.model.children(self.at(parent)):
+            self.apply([(child.id, trigger, None) for child in children], agent)
+
+    def apply(self, steps: list[tuple[str, str, int | None]], agent: str) -> None:
+        who = actor(agent) if agent else None
+        transitions = [
+            {"itemId": item, "trigger": trigger, "fenceToken": fence, "actor": who} for item, trigger, fence in steps
+        ]
+        answer = self.change("advance_item", transitions=transitions)
+        if not agent:
+            self.last = None  # runs each time
+        for (item, trigger, fence), result in zip(steps, answer["results"], strict=True):
+            self.compare(item, result, self.model.advance(item, trigger, agent, fence))
+
+    def compare(self, item: str, result: Json, expected: Outcome) -> None:
+        assert result["applied"] == (not expected.refusal)
+        if expected.refusal:
+            assert expected.refusal in (result.get("errorCode") or result["error"])
+            blockers = {(b["fromItemId"], b["currentRole"], b["requiredRole"]) for b in result.get("blockers", [])}
+            assert blockers == expected.blockers
+            assert [need["key"] for need in result.get("missingNotes", [])] == expected.missing
+            return
+        assert (result["previousRole"], result["newRole"]) == (expected.before, expected.after)
+        assert result.get("statusLabel") == expected.label
+        assert [change_of(event) for event in result["cascadeEvents"]] == expected.cascades
+        unblocked = [entry["itemId"] for entry in result["unblockedItems"]]
+        assert len(unblocked) == len(set(unblocked))
+        assert set(unblocked) == expected.unblocked
+        assert result["expectedNotes"] == self.model.expected(item, expected.after)
+        standing = {name: value for name, value in self.model.standing(item).items() if value is not None}
+        assert {name: result[name] for name in STANDING if name in result} == standing
+
+    @rule(
+        agent=AGENTS,
+        wanted=st.lists(st.tuples(SLOTS, FENCES), max_size=2),
+        unwanted=st.lists(st.tuples(SLOTS, FENCES), max_size=2),
+    )
+    def claim(self, agent: str, wanted: list[tuple[int, int | None]], unwanted: list[tuple[int, int | None]]) -> None:
+        claims, releases = ([(self.at(slot), fence) for slot, fence in part] for part in (wanted, unwanted))
+        if not claims and not releases:
+            return
+        entries = [[{"itemId": item, "fenceToken": fence} for item, fence in part] for part in (claims, releases)]
+        answer = self.change("claim_item", actor=actor(agent), claims=entries[0], releases=entries[1])
+        assert [result["outcome"] for result in answer["claimResults"]] == self.model.claim(agent, claims)
+        for result in answer["claimResults"]:
+            if result["outcome"] == "success":
+                held = self.model.items[result["itemId"]]
+                assert held.claim is not None
+                held.claim.original = held.claim.original or result["claimedAt"]
+                assert (result["fenceToken"], result["originalClaimedAt"]) == (held.fence, held.claim.original)
+        released = [self.model.release(agent, item, fence) for item, fence in releases]
+        assert [result["outcome"] for result in answer["releaseResults"]] == released
+
+    @precondition(lambda self: any(Model.claimed(item) for item in self.model.items.values()))
+    @rule(slot=SLOTS)
+    def expire(self, slot: int) -> None:
+        """Time passes until one claim is over."""
+        live = [item for item in self.model.items.values() if Model.claimed(item)]
+        item = live[slot % len(live)]
+        assert item.claim is not None
+        item.claim.live = False
+        item.claim.original = self.run(lapse(self.tools, item.id))
+
+    @rule(parent=st.none() | SLOTS, limit=st.sampled_from([1, 2, 20, 20]), include_claimed=st.booleans())
+    def next(self, parent: int | None, limit: int, include_claimed: bool) -> None:
+        above = self.at_or_none(parent)
+        for role in ("queue", "work", "review", "blocked"):
+            arguments = {"role": role, "parentId": above, "limit": limit, "includeClaimed": include_claimed}
+            if above is not None and above not in self.model.items:
+                assert self.run(self.tools.refusal("get_next_item", **arguments)).code == "RESOURCE_NOT_FOUND"
+                continue
+            answer = self.run(self.tools("get_next_item", **arguments))
+            found = [(entry["itemId"], entry.get("isClaimed", False)) for entry in answer["recommendations"]]
+            assert found == self.model.next(role, above, limit, include_claimed)
+
+    @precondition(lambda self: self.last is not None)
+    @rule()
+    def repeat(self) -> None:
+        """The last change again under its request id: the same answer, and nothing happens."""
+        assert self.last is not None
+        tool, arguments, answer = self.last
+        assert self.run(self.tools.answer(tool, **arguments)) == answer
