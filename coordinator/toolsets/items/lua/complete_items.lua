@@ -1,15 +1,16 @@
 --[[
 purpose:   Completes or cancels items in a given order, a bounded number per run.
 guarantee: Each item is checked and changed in one step: claim, dependencies, gate, role. What depends on
-           an item that was refused is skipped. Where a run ends early the progress, order included, is
-           kept under the request, and any process can go on from it. Parents do not follow (seed 004:
+           an item that was refused is skipped. Each run is kept under a record of its own, the order in that
+           of the first, so any process can go on from the last one. Parents do not follow (seed 004:
            the root is never completed).
-args:      request fingerprint keep_ms events_max config labels trigger actor who budget plan state
+args:      request fingerprint keep_ms events_max config labels trigger actor who budget plan position skipped
            who = packed {actor, verification}; plan = ids one after the other, 32 characters each;
-           state = packed progress of the run before or ''
-reply:     {done, position, results, skip ids, plan}; results = for each run a JSON list of {id, title, outcome, detail}
+           position, skipped (packed) = of the run before, or 1 and none
+reply:     {done, next position, results, skipped ids, plan of the first run or ''}
+           results = JSON list of {id, title, outcome, detail}
            outcome: applied (detail label), gate (missing keys), skipped (reason), claimed, waiting (count)
-           (plan and results are texts, so that a run costs what it does and not how long the plan is)
+           (plan and results are texts, which pass through at little cost)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 --]]
 -- @include clock
@@ -18,30 +19,28 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 -- @include transition
 -- @include serve
 
-local stored, phase, refused = recall(request, fingerprint)
+local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored and phase == 'D' then return {stored} end
+if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
-if stored then state = stored end
 
 local run = {now = server_time(), cap = events_max, config = config, labels = labels}
 local names = cmsgpack.unpack(who)
 local by = {id = actor, actor = names[1], verification = names[2], summary = 'complete_tree'}
-local done, position, results, skipped, order = false, 1, {}, {}, plan
-if state ~= '' then done, position, results, skipped, order = unpack(cmsgpack.unpack(state)) end
-local skip, planned = {}, nil
-for _, id in ipairs(skipped) do skip[id] = true end
+local first, skip, planned = tonumber(position), {}, nil
+local skips = cmsgpack.unpack(skipped)
+for _, id in ipairs(skips) do skip[id] = true end
 
 local function skip_dependents(it)
   if not planned then
     planned = {}
-    for id in string.gmatch(order, string.rep('.', 32)) do planned[id] = true end
+    for id in string.gmatch(plan, string.rep('.', 32)) do planned[id] = true end
   end
   each_edge(it.id, function(code, other)
     edges_moved = edges_moved + 1
     if blocks_other(code) and planned[other] and not skip[other] then
       skip[other] = true
-      skipped[#skipped + 1] = other
+      skips[#skips + 1] = other
     end
   end)
 end
@@ -65,19 +64,17 @@ local function complete(it)
 end
 
 sweep(run.now, events_max, SWEEP_BATCH)
-local found, last = {}, math.min(#order / 32, position + budget - 1)
-while position <= last and edges_moved <= EDGES_A_RUN do
-  local it = load(string.sub(order, 32 * position - 31, 32 * position))
+local found, at, last = {}, first, math.min(#plan / 32, first + budget - 1)
+while at <= last and edges_moved <= EDGES_A_RUN do
+  local it = load(string.sub(plan, 32 * at - 31, 32 * at))
   if it then
     local outcome, detail, spreads = complete(it)
     found[#found + 1] = {it.id, title(it), outcome, detail}
     if spreads then skip_dependents(it) end
   end
-  position = position + 1
+  at = at + 1
 end
-if found[1] then results[#results + 1] = cjson.encode(found) end
-
-done = 32 * position > #order
-local reply = cmsgpack.pack({done, position, results, skipped, done and '' or order})
+local results = found[1] and cjson.encode(found) or '[]'
+local reply = cmsgpack.pack({32 * at > #plan, at, results, skips, first == 1 and plan or ''})
 serve(run.now, events_max)
-return remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms)
+return remember(request, fingerprint, 'D', reply, keep_ms)

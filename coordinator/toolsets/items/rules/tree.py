@@ -178,13 +178,27 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
 
 
 def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) -> list[str]:
-    """Items, the keys of ``dependents``, in dependency order; ``last`` comes last."""
+    """Items, the keys of ``dependents``, in dependency order; ``last`` comes last.
+
+    What was read while edges came and went may have a cycle, though there never was one: its items come at the end.
+    """
     waits: dict[str, set[str]] = {item: set() for item in dependents}
     for item, blocked in dependents.items():
         for other in blocked:
             if other in waits:
                 waits[other].add(item)
-    order = list(TopologicalSorter(waits).static_order())
+    order: list[str] = []
+    sorter = TopologicalSorter(waits)
+    try:
+        sorter.prepare()
+    except CycleError:
+        pass  # gives what is in no cycle all the same
+    while ready := sorter.get_ready():
+        order += ready
+        sorter.done(*ready)
+    if len(order) < len(waits):
+        placed = set(order)
+        order += [item for item in waits if item not in placed]
     if last is not None:
         order = [item for item in order if item != last] + [last]
     return order

@@ -28,11 +28,11 @@ class TreeReply(msgspec.Struct, array_like=True):
 
 
 class _Completion(msgspec.Struct, array_like=True):
-    """Reply of ``complete_items.lua``: progress, or the end of it."""
+    """Reply of ``complete_items.lua``."""
 
     done: bool
     position: int
-    results: list[str]
+    results: str
     skipped: list[str]
     plan: str
 
@@ -95,12 +95,14 @@ class TreeStore(RoomStore):
         plan: Sequence[str],
     ) -> list[Completed]:
         """Completes or cancels items in order; ``actor`` is (trusted id, actor, verification), blank for none."""
-        state: bytes | str = ""
-        ids, who = "".join(plan), pack(actor[1:])
-        while True:
-            progress = await self._change_by_schema(
-                _COMPLETE, project, request, trigger, actor[0], who, _COMPLETE_SLICE, ids, state
-            )
-            if progress.done:
-                return [one for part in progress.results for one in _results(part)]
-            state = pack(progress)
+        who, results = pack(actor[1:]), list[Completed]()
+        run = _Completion(False, 1, "", [], "".join(plan))
+        order, number = run.plan, 0
+        while not run.done:
+            run = await self._change_by_schema(
+                _COMPLETE, project, request.slice(number), trigger, actor[0], who, _COMPLETE_SLICE,
+                order, run.position, pack(run.skipped),
+            )  # fmt: skip
+            results += _results(run.results)
+            order, number = run.plan or order, number + 1
+        return results

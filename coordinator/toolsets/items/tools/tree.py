@@ -74,7 +74,9 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             if not await trees.recorded(call.project, record):
                 raise
             notes = []  # a repeated call, and other schemas: its record has the notes
-        parent = (await trees.resolve(call.project, [parse(args.parent_id, "parentId")]))[0] if args.parent_id else ""
+        parent = ""
+        if args.parent_id:
+            parent = await trees.resolve_one(call.project, parse(args.parent_id, "parentId"), record)
         ids = {ref: new_id() for ref in items}
         specs: list[Stored] = []
         for number, (ref, item) in enumerate(items.items()):
@@ -90,8 +92,6 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
         reply = await trees.create(call.project, record, specs, links, written)
         if reply.reason == "too_deep":
             raise invalid("parentId", "the tree would exceed the maximum depth of 3")
-        if reply.reason == "ambiguous":
-            raise invalid("parentId", "id prefix is ambiguous; give more digits")
         if reply.reason:
             raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item")
         made = dict(zip(items, reply.items, strict=True))
@@ -132,30 +132,30 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             ],
         )
 
-    async def targets(call: Call, args: CompleteTree) -> tuple[list[str], str | None]:
-        """The items to complete, and the one that comes last."""
+    async def listed(call: Call, given: list[str]) -> list[str]:
+        """The items that itemIds names."""
+        inner = [parse(text, f"itemIds[{n}]") for n, text in enumerate(batch(given, "itemIds", MAX_COMPLETED))]
+        ids = list(await trees.resolve(call.project, inner))
+        for number, item in enumerate(ids):
+            if item.startswith("?"):
+                ids[number] = await trees.resolve_one(call.project, inner[number])  # says what the prefix may mean
+        return list(dict.fromkeys(ids))
+
+    async def planned(call: Call, args: CompleteTree) -> list[str]:
+        """The items in order."""
         if args.item_ids is not None:
-            inner = [parse(t, f"itemIds[{n}]") for n, t in enumerate(batch(args.item_ids, "itemIds", MAX_COMPLETED))]
-            ids = await trees.resolve(call.project, inner)
-            for text, item in zip(args.item_ids, ids, strict=True):
-                if item.startswith("?"):
-                    raise invalid(
-                        "itemIds", f"id prefix '{text}' means {'no' if item == '?not_found' else 'several'} items"
-                    )
-            return list(dict.fromkeys(ids)), None
+            return rules.completion_order(await trees.dependents(call.project, await listed(call, args.item_ids)), None)
         root = await trees.resolve_one(call.project, parse(args.root_id or "", "rootId"))
         found = await trees.descendants(call.project, root, MAX_COMPLETED)
         if len(found) > MAX_COMPLETED:
             raise invalid("rootId", f"has more than {MAX_COMPLETED} descendants; complete its subtrees one by one")
-        return ([*found, root], root) if args.include_root else (found, None)
-
-    async def planned(call: Call, args: CompleteTree) -> list[str]:
-        """The items in order."""
-        items, last = await targets(call, args)
-        dependents = await trees.dependents(call.project, items)
-        if args.root_id is not None and args.include_root and last not in dependents:
+        dependents = await trees.dependents(call.project, [*found, root])
+        if root not in dependents:
             raise ToolFailure("RESOURCE_NOT_FOUND", "rootId: no such item")
-        return rules.completion_order(dependents, last)
+        if args.include_root:
+            return rules.completion_order(dependents, root)
+        del dependents[root]
+        return rules.completion_order(dependents, None)
 
     async def complete_tree(call: Call, args: CompleteTree) -> CompleteTreeResult:
         rules.check_targets(args.root_id, args.item_ids)
