@@ -41,6 +41,10 @@ BLOCKED = {
     "currentRole": "blocked",
     "suggestion": "Use 'resume' trigger to return to previous role",
 }
+CREATED_BLOCKED = BLOCKED | {
+    "suggestion": "Item was created as blocked and has no previous role. "
+    "Use 'cancel' trigger, then 'reopen' to move it to queue"
+}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,7 @@ BLOCKED = {
         ("work", {"tags": "other,reviewed"}, ready("work", "review", "2/4")),
         ("work", {"type": "plain", "traits": "seen"}, ready("work", "review", "2/4")),
         ("review", {"type": "reviewed"}, ready("review", "terminal", "3/4")),
-        ("blocked", {}, BLOCKED),
+        ("blocked", {}, CREATED_BLOCKED),
         ("terminal", {"type": "reviewed"}, TERMINAL),
     ],
 )
@@ -105,12 +109,22 @@ async def test_a_blocked_blocker_counts_as_unsatisfied_whatever_it_must_reach(to
     assert entry == {"fromItemId": blocker, "currentRole": "blocked", "requiredRole": "queue"}
 
 
-@pytest.mark.parametrize(("role", "expected"), [("blocked", BLOCKED), ("terminal", TERMINAL)])
+@pytest.mark.parametrize(("role", "expected"), [("blocked", CREATED_BLOCKED), ("terminal", TERMINAL)])
 async def test_role_goes_before_dependencies(tools: Client, role: str, expected: Json) -> None:
     blocker = await tools.add()
     item = await tools.add(role=role)
     await tools.link(blocker, item)
     assert await tools("get_next_status", itemId=item) == expected
+
+
+@pytest.mark.parametrize("trigger", ["block", "hold"])
+async def test_what_is_suggested_to_a_blocked_item_succeeds(tools: Client, trigger: str) -> None:
+    item, created = await tools.add(), await tools.add(role="blocked")
+    await tools.move(item, trigger)
+    assert await tools("get_next_status", itemId=item) == BLOCKED
+    assert (await tools.move(item, "resume"))["newRole"] == "queue"
+    assert await tools("get_next_status", itemId=created) == CREATED_BLOCKED
+    assert (await tools.move(created, "cancel", "reopen"))["newRole"] == "queue"
 
 
 async def test_missing_notes_are_not_looked_at(with_schemas: Client) -> None:

@@ -4,7 +4,8 @@ guarantee: One consistent view of an item with up to a hundred edges; more are r
            Edges are read only where a blocker is unsatisfied and the role can move forward.
 args:      id cursor
            cursor = where the item's edges go on, '0' from their beginning
-reply:     {role, schema inputs without notes, cursor, blockers (include/pages.lua)}
+reply:     {role, whether a blocked item has a role to return to, schema inputs without notes, cursor,
+           blockers (include/pages.lua)}
 errors:    NOT_FOUND
 --]]
 -- @include pages
@@ -14,4 +15,4 @@ local it = load(id)
 if not it then return redis.error_reply('FLEET NOT_FOUND') end
 local blockers, at = {}, '0'
 if it.nb and it.role < TERMINAL then at = blocker_page(id, cursor, PAGE, blockers) end
-return cmsgpack.pack({it.role, schema_inputs(it, ''), at, blockers})
+return cmsgpack.pack({it.role, not not it.pr, schema_inputs(it, ''), at, blockers})

@@ -8,11 +8,21 @@ from coordinator.toolsets.items.contract.reads import BlockedStatus, ReadyStatus
 from coordinator.toolsets.items.contract.work import Blocker
 from coordinator.toolsets.items.rules.schema import Resolved
 
+_RESUME = "Use 'resume' trigger to return to previous role"
+_CANCEL = (
+    "Item was created as blocked and has no previous role. Use 'cancel' trigger, then 'reopen' to move it to queue"
+)
+
 
 def next_status(
-    role: str, schema: Resolved | None, blockers: Sequence[Blocker]
+    role: str, returns: bool, schema: Resolved | None, blockers: Sequence[Blocker]
 ) -> ReadyStatus | BlockedStatus | TerminalStatus:
-    """The recommendation for an item of ``role``; ``blockers`` are the unsatisfied ones."""
+    """The recommendation for an item.
+
+    Args:
+        returns: whether an item of role blocked has a previous role.
+        blockers: the unsatisfied ones.
+    """
     if role == "terminal":
         return TerminalStatus(
             recommendation="Terminal",
@@ -23,7 +33,7 @@ def next_status(
         return BlockedStatus(
             recommendation="Blocked",
             current_role=role,
-            suggestion="Use 'resume' trigger to return to previous role",
+            suggestion=_RESUME if returns else _CANCEL,
         )
     if blockers:
         return BlockedStatus(recommendation="Blocked", current_role=role, blockers=list(blockers))

@@ -50,6 +50,7 @@ class Status(NamedTuple):
     """Reply of ``next_status.lua``."""
 
     role: int
+    returns: bool
     schema: Filled
     cursor: str
     blockers: list[BlockerRow]

@@ -85,7 +85,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         item = await reads.resolve_one(call.project, parse(args.item_id, "itemId"))
         status = await reads.status(call.project, item)
         schema = reads.schemas.current.resolve_reported(status.schema)
-        return next_status(ROLE_NAMES[status.role], schema, blockers.unsatisfied(status.blockers))
+        return next_status(ROLE_NAMES[status.role], status.returns, schema, blockers.unsatisfied(status.blockers))
 
     async def get_blocked_items(call: Call, args: GetBlockedItems) -> GetBlockedItemsResult:
         parent = await reads.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
