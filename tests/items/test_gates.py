@@ -1,0 +1,417 @@
+"""Note gates: what a start or a completion asks for, by schema, trait and lifecycle, in the item and above it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import Client, Json, actor
+
+pytestmark = pytest.mark.anyio
+
+REPRO: Json = {"key": "repro", "description": "how", "guidance": "Write steps.", "skill": "reproduce"}
+BUG_NOTES: list[Json] = [
+    {**REPRO, "role": "queue", "required": True},
+    {"key": "fix", "role": "work", "required": True},
+    {"key": "scope", "role": "queue", "required": True},
+    {"key": "hint", "role": "queue", "guidance": "An idea."},
+    {"key": "check", "role": "review", "required": True, "guidance": "Look at it.", "skill": "review-code"},
+]
+LIFECYCLES = ("auto", "manual", "permanent", "auto-reopen")
+WRAP_UP: list[Json] = [
+    {"key": "goal", "role": "queue", "required": True},
+    {"key": "wrap-up", "role": "review", "required": True},
+    {"key": "aside", "role": "work"},
+]
+DECLARED: Json = {
+    "work_item_schemas": {
+        "bug": {"notes": BUG_NOTES},
+        "task": {"notes": [{"key": "plan", "role": "queue", "required": True}, {"key": "done", "role": "work"}]},
+        "seen": {"notes": [{"key": "seen", "role": "review"}]},
+        "guarded": {
+            "default_traits": ["security"],
+            "notes": [{"key": "plan", "role": "queue", "required": True, "description": "the schema's"}],
+        },
+        **{name: {"lifecycle": name, "notes": WRAP_UP} for name in LIFECYCLES},
+    },
+    "traits": {
+        "security": {"notes": [{"key": "threats", "role": "work", "required": True}]},
+        "careful": {
+            "notes": [
+                {"key": "plan", "role": "work", "required": True, "description": "the trait's"},
+                {"key": "threats", "role": "queue", "required": True},
+                {"key": "second look", "role": "review", "required": True},
+            ]
+        },
+    },
+}
+
+
+def client_of(store: Store, project: str, sections: Json) -> Client:
+    return Client(store, project, msgspec.convert(sections, Settings))
+
+
+@pytest.fixture
+def gated(store: Store, project: str) -> Client:
+    return client_of(store, project, DECLARED)
+
+
+async def fill(tools: Client, item: str, *names: str, body: str = "text") -> Json:
+    """Writes notes, all under the phase work: a gate looks at keys."""
+    notes = [{"itemId": item, "key": key, "role": "work", "body": body} for key in names]
+    answer = await tools("manage_notes", operation="upsert", notes=notes)
+    assert answer["failed"] == 0, answer
+    return answer
+
+
+def missing(result: Json) -> list[str]:
+    """The keys that a transition was refused for; none if it was applied."""
+    assert result["applied"] is ("missingNotes" not in result), result
+    return [note["key"] for note in result.get("missingNotes", [])]
+
+
+# --- the item itself --------------------------------------------------------------------------
+
+
+@pytest.mark.every_store
+async def test_a_refusal_names_each_missing_note_and_how_to_fill_it(gated: Client) -> None:
+    item = await gated.add(type="bug")
+    before = await gated.get(item)
+    answer = await gated("advance_item", transitions=[{"itemId": item, "trigger": "start", "actor": actor("ann")}])
+    expected = {
+        "itemId": item,
+        "trigger": "start",
+        "applied": False,
+        "error": "Gate check failed: required notes not filled for queue phase: repro, scope",
+        "missingNotes": [REPRO, {"key": "scope", "description": ""}],
+    }
+    summary = {"total": 1, "succeeded": 0, "failed": 1}
+    assert answer == {"results": [expected], "summary": summary, "allUnblockedItems": []}
+    refused = await gated.advance(item, "complete")
+    error = "Gate check failed: required notes not filled for all phases: repro, fix, scope, check"
+    assert (refused["error"], missing(refused)) == (error, ["repro", "fix", "scope", "check"])
+    assert refused["missingNotes"][3] == {
+        "key": "check", "description": "", "guidance": "Look at it.", "skill": "review-code",
+    }  # fmt: skip
+    assert await gated.get(item) == before
+
+
+@pytest.mark.parametrize(
+    ("role", "trigger", "filled", "expected"),
+    [
+        ("queue", "start", [], ["repro", "scope"]),
+        ("queue", "start", ["scope", "hint", "fix", "check"], ["repro"]),
+        ("queue", "start", ["repro", "scope"], []),
+        ("work", "start", ["repro", "scope", "check"], ["fix"]),
+        ("work", "start", ["fix"], []),
+        ("review", "start", ["fix"], ["check"]),
+        ("review", "start", ["check"], []),
+        ("queue", "complete", ["repro", "scope"], ["fix", "check"]),
+        ("work", "complete", ["fix"], ["repro", "scope", "check"]),
+        ("review", "complete", ["check"], ["repro", "fix", "scope"]),
+        ("review", "complete", ["repro", "fix", "scope", "check"], []),
+    ],
+)
+async def test_a_start_asks_for_its_phase_and_a_completion_for_all(
+    gated: Client, role: str, trigger: str, filled: list[str], expected: list[str]
+) -> None:
+    item = await gated.add(type="bug", role=role)
+    await fill(gated, item, "of no schema", *filled)
+    assert missing(await gated.advance(item, trigger)) == expected
+    assert (await gated.role(item) == role) is bool(expected)
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n\t", "\u00a0"])
+async def test_a_blank_note_fills_no_gate_not_even_where_there_was_text(gated: Client, blank: str) -> None:
+    item = await gated.add(type="task")
+    await fill(gated, item, "plan", body=blank)
+    assert missing(await gated.advance(item, "start")) == ["plan"]
+    await fill(gated, item, "plan")
+    await fill(gated, item, "plan", body=blank)
+    assert missing(await gated.advance(item, "start")) == ["plan"]
+    await fill(gated, item, "plan")
+    assert missing(await gated.advance(item, "start")) == []
+
+
+async def test_each_step_shows_what_the_next_phase_asks_for(gated: Client) -> None:
+    item = await gated.add(type="bug")
+    await fill(gated, item, "repro", "scope", "check")
+    applied = await gated.advance(item, "start")
+    fix = {"key": "fix", "role": "work", "required": True, "description": "", "exists": False}
+    assert applied == {
+        "itemId": item, "previousRole": "queue", "newRole": "work", "trigger": "start", "applied": True,
+        "cascadeEvents": [], "unblockedItems": [], "statusLabel": "in-progress", "expectedNotes": [fix],
+        "noteProgress": {"filled": 0, "remaining": 1, "total": 1},
+    }  # fmt: skip
+    await fill(gated, item, "fix")
+    await fill(gated, item, "check", body="")
+    applied = await gated.advance(item, "start")
+    assert applied["newRole"] == "review"
+    assert [(note["key"], note["exists"], note["skill"]) for note in applied["expectedNotes"]] == [
+        ("check", True, "review-code")
+    ]
+    assert (applied["guidancePointer"], applied["skillPointer"]) == ("Look at it.", "review-code")
+    assert applied["noteProgress"] == {"filled": 0, "remaining": 1, "total": 1}
+    await fill(gated, item, "check")
+    applied = await gated.advance(item, "start")
+    assert (applied["newRole"], applied["expectedNotes"]) == ("terminal", [])
+    assert not applied.keys() & {"guidancePointer", "skillPointer", "noteProgress"}
+    reopened = await gated.advance(item, "reopen")
+    assert [note["key"] for note in reopened["expectedNotes"]] == ["repro", "scope", "hint"]
+    assert reopened["noteProgress"] == {"filled": 2, "remaining": 0, "total": 2}
+
+
+@pytest.mark.parametrize(("name", "roles"), [("seen", ["work", "review", "terminal"]), ("task", ["work", "terminal"])])
+async def test_any_review_note_makes_a_review_and_optional_ones_gate_nothing(
+    gated: Client, name: str, roles: list[str]
+) -> None:
+    item = await gated.add(tags=f"other,{name}")
+    await fill(gated, item, "plan")
+    assert [(await gated.advance(item, "start"))["newRole"] for _ in roles] == roles
+
+
+@pytest.mark.parametrize("verify", [True, False])
+async def test_only_a_start_and_a_completion_are_gated(gated: Client, verify: bool) -> None:
+    for role in ("queue", "work", "review"):
+        item = await gated.add(type="bug", role=role, requiresVerification=verify)
+        for trigger in ("start", "complete"):
+            assert missing(await gated.advance(item, trigger))
+        await gated.move(item, "block", "resume", "hold", "resume", "cancel", "reopen", "hold", "cancel")
+    assert not missing(await gated.advance(await gated.add(requiresVerification=verify), "complete"))
+
+
+async def test_ownership_and_dependencies_are_asked_before_the_gate(gated: Client) -> None:
+    blocker, item = await gated.add(), await gated.add(type="bug")
+    await gated.link(blocker, item)
+    await gated.claim("holder", item)
+    assert (await gated.advance(item, "start", "rival"))["errorCode"] == "not_claim_holder"
+    refused = await gated.advance(item, "start", "holder")
+    assert [entry["fromItemId"] for entry in refused["blockers"]] == [blocker]
+    assert "missingNotes" not in refused
+    await gated.move(blocker, "complete")
+    assert missing(await gated.advance(item, "start", "holder")) == ["repro", "scope"]
+
+
+async def test_a_transition_that_the_role_does_not_allow_is_not_gated(gated: Client) -> None:
+    item = await gated.add(type="bug")
+    await gated.move(item, "hold")
+    for role in ("blocked", "terminal"):
+        for trigger in ("start", "complete"):
+            refused = await gated.advance(item, trigger)
+            assert role in refused["error"]
+            assert "missingNotes" not in refused
+        await gated.advance(item, "cancel")
+
+
+async def test_a_refused_element_stops_no_other(gated: Client) -> None:
+    first, second, third = await gated.add_many(3, type="task")
+    await fill(gated, second, "plan")
+    before = await gated.get(first)
+    steps = [(first, "start"), (second, "start"), (third, "complete"), (second, "start"), (third, "cancel")]
+    answer = await gated("advance_item", transitions=[{"itemId": item, "trigger": t} for item, t in steps])
+    assert [missing(result) for result in answer["results"]] == [["plan"], [], ["plan"], [], []]
+    assert answer["summary"] == {"total": 5, "succeeded": 3, "failed": 2}
+    assert await gated.get(first) == before
+    assert [await gated.role(item) for item in (second, third)] == ["terminal", "terminal"]
+
+
+# --- which schema -----------------------------------------------------------------------------
+
+
+async def test_the_gate_follows_the_items_type_and_tags_as_they_change(gated: Client) -> None:
+    item = await gated.add(type="task", tags="seen,bug")
+
+    async def asked() -> list[str]:
+        return missing(await gated.advance(item, "complete"))
+
+    assert await asked() == ["plan"]
+    await gated.update(item, type="bug")
+    assert await asked() == ["repro", "fix", "scope", "check"]
+    await gated.update(item, type=None, tags="unknown, task,bug")
+    assert await asked() == ["plan"]
+    await gated.update(item, tags="seen,bug")
+    assert await asked() == []
+
+
+async def test_traits_ask_for_more_but_change_no_note_that_is_there(gated: Client) -> None:
+    item = await gated.add(type="guarded", traits="careful, unknown")
+    refused = await gated.advance(item, "complete")
+    # The schema's notes, then those of its default traits, then those of the item's own.
+    assert missing(refused) == ["plan", "threats", "second look"]
+    assert refused["missingNotes"][0]["description"] == "the schema's"
+    assert missing(await gated.advance(item, "start")) == ["plan"]
+    await fill(gated, item, "plan")
+    await gated.move(item, "start")
+    assert missing(await gated.advance(item, "start")) == ["threats"]
+    await fill(gated, item, "threats")
+    assert (await gated.advance(item, "start"))["newRole"] == "review"
+    assert missing(await gated.advance(item, "start")) == ["second look"]
+    await gated.update(item, properties="{}")
+    assert missing(await gated.advance(item, "start")) == []
+
+
+async def test_traits_ask_for_nothing_without_a_schema(gated: Client) -> None:
+    item = await gated.add(traits="careful", tags="unknown")
+    assert (await gated.advance(item, "start"))["expectedNotes"] == []
+    assert (await gated.advance(item, "start"))["newRole"] == "terminal"
+
+
+# --- the items above --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trigger", ["start", "complete", "cancel"])
+@pytest.mark.parametrize("lifecycle", LIFECYCLES)
+async def test_a_parent_ends_with_its_last_child_if_its_lifecycle_and_its_notes_let_it(
+    gated: Client, lifecycle: str, trigger: str
+) -> None:
+    root = await gated.add("root")
+    parent = await gated.add("parent", parentId=root, type=lifecycle)
+    item = await gated.add(parentId=parent, role="work")
+    event = {"itemId": parent, "title": "parent", "previousRole": "queue", "targetRole": "terminal",
+             "trigger": "cascade"}  # fmt: skip
+    ends = lifecycle in ("auto", "auto-reopen")
+    await fill(gated, parent, "goal")
+    await fill(gated, parent, "wrap-up", body=" ")
+    before = await gated.get(parent)
+    stopped = event | {"applied": False, "gateBlocked": True, "missingNotes": ["wrap-up"]}
+    assert (await gated.advance(item, trigger))["cascadeEvents"] == ([stopped] if ends else [])
+    assert await gated.get(parent) == before
+
+    await gated.move(item, "reopen", "hold")
+    await fill(gated, parent, "wrap-up")
+    assert await gated.role(parent) == "queue"  # a note alone moves nothing
+    await gated.move(item, "resume")
+    events = (await gated.advance(item, "complete"))["cascadeEvents"]
+    assert [(each["itemId"], each["applied"]) for each in events] == ([(parent, True), (root, True)] if ends else [])
+    assert [await gated.role(each) for each in (parent, root)] == ["terminal" if ends else "queue"] * 2
+    if not ends:  # it must be advanced explicitly, and then it takes its own parent along
+        assert [each["itemId"] for each in (await gated.advance(parent, "complete"))["cascadeEvents"]] == [root]
+    assert not (await audit(gated.store, gated.project)).differences
+
+
+@pytest.mark.parametrize("lifecycle", LIFECYCLES)
+async def test_a_parent_starts_with_a_child_whatever_its_lifecycle_and_its_notes(gated: Client, lifecycle: str) -> None:
+    parent = await gated.add(type=lifecycle)
+    item = await gated.add(parentId=parent)
+    (event,) = (await gated.advance(item, "start"))["cascadeEvents"]
+    assert (event["itemId"], event["targetRole"], event["applied"]) == (parent, "work", True)
+    assert not event.keys() & {"gateBlocked", "missingNotes"}
+    assert missing(await gated.advance(parent, "complete")) == ["goal", "wrap-up"]
+
+
+@pytest.mark.parametrize("lifecycle", LIFECYCLES)
+async def test_a_parent_reopens_with_a_child_if_its_lifecycle_lets_it(gated: Client, lifecycle: str) -> None:
+    parent = await gated.add(type=lifecycle)
+    item = await gated.add(parentId=parent)
+    await fill(gated, parent, "goal", "wrap-up")
+    await gated.move(item, "complete")
+    reopens = lifecycle in ("auto", "auto-reopen")
+    await gated.move(parent, *([] if reopens else ["complete"]))
+    events = (await gated.advance(item, "reopen"))["cascadeEvents"]
+    assert [(event["itemId"], event["targetRole"], event["applied"]) for event in events] == (
+        [(parent, "work", True)] if reopens else []
+    )
+    assert await gated.role(parent) == ("work" if reopens else "terminal")
+
+
+async def create_below(tools: Client, parent: str) -> None:
+    await tools.add_many(3, parentId=parent)
+
+
+async def create_tree_below(tools: Client, parent: str) -> None:
+    await tools("create_work_tree", root={"title": "new"}, parentId=parent, children=[{"ref": "a", "title": "a"}])
+
+
+async def move_below(tools: Client, parent: str) -> None:
+    assert (await tools.update(await tools.add(), parentId=parent))["updated"] == 1
+
+
+@pytest.mark.parametrize("add", [create_below, create_tree_below, move_below])
+@pytest.mark.parametrize("lifecycle", LIFECYCLES)
+async def test_a_new_child_reopens_its_parent_if_that_is_its_lifecycle(gated: Client, lifecycle: str, add: Any) -> None:
+    parent = await gated.add(type=lifecycle, role="terminal", statusLabel="over")
+    since = (await gated.get(parent))["createdAt"]
+    await add(gated, parent)
+    reopens = lifecycle == "auto-reopen"
+    shown = await gated.get(parent)
+    assert (shown["role"], shown["statusLabel"]) == (("work", "in-progress") if reopens else ("terminal", "over"))
+    rows = (await gated("get_context", since=since))["recentTransitions"]
+    found = [(row["itemId"], row["fromRole"], row["toRole"], row["trigger"]) for row in rows]
+    expected = [(parent, "terminal", "work", "cascade")]
+    assert [row for row in found if row[0] == parent] == (expected if reopens else [])
+    assert not (await audit(gated.store, gated.project)).differences
+
+
+@pytest.mark.parametrize("lifecycle", LIFECYCLES)
+async def test_a_tree_is_completed_by_the_same_gates_whatever_the_lifecycle(gated: Client, lifecycle: str) -> None:
+    root = await gated.add()
+    ready, unready = await gated.add_many(2, parentId=root, type=lifecycle)
+    await fill(gated, ready, "goal", "wrap-up")
+    await fill(gated, unready, "goal")
+    answer = await gated("complete_tree", rootId=root)
+    found = {result["itemId"]: result for result in answer["results"]}
+    assert found[ready]["applied"]
+    assert found[unready]["gateErrors"] == ["missing: wrap-up"]
+    assert answer["summary"] == {"total": 2, "completed": 1, "skipped": 0, "gateFailures": 1}
+    assert (await gated("complete_tree", rootId=root, trigger="cancel"))["summary"]["completed"] == 1
+
+
+# --- a reload in between ----------------------------------------------------------------------
+
+
+def declared(*notes: Json, **schema: Any) -> Json:
+    return {"work_item_schemas": {"bug": {"notes": notes, **schema}}}
+
+
+PLAN: Json = {"key": "plan", "role": "queue", "required": True}
+LOOK: Json = {"key": "look", "role": "review", "required": True}
+
+
+async def test_a_reload_changes_what_is_promised_and_what_is_asked_together(store: Store, project: str) -> None:
+    tools = client_of(store, project, declared())
+    item = await tools.add(type="bug")
+
+    async def asked(*notes: Json) -> tuple[list[str], list[str]]:
+        tools.configure(msgspec.convert(declared(*notes), Settings))
+        context = await tools("get_context", itemId=item)
+        return context["gateStatus"]["missing"], missing(await tools.advance(item, "start"))
+
+    assert await asked(PLAN) == (["plan"], ["plan"])
+    await fill(tools, item, "plan")
+    assert await asked(PLAN, {**PLAN, "key": "scope"}) == (["scope"], ["scope"])
+    assert await asked({**PLAN, "key": "scope", "required": False}) == ([], [])
+    assert await asked({**PLAN, "key": "cause", "role": "work"}) == (["cause"], ["cause"])
+    # A review that comes or goes: an item that is in it leaves it as ever.
+    assert (await tools("get_next_status", itemId=item))["nextRole"] == "terminal"
+    assert await asked(LOOK) == ([], [])
+    assert await asked(LOOK) == (["look"], ["look"])
+    tools.configure(Settings())
+    assert (await tools("get_next_status", itemId=item))["nextRole"] == "terminal"
+    assert (await tools.advance(item, "start"))["newRole"] == "terminal"
+
+
+async def test_front_ends_of_two_versions_each_keep_to_their_own(store: Store, project: str) -> None:
+    strict, open_handed = (client_of(store, project, declared(*notes)) for notes in ((PLAN, LOOK), ()))
+    item = await strict.add(type="bug")
+    for tools, names, next_role in ((strict, ["plan"], "review"), (open_handed, [], "terminal")) * 2:
+        assert (await tools("get_context", itemId=item))["gateStatus"]["missing"] == names
+        assert missing(await tools.advance(item, "start")) == names
+        assert await tools.role(item) == ("work" if not names else "queue")
+        assert (await tools("get_next_status", itemId=item))["nextRole"] == (next_role if not names else "work")
+        await tools.move(item, "cancel", "reopen")
+
+
+async def test_a_reload_changes_the_lifecycle_of_the_items_above(store: Store, project: str) -> None:
+    tools = client_of(store, project, declared(lifecycle="manual"))
+    parent = await tools.add(type="bug")
+    item = await tools.add(parentId=parent)
+    for lifecycle, notes, applied in (("manual", [], []), ("auto", [PLAN], [False]), ("auto", [], [True])):
+        tools.configure(msgspec.convert(declared(*notes, lifecycle=lifecycle), Settings))
+        events = (await tools.advance(item, "complete"))["cascadeEvents"]
+        assert [event["applied"] for event in events] == applied
+        await tools.move(item, "reopen")
