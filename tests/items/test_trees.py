@@ -12,25 +12,11 @@ from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json, actor, fresh_id
+from tests.items.planting import LEAVES, LOG, PLAN, SCHEMAS, edge, note, notes_of, plant
 
 pytestmark = pytest.mark.anyio
 
 EPOCH = "1970-01-01T00:00:00Z"
-LEAVES = [{"ref": "a", "title": "A"}, {"ref": "b", "title": "B"}, {"ref": "c", "title": "C"}]
-PLAN = {"key": "plan", "role": "queue", "required": True, "description": "How?", "guidance": "Say how.", "skill": "s"}
-LOG = {"key": "log", "role": "work"}
-CHECK = {"key": "check", "role": "review", "required": True}
-SCHEMAS: Json = {
-    "work_item_schemas": {
-        "bug": {"notes": [PLAN, LOG]},
-        "task": {"notes": [LOG], "default_traits": ["careful"]},
-        "free": {},
-        "again": {"lifecycle": "auto-reopen"},
-        "manual": {"lifecycle": "manual"},
-        "permanent": {"lifecycle": "permanent"},
-    },
-    "traits": {"careful": {"notes": [CHECK, {**PLAN, "role": "work"}]}},
-}
 
 
 @pytest.fixture
@@ -38,30 +24,11 @@ def with_schemas(store: Store, project: str) -> Client:
     return Client(store, project, msgspec.convert(SCHEMAS, Settings))
 
 
-async def plant(tools: Client, **arguments: Any) -> dict[str, str]:
-    """Creates a tree, of A, B and C below a root unless said otherwise; ids by ref."""
-    made = await tools("create_work_tree", **{"root": {"title": "R"}, "children": LEAVES, **arguments})
-    return {"root": made["root"]["id"], **{child["ref"]: child["id"] for child in made["children"]}}
-
-
 async def everything(tools: Client) -> dict[bytes, bytes | None]:
     """All of the project's keys, records of requests among them."""
     client = tools.store.client
     prefix = keys.project_prefix(tools.project)
     return {key: await client.dump(key) async for key in client.scan_iter(match=prefix + b"*")}
-
-
-async def notes_of(tools: Client, item: str) -> list[Json]:
-    found: list[Json] = (await tools("query_notes", operation="list", itemId=item))["notes"]
-    return found
-
-
-def edge(source: str, target: str, **fields: str) -> Json:
-    return {"from": source, "to": target, **fields}
-
-
-def note(ref: str, key: str, role: str = "queue", **fields: Any) -> Json:
-    return {"itemRef": ref, "key": key, "role": role, **fields}
 
 
 def expected_note(spec: Json, exists: bool) -> Json:
@@ -424,106 +391,6 @@ async def test_as_much_as_fits_is_created(tools: Client) -> None:
     assert set(await tools.next(limit=9)) == {made["root"]["id"], made["children"][0]["id"]}
     report = await audit(tools.store, tools.project)
     assert (report.items, report.edges, report.differences) == (101, 99, [])
-
-
-# --- notes --------------------------------------------------------------------------------------
-
-
-async def test_blank_notes_stand_beside_given_ones(with_schemas: Client) -> None:
-    tools = with_schemas
-    made = await tools(
-        "create_work_tree",
-        root={"title": "R", "type": "bug", "traits": "careful,unknown"},
-        children=[{"ref": "a", "title": "A", "tags": "x,task"}, {"ref": "b", "title": "B"}],
-        createNotes=True,
-        notes=[
-            note("b", "free", "review", body="f"),
-            note("root", "extra", "work", body="e"),
-            note("root", "plan", body="p"),
-        ],
-    )
-    listed = [(each["itemRef"], each["key"], each["role"]) for each in made["notes"]]
-    assert listed == [
-        ("b", "free", "review"), ("root", "extra", "work"), ("root", "plan", "queue"),
-        ("root", "log", "work"), ("root", "check", "review"),
-        ("a", "log", "work"), ("a", "check", "review"), ("a", "plan", "work"),
-    ]  # fmt: skip
-    a = made["children"][0]["id"]
-    stored = {each["id"]: (each["itemId"], each["key"], each["role"], each["body"])
-              for item in (made["root"]["id"], a, made["children"][1]["id"])
-              for each in await notes_of(tools, item)}  # fmt: skip
-    refs = {"root": made["root"]["id"], **{child["ref"]: child["id"] for child in made["children"]}}
-    bodies = {"free": "f", "extra": "e", ("root", "plan"): "p"}
-    assert stored == {
-        each["id"]: (refs[each["itemRef"]], each["key"], each["role"],
-                     bodies.get(each["key"], bodies.get((each["itemRef"], each["key"]), "")))
-        for each in made["notes"]
-    }  # fmt: skip
-    assert [each["exists"] for each in made["root"]["expectedNotes"]] == [True] * 3
-    progress = (await tools("get_context", itemId=a))["schema"]
-    assert [(each["key"], each["exists"], each["filled"]) for each in progress] == [
-        ("log", True, False), ("check", True, False), ("plan", True, False),
-    ]  # fmt: skip
-
-
-async def test_blank_notes_open_no_gate_and_given_ones_do(with_schemas: Client) -> None:
-    tools = with_schemas
-    call: Json = {"root": {"title": "R", "type": "bug"}, "children": [], "createNotes": True}
-    blank = await plant(tools, **call, notes=[note("root", "plan", body=" \n")])
-    refused = await tools.advance(blank["root"], "start")
-    assert (refused["applied"], refused["missingNotes"][0]["key"]) == (False, "plan")
-    filled = await plant(tools, **call, notes=[note("root", "plan", body="p")])
-    assert (await tools.advance(filled["root"], "start"))["applied"]
-
-
-async def test_no_notes_are_made_unasked(with_schemas: Client) -> None:
-    made = await with_schemas("create_work_tree", root={"title": "R", "type": "bug"})
-    assert (made["notes"], await notes_of(with_schemas, made["root"]["id"])) == ([], [])
-
-
-async def test_of_a_note_given_twice_the_last_counts_in_the_place_of_the_first(tools: Client) -> None:
-    made = await tools(
-        "create_work_tree",
-        root={"title": "R"},
-        notes=[note("root", "k", body="1"), note("root", "l"), note("root", "k", "work", body="2")],
-    )
-    assert [(each["key"], each["role"]) for each in made["notes"]] == [("k", "work"), ("l", "queue")]
-    stored = {each["key"]: each["body"] for each in await notes_of(tools, made["root"]["id"])}
-    assert stored == {"k": "2", "l": ""}
-
-
-@pytest.mark.parametrize("body", [None, "", " \t", "text"])
-async def test_a_body_is_kept_unless_it_is_blank(tools: Client, body: str | None) -> None:
-    ids = await plant(tools, notes=[note("a", "k", body=body)])
-    (stored,) = await notes_of(tools, ids["a"])
-    assert stored["body"] == (body if body == "text" else "")
-
-
-@pytest.mark.every_store
-async def test_every_note_bears_its_actor(with_schemas: Client) -> None:
-    tools = with_schemas
-    root = {"title": "R", "type": "bug"}
-    given = [note("root", "own", body="b")]
-    who = {**actor("ann", parent="boss", proof="secret"), "kind": "Orchestrator"}
-    signed = await plant(tools, root=root, notes=given, createNotes=True, actor=who)
-    stored = await notes_of(tools, signed["root"])
-    assert sorted(each["key"] for each in stored) == ["log", "own", "plan"]
-    for each in stored:
-        assert each["actor"] == {"id": "ann", "kind": "orchestrator", "parent": "boss"}
-        assert each["verification"] == {"status": "unchecked", "verifier": "noop"}
-    unsigned = await plant(tools, root=root, notes=given, createNotes=True)
-    for each in await notes_of(tools, unsigned["root"]):
-        assert "actor" not in each
-        assert "verification" not in each
-
-
-async def test_notes_of_the_tree_can_be_written_anew(tools: Client) -> None:
-    made = await tools("create_work_tree", root={"title": "R"}, notes=[note("root", "k", body="old")])
-    item, (first,) = made["root"]["id"], made["notes"]
-    written = await tools("manage_notes", operation="upsert",
-                          notes=[{"itemId": item, "key": "k", "role": "work", "body": "new"}])  # fmt: skip
-    assert written["notes"][0]["id"] == first["id"]
-    assert [(each["role"], each["body"]) for each in await notes_of(tools, item)] == [("work", "new")]
 
 
 # --- idempotency --------------------------------------------------------------------------------
