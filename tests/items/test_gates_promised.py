@@ -206,6 +206,7 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
+@pytest.mark.timeout(480)  # a failure is shrunk for up to five minutes
 def test_advance_item_does_what_the_reads_promise(redis_url: str, project: str, runner: asyncio.Runner) -> None:
     """Items and notes at random under schemas at random, reloads in between: no trigger surprises anybody."""
     store = Store(redis_url, timeout_ms=5000)
