@@ -27,8 +27,8 @@ RUN = 3
 """Items that one run of the script completes in these tests: so that there are many runs."""
 THRESHOLDS = st.sampled_from([None, None, *FORWARD])
 TYPES = st.sampled_from(["BLOCKS", "BLOCKS", "IS_BLOCKED_BY", "RELATES_TO"])
-slots = st.integers(0, 30)
-links = st.lists(st.tuples(slots, slots, TYPES, THRESHOLDS), max_size=12)
+slots = st.integers(0, 11)
+links = st.lists(st.tuples(slots, slots, TYPES, THRESHOLDS), min_size=2, max_size=12)
 """Two of the items there are, the elder one first in any order of completion."""
 
 
@@ -42,21 +42,21 @@ class Planted(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """A call of complete_tree: on the items below one, or on some."""
+    """A call of complete_tree: on the items below one, or on all but some."""
 
     root: int | None
-    chosen: set[int]
+    left_out: set[int]
     include_root: bool
     cancel: bool
     agent: str
 
 
 trees = st.builds(Planted, st.integers(0, 5), st.none() | slots, links, st.just(set()))
-gated = st.builds(Planted, st.integers(0, 5), st.none() | slots, links, st.sets(slots, max_size=2))
+gated = st.builds(Planted, st.integers(0, 5), st.none() | slots, links, st.sets(st.integers(0, 2), max_size=2))
 completions = st.builds(
     Completion,
     st.none() | slots,
-    st.sets(slots, min_size=1),
+    st.sets(slots, max_size=3),
     st.booleans(),
     st.booleans(),
     st.sampled_from(["", "ann"]),
@@ -145,11 +145,13 @@ class Forest:
             arguments: Json = {"rootId": root, "includeRoot": call.include_root}
             last = [root] if call.include_root else []
         else:
-            inner = {self.at(slot) for slot in call.chosen}
+            inner = set(self.model.items) - {self.at(slot) for slot in call.left_out}
             arguments, last = {"itemIds": list(inner)}, []
         who = {"actor": actor(call.agent), "requestId": fresh_id()} if call.agent else {}
         trigger = "cancel" if call.cancel else "complete"
         arguments |= {"trigger": trigger, **who}
+        if not inner and call.root is None:
+            return {}
         answer = await self.tools("complete_tree", **arguments)
         order = [result["itemId"] for result in answer["results"]]
         assert order[len(inner) :] == last
@@ -208,7 +210,7 @@ class Forest:
         assert not report.differences
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(planted=st.lists(trees, min_size=1, max_size=4), between=links)
 async def test_what_nothing_hinders_is_completed_to_the_last_item(
     redis_url: str, planted: list[Planted], between: list[Any]
@@ -217,13 +219,13 @@ async def test_what_nothing_hinders_is_completed_to_the_last_item(
         for tree in planted:
             await forest.plant(tree)
         await forest.link(between)
-        answer = await forest.complete(Completion(None, set(range(len(forest.model.items))), False, False, ""))
+        answer = await forest.complete(Completion(None, set(), False, False, ""))
         total = len(forest.model.items)
         assert answer["summary"] == {"total": total, "completed": total, "skipped": 0, "gateFailures": 0}
         await forest.agrees()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     planted=st.lists(gated, min_size=1, max_size=4),
     between=links,
