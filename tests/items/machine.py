@@ -35,7 +35,9 @@ DECLARED: Json = {
         },
         "checked": {
             "lifecycle": "manual",
+            "default_traits": ["seen"],
             "notes": [
+                {"key": "plan", "role": "queue"},
                 {"key": "done", "role": "work", "required": True, "guidance": "Say what."},
                 {"key": "log", "role": "work", "required": True, "skill": "logging"},
                 {"key": "verdict", "role": "review", "required": True},
@@ -54,7 +56,7 @@ DECLARED: Json = {
     },
 }
 DEFAULTS = st.sampled_from([{}, {}, {}, {"default": "task"}, {"default": "feature"}])
-TRAITS = st.sampled_from([None, None, None, "seen", "seen, audited", "unheard-of"])
+TRAITS = st.sampled_from([None, None, "seen", "seen, audited", "unheard-of"])
 PLAIN: Json = {"title": "t", "priority": "medium", "complexity": None, "tags": None, "type": None}
 STANDING = ("guidancePointer", "skillPointer", "noteProgress")
 SHOWN = (*PLAIN, "role", "parentId", "statusLabel", "previousRole", "depth")
@@ -78,6 +80,9 @@ FIELDS = st.fixed_dictionaries(
         "type": st.sampled_from([None, None, "x", "task", "checked", "feature", "home"]),
     }
 )
+Kind = tuple[Json, str | None]
+KIND = st.tuples(FIELDS, TRAITS)
+"""Fields and traits of an item."""
 FENCES = st.sampled_from([None] * 9 + [1, 2])
 NOBODY = 15
 SLOTS = st.sampled_from(range(NOBODY + 1))
@@ -170,22 +175,22 @@ class Tools(RuleBasedStateMachine):
     # --- items
 
     @initialize(
-        chain=st.integers(1, 4),
+        chain=st.lists(KIND, min_size=1, max_size=4),
         siblings=st.integers(0, 3),
-        others=st.integers(2, 5),
+        others=st.lists(KIND, min_size=2, max_size=5),
         edges=EDGES,
         default=DEFAULTS,
     )
-    def begin(self, chain: int, siblings: int, others: int, edges: list[Any], default: Json) -> None:
+    def begin(self, chain: list[Kind], siblings: int, others: list[Kind], edges: list[Any], default: Json) -> None:
         """A chain, siblings of its end, roots beside it, and what waits for what."""
         self.model.schemas = DECLARED | default
         self.tools.configure(msgspec.convert({"request_deadline_ms": LONG_MS, **self.model.schemas}, Settings))
         above: str | None = None
         end: str | None = None
-        for _ in range(chain):
-            above, end = end, self.add(end, "queue", PLAIN)
-        for parent in [above] * siblings + [None] * others:
-            self.add(parent, "queue", PLAIN)
+        for kind in chain:
+            above, end = end, self.add(end, "queue", *kind)
+        for parent, kind in [(above, (PLAIN, None))] * siblings + [(None, kind) for kind in others]:
+            self.add(parent, "queue", *kind)
         for edge in edges:
             self.link([edge])
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from tests.items.client import Json, actor, fresh_id
 from tests.items.machine import (
     AGENTS,
     EDGES,
-    FIELDS,
+    KIND,
     SLOTS,
-    TRAITS,
+    Kind,
     Session,
     Tools,
     agrees,
@@ -28,9 +28,18 @@ from tests.items.machine import (
 from tests.items.model import Edge, Item, Tree
 from tests.items.model_schemas import Note
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "70"))
 
-KEYS = st.sampled_from(["plan", "hint", "done", "log", "verdict", "audit", "off"])
+USUAL = {
+    "plan": "queue",
+    "hint": "queue",
+    "done": "work",
+    "log": "work",
+    "verdict": "review",
+    "audit": "work",
+    "off": "queue",
+}
+KEYS = st.sampled_from([*USUAL])
 PHASES = st.sampled_from(["queue", "work", "review"])
 BODIES = st.sampled_from(["text", "text", "", " \n"])
 BLANK = ("", " \n")
@@ -39,7 +48,7 @@ REFS = ("root", "a", "b", "c")
 NUMBERED = st.integers(-1, 9)
 """Which note, latest first; -1 stands for one that does not exist."""
 NUMBERS = st.integers(0, 3)
-"""Which item of a tree, modulo how many it has."""
+"""Which item of a tree, or which edge, modulo how many there are."""
 
 
 class NotedTools(Tools):
@@ -149,28 +158,32 @@ class NotedTools(Tools):
 
     @rule(
         parent=st.none() | st.none() | SLOTS,
-        specs=st.lists(st.tuples(FIELDS, TRAITS), min_size=1, max_size=4),
+        specs=st.lists(KIND, min_size=1, max_size=4),
         edges=EDGES,
-        notes=st.lists(st.tuples(NUMBERS, KEYS, PHASES, BODIES), max_size=2),
+        notes=st.lists(st.tuples(NUMBERS, KEYS, st.none() | PHASES, BODIES), max_size=2),
         blank=st.booleans(),
     )
     def plant(
         self,
         parent: int | None,
-        specs: list[tuple[Json, str | None]],
+        specs: list[Kind],
         edges: list[Any],
-        notes: list[tuple[int, str, str, str]],
+        notes: list[tuple[int, str, str | None, str]],
         blank: bool,
     ) -> None:
         above, refs = self.at_or_none(parent), REFS[: len(specs)]
-        ends = [(refs[a % len(refs)], refs[(a + step) % len(refs)], kind, at) for a, step, kind, at in edges]
+        ends = [
+            (refs[a % len(refs)], refs[(a + step) % len(refs)], kind, at)
+            for a, step, kind, at in edges[:2]
+            if step == 0 or step % len(refs)
+        ]
         tree = Tree(
             {
                 ref: Item(ref, "root" if ref != "root" else None, "queue", dict(fields), traits=names(traits))
                 for ref, (fields, traits) in zip(refs, specs, strict=True)
             },
             [Edge(a, b, kind, None if kind == "RELATES_TO" else at) for a, b, kind, at in ends],
-            [(refs[number % len(refs)], key, Note(role, body)) for number, key, role, body in notes],
+            [(refs[number % len(refs)], key, Note(role or USUAL[key], body)) for number, key, role, body in notes],
             blank,
         )
         arguments = {
@@ -237,13 +250,25 @@ class NotedTools(Tools):
         self.check_order(results)
 
     @rule(
-        slots=st.lists(SLOTS, min_size=1, max_size=5),
+        slots=st.lists(SLOTS, min_size=1, max_size=3),
+        tied=st.lists(NUMBERS, max_size=3),
         trigger=st.sampled_from(["complete", "complete", "cancel"]),
         agent=st.just("") | AGENTS,
     )
-    def end_these(self, slots: list[int], trigger: str, agent: str) -> None:
-        ids = [self.at(slot) for slot in slots]
+    def end_these(self, slots: list[int], tied: list[int], trigger: str, agent: str) -> None:
+        """Any items, and the ends of some edges, which are named the wrong way round."""
+        edges = [self.model.edges[number % len(self.model.edges)] for number in tied if self.model.edges]
+        ids = [self.at(slot) for slot in slots] + [end for edge in edges for end in (edge.blocked, edge.blocker)]
         self.check_order(self.end({"itemIds": ids}, trigger, agent, {*ids} & self.model.items.keys()))
+
+    @precondition(lambda self: any(it.parent for it in self.model.items.values()))
+    @rule(slot=SLOTS, agent=AGENTS)
+    def cancel_and_reopen(self, slot: int, agent: str) -> None:
+        """An item below one that has ended with it: whether that follows depends on its lifecycle."""
+        items = [(it.id, it.parent) for it in self.model.items.values() if it.parent]
+        item, above = items[slot % len(items)]
+        self.end({"rootId": above, "includeRoot": True}, "cancel", agent, {above, *self.model.below(above)})
+        self.apply([(item, "reopen", None)], agent)
 
     def end(self, arguments: Json, trigger: str, agent: str, items: set[str]) -> list[Json]:
         who = actor(agent) if agent else None
