@@ -5,7 +5,7 @@ of all classes. One after the other:
 
 - **herd**: 1,000 agents claim the same item at the same moment;
 - **capacity**: the most calls per second that a closed loop has answered, over some numbers of connections;
-- **overload**: twice that, by arrivals fixed in advance, in rounds of at most ten seconds with the capacity measured
+- **overload**: twice that, by arrivals fixed in advance, in rounds of at most 30 seconds with the capacity measured
   anew before each and after the last: machines that others share become slower and faster within a minute, and twice
   of what could be done a minute ago says nothing. Figures are those of all calls of all rounds. Goodput is what is
   answered with a result. The classes are shed in their order and calls of each kind cost different amounts, so goodput
@@ -59,7 +59,7 @@ ITEMS = 20_000
 AGENTS = 256
 CONNECTIONS = 2_048
 _CLOSED = (64, 128, 256)
-_ROUND_SECONDS = 10.0
+_ROUND_SECONDS = 30.0
 _DELAY_MS = 100
 _POLL_SECONDS = 0.05
 _CALM_SECONDS = 11.0

@@ -80,23 +80,24 @@ class _Surplus:
     any of those that came would have had to wait.
     """
 
-    __slots__ = ("_began", "_came", "_refused", "lasts")
+    __slots__ = ("_came", "_refused", "lasts", "seen")
 
     def __init__(self) -> None:
         self.lasts = False
-        self._began = 0.0
+        self.seen = -math.inf
+        """When it was last known to last; it is looked at every tenth of a second."""
         self._came = self._refused = 0
 
     def begin(self, now: float) -> None:
         self.lasts = True
-        self._began = now
+        self.seen = now
         self._came = self._refused = 0
 
     def came(self, refused: bool, now: float) -> None:
         """A call came while it lasts; ``refused``: there is no room for it."""
         self._came += 1
         self._refused += refused
-        if now - self._began >= _WINDOW_SECONDS:
+        if now - self.seen >= _WINDOW_SECONDS:
             if self._refused > _BEARABLE * self._came:
                 self.begin(now)
             else:
@@ -139,7 +140,6 @@ class Admission:
         self._queues: tuple[deque[_Waiting], ...] = tuple(deque() for _ in _CLASSES)
         self._queued = 0
         self._surplus = tuple(_Surplus() for _ in _CLASSES)
-        self._gave_up = -math.inf
         self._sweeper: asyncio.TimerHandle | None = None
         # Noted here: not every event loop's handles know their time.
         self._sweep_due = 0.0
@@ -225,11 +225,11 @@ class Admission:
         """
         if self._queued >= self._settings.queue_most and not self._displace(criticality):
             if criticality is not Criticality.CRITICAL:
-                self._gave_up = self._clock()
-                self._surplus[criticality].begin(self._gave_up)
+                self._surplus[criticality].begin(self._clock())
             raise self._shed(criticality, "over_capacity", "too many calls are at work and waiting here")
         now = self._clock()
-        hasty = criticality is not Criticality.CRITICAL and now - self._gave_up < _CALM_SECONDS
+        last_surplus = max(each.seen for each in self._surplus)
+        hasty = criticality is not Criticality.CRITICAL and now - last_surplus < _CALM_SECONDS
         seconds = self._queue_seconds * (_HASTE if hasty else 1.0)
         one = _Waiting(criticality, Ticket(actor, project, True), now, seconds)
         self._queues[criticality].append(one)
@@ -331,9 +331,9 @@ class Admission:
             while queue and queue[0].due <= now:
                 self._tell_in_vain(queue[0])
             return
-        self._gave_up = self._clock()
+        gave_up = self._clock()
         for lower in _CLASSES[: criticality + 1]:
-            self._surplus[lower].begin(self._gave_up)
+            self._surplus[lower].begin(gave_up)
             for one in tuple(self._queues[lower]):
                 self._tell_in_vain(one)
 

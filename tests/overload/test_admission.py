@@ -60,6 +60,14 @@ class Front:
         assert None not in tickets
         return [ticket for ticket in tickets if ticket is not None]
 
+    def configure(self, **changes: Any) -> None:
+        self.admission.configure(msgspec.structs.replace(SMALL, **changes))
+
+    async def wait_in_vain(self, criticality: Criticality) -> None:
+        with pytest.raises(ToolFailure) as refused:
+            await self.wait(criticality)
+        assert code(refused) == "queue_timeout"
+
     def wait(self, criticality: Criticality) -> asyncio.Task[Ticket]:
         self.names += 1
         return asyncio.ensure_future(self.admission.wait(criticality, f"a{self.names}", f"p{self.names}"))
@@ -275,19 +283,25 @@ async def test_where_waiting_is_in_vain_nobody_else_waits() -> None:
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_nobody_waits_for_long_while_the_last_surplus_is_not_long_ago() -> None:
-    front = Front(queue_ms=5_000)
-    front.fill(CRITICAL, 12)
-    front.admission._gave_up = front.now
+@pytest.mark.parametrize("seconds", [0, 15])
+async def test_nobody_waits_for_long_while_the_last_surplus_is_not_long_ago(seconds: int) -> None:
+    """From its end on, however long it lasted."""
+    front = Front(queue_ms=20)
+    held = front.fill(CRITICAL, 12)
+    await front.wait_in_vain(NORMAL)
+    for _ in range(20 * seconds):
+        front.now += 0.05
+        assert front.admission.turns_away(NORMAL) > 0
+    front.configure(queue_ms=5_000)
     urgent = front.wait(CRITICAL)
     began = asyncio.get_running_loop().time()
-    with pytest.raises(ToolFailure) as refused:
-        await front.wait(NORMAL)
-    assert code(refused) == "queue_timeout"
+    await front.wait_in_vain(NORMAL)
     assert asyncio.get_running_loop().time() - began < 4
     assert not urgent.done()
     urgent.cancel()
     await asyncio.gather(urgent, return_exceptions=True)
+    for ticket in held:
+        front.admission.leave(ticket)
 
 
 async def test_calls_wait_again_when_hardly_any_is_turned_away() -> None:
@@ -313,8 +327,8 @@ def test_waiting_works_on_the_event_loop_of_the_fleet() -> None:
     async def story() -> None:
         front = Front(queue_ms=1)
         held = front.fill(CRITICAL, 12)
+        await front.wait_in_vain(READ)
         for _ in range(3):
-            front.admission._gave_up = front.now
             waiting = [front.wait(each) for each in (CRITICAL, NORMAL, SHEDDABLE, READ)]
             await asyncio.sleep(0)
             ended = await asyncio.gather(*waiting, return_exceptions=True)
