@@ -237,7 +237,7 @@ def test_its_allocator_keeps_small_objects_at_hand_unless_told_otherwise(
         monkeypatch.setenv("GLIBC_TUNABLES", given)
     with EmbeddedServer(tmp_path) as server:
         found = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
-    wanted = given or "glibc.malloc.tcache_count=10000"
+    wanted = given or "glibc.malloc.tcache_count=60000"
     assert [entry for entry in found if entry.startswith(b"GLIBC_TUNABLES=")] == [b"GLIBC_TUNABLES=" + wanted.encode()]
 
 
