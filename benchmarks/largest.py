@@ -13,7 +13,6 @@ is printed beside them.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -22,15 +21,11 @@ from uuid import uuid4
 import msgspec
 import uvloop
 
-from benchmarks.loader import PROJECT, TIMEOUT_MS, Shape, servers
-from benchmarks.server import Server
+from benchmarks.loader import PROJECT, Shape, servers
+from benchmarks.server import Server, items_on
 from benchmarks.support import console, median, table
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
-from coordinator.store import Store
 from coordinator.store.keys import waiter
-from coordinator.toolsets import load_toolsets
-from coordinator.toolsets.tool import Call, Services, Tool
+from coordinator.toolsets.tool import Call, Tool
 
 GOAL_MS = 5.0
 _SLOW_US = 100
@@ -42,8 +37,8 @@ Edges = list[tuple[str, str]]
 class Caller:
     """Calls tools of the items through their handlers."""
 
-    def __init__(self, tools: Sequence[Tool], server: Server) -> None:
-        self._tools = {tool.name: tool for tool in tools}
+    def __init__(self, tools: dict[str, Tool], server: Server) -> None:
+        self._tools = tools
         self._server = server
         self._agents = 0
 
@@ -178,17 +173,9 @@ CASES: dict[str, Callable[[Caller], Awaitable[Prepared]]] = {
 async def _runs(url: str, runs: int) -> tuple[dict[str, list[tuple[float, str]]], float]:
     found: dict[str, list[tuple[float, str]]] = {name: [] for name in CASES}
     loops = []
-    async with contextlib.AsyncExitStack() as stack:
-        store = Store(url, TIMEOUT_MS)
-        await store.open()
-        stack.push_async_callback(store.close)
-        items = load_toolsets(Services(Settings(), store, trust_self_reported))["items"]
-        if items.drain is not None:
-            stack.push_async_callback(items.drain)
-        server = Server(url)
-        stack.callback(server.close)
+    async with items_on(url) as (tools, server):
         loop = server.client.script_load(_LOOP)
-        caller = Caller(items.tools, server)
+        caller = Caller(tools, server)
         for _ in range(runs + 1):
             for name, prepare in CASES.items():
                 call = await prepare(caller)

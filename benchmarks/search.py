@@ -21,16 +21,12 @@ from typing import Any, NamedTuple
 import msgspec
 import uvloop
 
-from benchmarks.loader import FAMILY, PROJECT, TIMEOUT_MS, Shape, item_id, servers
-from benchmarks.server import Server
+from benchmarks.loader import FAMILY, PROJECT, Shape, item_id, servers
+from benchmarks.server import Server, items_on
 from benchmarks.support import console, table
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.items.contract.query import QueryItems
 from coordinator.toolsets.items.rules.query import may_take_long
-from coordinator.toolsets.tool import Call, Services, Tool
+from coordinator.toolsets.tool import Call, Tool
 
 SCANS = 2
 """Calls of what looks at more than one feature's children."""
@@ -111,15 +107,8 @@ async def _all(urls: dict[int, str], calls: int) -> dict[tuple[str, int], Found]
     async with contextlib.AsyncExitStack() as stack:
         sides: list[Side] = []
         for size, url in urls.items():
-            store = Store(url, TIMEOUT_MS)
-            await store.open()
-            stack.push_async_callback(store.close)
-            items = load_toolsets(Services(Settings(), store, trust_self_reported))["items"]
-            if items.drain is not None:
-                stack.push_async_callback(items.drain)
-            server = Server(url)
-            stack.callback(server.close)
-            sides.append(Side(size, next(tool for tool in items.tools if tool.name == "query_items"), server))
+            tools, server = await stack.enter_async_context(items_on(url))
+            sides.append(Side(size, tools["query_items"], server))
         for name, make in KINDS.items():
             for side in sides:
                 few = _looks(make, side.size) and "children" not in name and name != "claimed"

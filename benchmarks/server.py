@@ -1,14 +1,21 @@
-"""What a store says about itself: time per command, memory, slow scripts."""
+"""What a store says about itself: time per command, memory, slow scripts; and the tools of the items on it."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import redis
 
-from coordinator.store import Script
+from benchmarks.loader import TIMEOUT_MS
+from coordinator.identity.noop import trust_self_reported
+from coordinator.settings import Settings
+from coordinator.store import Script, Store
 from coordinator.store.address import parse
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Services, Tool
 
 
 class Cost(NamedTuple):
@@ -75,3 +82,18 @@ class Server:
 
     def _cpu_ns(self) -> int:
         return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[0])
+
+
+@contextlib.asynccontextmanager
+async def items_on(url: str) -> AsyncIterator[tuple[dict[str, Tool], Server]]:
+    """The tools of the items, by name, over a link of their own to a server, and that server."""
+    store, server = Store(url, TIMEOUT_MS), Server(url)
+    await store.open()
+    items = load_toolsets(Services(Settings(), store, trust_self_reported))["items"]
+    try:
+        yield {tool.name: tool for tool in items.tools}, server
+    finally:
+        if items.drain is not None:
+            await items.drain()
+        await store.close()
+        server.close()

@@ -25,15 +25,11 @@ import msgspec
 import uvloop
 
 from benchmarks.calls import CASES, Case, World
-from benchmarks.loader import PROJECT, TIMEOUT_MS, Shape, servers
-from benchmarks.server import Server, Slow
+from benchmarks.loader import PROJECT, Shape, servers
+from benchmarks.server import Server, Slow, items_on
 from benchmarks.support import console, median, table
 from coordinator.errors import ToolFailure
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
-from coordinator.toolsets.tool import Call, Services, Tool
+from coordinator.toolsets.tool import Call, Tool
 
 GOAL, GOAL_MS = 2.0, 5.0
 _SLOW_US = 200
@@ -91,15 +87,8 @@ async def _rounds(urls: dict[int, str], rounds: int, calls: int) -> dict[tuple[C
     async with contextlib.AsyncExitStack() as stack:
         sides: list[Side] = []
         for size, url in urls.items():
-            store = Store(url, TIMEOUT_MS)
-            await store.open()
-            stack.push_async_callback(store.close)
-            items = load_toolsets(Services(Settings(), store, trust_self_reported))["items"]
-            if items.drain is not None:
-                stack.push_async_callback(items.drain)
-            server = Server(url)
-            stack.callback(server.close)
-            sides.append(Side(size, World(size, 1), {tool.name: tool for tool in items.tools}, server))
+            tools, server = await stack.enter_async_context(items_on(url))
+            sides.append(Side(size, World(size, 1), tools, server))
         for number in range(rounds + 1):
             for case in CASES:
                 for side in sides:

@@ -22,7 +22,7 @@ FEWEST = 16
 """Calls that keep a process and its store busy. No more of them while many others are turned away: those are told so
 by the same event loop, and soon."""
 MANY = 0.1
-"""Share of the calls that are turned away, from which on they are many: a burst is none of them."""
+"""Share of the calls that have to be turned away for an overload; fewer is a burst."""
 
 
 class AdaptiveLimit:

@@ -9,6 +9,7 @@ import redis
 
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
 from tests.items.parked import Fronts
 from tests.support import leaks
@@ -17,6 +18,19 @@ from tests.support import leaks
 @pytest.fixture
 def tools(store: Store, project: str) -> Client:
     return Client(store, project)
+
+
+@pytest.fixture
+async def clients(redis_url: str, project: str) -> AsyncIterator[list[Client]]:
+    """Three clients of one project, each with a connection of its own; their work is audited at the end."""
+    stores = [Store(redis_url, timeout_ms=10_000) for _ in range(3)]
+    for store in stores:
+        await store.open()
+    yield [Client(store, project) for store in stores]
+    report = await audit(stores[0], project)
+    for store in stores:
+        await store.close()
+    assert report.differences == []
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
 from itertools import cycle, pairwise
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.idempotency import NONE
 from coordinator.toolsets.items.rules.schema import SchemaSource
@@ -22,25 +20,10 @@ from tests.items.client import Client, actor, fresh_id
 
 pytestmark = pytest.mark.anyio
 
-CONNECTIONS = 3
-
-
-@pytest.fixture
-async def clients(redis_url: str, project: str) -> AsyncIterator[list[Client]]:
-    """Clients of one project, each with a connection of its own; their work is audited at the end."""
-    stores = [Store(redis_url, timeout_ms=10_000) for _ in range(CONNECTIONS)]
-    for store in stores:
-        await store.open()
-    yield [Client(store, project) for store in stores]
-    report = await audit(stores[0], project)
-    for store in stores:
-        await store.close()
-    assert report.differences == []
-
 
 async def test_each_item_has_one_winner_among_many_claimers(clients: list[Client]) -> None:
     ids = await clients[0].add_many(10)
-    agents = [(f"agent-{n}", clients[n % CONNECTIONS], ids[n % len(ids)]) for n in range(150)]
+    agents = [(f"agent-{n}", clients[n % len(clients)], ids[n % len(ids)]) for n in range(150)]
     results = await asyncio.gather(*(client.claim(agent, item) for agent, client, item in agents))
     outcomes = Counter(result["outcome"] for result in results)
     assert outcomes == {"success": len(ids), "already_claimed": 140}
@@ -79,7 +62,7 @@ async def test_claims_exclude_each_other_and_fences_rise(clients: list[Client]) 
             assert (await client.release(agent, item))["outcome"] == "success"
             rounds += 1
 
-    await asyncio.gather(*(work(f"agent-{n}", clients[n % CONNECTIONS]) for n in range(9)))
+    await asyncio.gather(*(work(f"agent-{n}", clients[n % len(clients)]) for n in range(9)))
     assert sum(len(found) for found in fences.values()) == 54
     assert all(found == list(range(1, len(found) + 1)) for found in fences.values())
 
@@ -99,7 +82,7 @@ async def test_claims_that_expire_never_overlap(clients: list[Client]) -> None:
                 won.append((fence, reply.now, expires))
                 times += 1
 
-    await asyncio.gather(*(work(f"agent-{n}", clients[n % CONNECTIONS]) for n in range(6)))
+    await asyncio.gather(*(work(f"agent-{n}", clients[n % len(clients)]) for n in range(6)))
     assert len({fence for fence, _, _ in won}) == len(won)
     assert all(later >= end for (_, _, end), (_, later, _) in pairwise(sorted(won)))
 
@@ -145,7 +128,7 @@ async def test_a_fleet_drains_a_queue_and_does_each_item_once(clients: list[Clie
                 done[item] += 1
                 ends.extend(result["cascadeEvents"])
 
-    await asyncio.gather(*(work(f"agent-{n}", clients[n % CONNECTIONS]) for n in range(12)))
+    await asyncio.gather(*(work(f"agent-{n}", clients[n % len(clients)]) for n in range(12)))
     assert done == dict.fromkeys(ids, 1)
     assert [(event["itemId"], event["targetRole"]) for event in ends] == [(parent, "terminal")]
 
@@ -239,7 +222,7 @@ async def test_any_mixture_of_calls_leaves_everything_in_step(clients: list[Clie
     ids = await clients[0].add_many(30)
 
     async def work(number: int) -> None:
-        client, chance = clients[number % CONNECTIONS], random.Random(random.random())
+        client, chance = clients[number % len(clients)], random.Random(random.random())
         for _ in range(60):
             tool, arguments = random_call(ids, chance)
             answer = await client.attempt(tool, **arguments)
