@@ -69,7 +69,7 @@ async def _measured(server: Server, name: str, call: Callable[[], Awaitable[obje
     server.watch_slow(_SLOW_US)
     await call()
     stats: dict[str, Any] = server.client.info("commandstats")
-    slowest, scripts = server.slowest(), stats["cmdstat_evalsha"]
+    slowest, scripts = server.slowest(), stats["cmdstat_fcall"]
     commands = sum(int(one["calls"]) for one in stats.values())
     longest = f"{slowest.ms:.1f}" if slowest else f"under {_SLOW_US / 1000}"
     return name, str(scripts["calls"]), f"{commands:,}", f"{int(scripts['usec']) / 1000:.2f}", longest

@@ -2,7 +2,7 @@
 
 Asks with 32 concurrent callers for the same script with the same arguments on the same
 server: ``Store.run`` with the decoded reply, the bare link with the packed reply, and
-``redis.asyncio.Redis.evalsha`` on its connection pool. The sides take turns, round after
+``redis.asyncio.Redis.fcall`` on its connection pool. The sides take turns, round after
 round, on one event loop; the figures are medians of a process's own CPU time (the server is
 another process). Also with one caller at a time, where nothing can be shared.
 
@@ -65,11 +65,11 @@ async def _measure(url: str, rounds: int, calls: int) -> dict[tuple[str, int], l
     store = Store(url, timeout_ms=5000)
     await store.open()
     key, prefix = pack_key(PROJECT), b"fc:{%s}:" % PROJECT.encode()
-    submit, evalsha = store._link.submit, store.client.evalsha
+    submit, fcall = store._link.submit, store.client.fcall
     sides: dict[str, Call] = {
         RUN: lambda: store.run(TOUCH, PROJECT, *ARGUMENTS),
         LINK: lambda: submit(TOUCH.pack(key, ARGUMENTS)),
-        POOL: lambda: evalsha(TOUCH.sha1, 1, prefix, *ARGUMENTS),
+        POOL: lambda: fcall(TOUCH.function, 1, prefix, *ARGUMENTS),
     }
     found: dict[tuple[str, int], list[Round]] = defaultdict(list)
     for name, call in sides.items():

@@ -54,7 +54,7 @@ class Server:
     def cost(self) -> Cost:
         """What script calls cost since ``begin``."""
         cpu = self._cpu_ns() - self._cpu
-        stats = self.client.info("commandstats").get("cmdstat_evalsha", {"calls": 0, "usec": 0})
+        stats = self.client.info("commandstats").get("cmdstat_fcall", {"calls": 0, "usec": 0})
         calls = max(int(stats["calls"]), 1)
         return Cost(int(stats["calls"]), int(stats["usec"]) / calls, cpu / 1000 / calls)
 
@@ -72,11 +72,11 @@ class Server:
 
     def slowest(self) -> Slow | None:
         """The longest script run that was noted; None when none was long enough."""
-        names = {script.sha1: script.name for script in Script.registered()}
+        names = {script.function: script.name for script in Script.registered()}
         found = None
         for entry in self.client.slowlog_get(100_000):
             words = entry["command"].decode(errors="replace").split(" ")
-            if words[0].upper() == "EVALSHA" and (found is None or entry["duration"] / 1000 > found.ms):
+            if words[0].upper() == "FCALL" and (found is None or entry["duration"] / 1000 > found.ms):
                 found = Slow(names.get(words[1], words[1]), entry["duration"] / 1000)
         return found
 

@@ -163,7 +163,7 @@ def throughput(shape: spec.Flow, processes: int, count: int) -> Run:
             after = [cpu_seconds(one) for one in (*pids, pid)]
             steps = (last[0] - first[0]) * len(shape)
             # Calls of scripts: what workers send besides is a handful of signs of life.
-            calls = (await stats(store)).get("evalsha", 0) / steps
+            calls = (await stats(store)).get("fcall", 0) / steps
             await until(store, count)
             used = [(late - early) / steps * 1e6 for early, late in zip(before, after, strict=True)]
             return Run(steps / (last[1] - first[1]), calls, sum(used[:-1]), used[-1])

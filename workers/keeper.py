@@ -19,6 +19,7 @@ from coordinator.metrics import recorder
 from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
 from coordinator.store import keys
+from coordinator.store.replies import lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
 
 _log = structlog.get_logger(__name__)
@@ -119,14 +120,14 @@ class Keeper:
 
     def _renew(self, client: Any, project: str, group: list[Attempt]) -> Any:
         words = [word for attempt in group for word in (attempt.step.step, attempt.step.attempt)]
-        return client.evalsha(RENEW.sha1, 1, keys.project_prefix(project), self._lease_ms, *words)
+        return client.fcall(RENEW.function, 1, keys.project_prefix(project), self._lease_ms, *words)
 
     def _learn(self, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
         """Tells which attempts are no longer ours."""
         for (project, group), reply in zip(by_project.items(), replies, strict=True):
-            if isinstance(reply, redis.exceptions.NoScriptError):
+            if isinstance(reply, redis.exceptions.ResponseError) and lacks_function(reply):
                 # The server is a new one.
-                self._store.script_load(RENEW.text)
+                self._store.function_load(RENEW.text, replace=True)
                 reply = self._renew(self._store, project, group)
             (lost,) = _checked([reply])
             gone = {step.decode() if isinstance(step, bytes) else str(step) for step in lost}

@@ -72,9 +72,9 @@ class Cycles:
             sock = socket.create_connection((address.host, address.port))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         agent = _Agent(sock, f"agent-{number}")
-        for words in (("AUTH", address.password or ""), ("SCRIPT", "LOAD", self._claim.text),
-                      ("SCRIPT", "LOAD", self._advance.text)):  # fmt: skip
-            sock.sendall(hiredis.pack_command(words))  # type: ignore[arg-type]
+        login = hiredis.pack_command(("AUTH", address.password or ""))  # type: ignore[arg-type]
+        for command in (login, self._claim.pack_load(), self._advance.pack_load()):
+            sock.sendall(command)
             self._read(agent)
         return agent
 

@@ -89,12 +89,12 @@ async def over_link(url: str) -> Any:
 async def over_pool(url: str) -> Any:
     """On redis-py's connection pool."""
     client = redis.asyncio.Redis.from_url(url)
-    await client.script_load(SCRIPT.text)
+    await client.function_load(SCRIPT.text, replace=True)
     decode = msgspec.msgpack.Decoder(ClaimReply).decode
 
     async def claim(args: ClaimItem) -> ClaimReply:
         words = arguments(args)
-        return decode(await client.evalsha(SCRIPT.sha1, 1, b"fc:{default}:", *words))
+        return decode(await client.fcall(SCRIPT.function, 1, b"fc:{default}:", *words))
 
     return _handler(claim)
 

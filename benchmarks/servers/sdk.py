@@ -28,7 +28,7 @@ async def claiming_with_hint(url: str) -> Any:
 
 async def _app(url: str, **options: Any) -> Any:
     client = redis.asyncio.Redis.from_url(url)
-    await client.script_load(SCRIPT.text)
+    await client.function_load(SCRIPT.text, replace=True)
     decode = msgspec.msgpack.Decoder(ClaimReply).decode
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
@@ -36,7 +36,7 @@ async def _app(url: str, **options: Any) -> Any:
 
     async def call_tool(_context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         args = msgspec.convert(params.arguments, ClaimItem)
-        reply = decode(await client.evalsha(SCRIPT.sha1, 1, b"fc:{default}:", *arguments(args)))
+        reply = decode(await client.fcall(SCRIPT.function, 1, b"fc:{default}:", *arguments(args)))
         content = msgspec.to_builtins(result(args, reply))
         text = msgspec.json.encode(content).decode()
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=content)

@@ -198,7 +198,7 @@ class Tracing:
             SpanKind.CLIENT,
             {
                 "db.system.name": "redis",
-                "db.operation.name": "EVALSHA",
+                "db.operation.name": "FCALL",
                 "db.stored_procedure.name": script,
                 "coordinator.outcome": outcome,
             },

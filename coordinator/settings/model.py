@@ -146,7 +146,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         str,
         Meta(
             description=(
-                "The Redis (6.2 or later) that holds all state. Empty starts an embedded one in data_dir, private "
+                "The Redis (7.0 or later) that holds all state. Empty starts an embedded one in data_dir, private "
                 "to this machine."
             ),
             pattern=r"^((rediss?|unix)://\S+)?\Z",

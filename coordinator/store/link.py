@@ -259,7 +259,7 @@ class Link:
         for words, reply in zip(commands, replies, strict=True):
             if isinstance(reply, ServerError) and words is not naming:
                 if "unknown command" in str(reply).lower() and words is hello:
-                    raise StoreTooOld(f"the server at {address} does not know HELLO: Redis 6.2 or newer is needed")
+                    raise StoreTooOld(f"the server at {address} does not know HELLO: Redis 7.0 or newer is needed")
                 raise reply
         told = replies[0]
         facts = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.store import keys, lua_fold, lua_inline, lua_nest, lua_prune, lua_source
+from coordinator.store import keys, lua_library, lua_names, lua_prune, lua_source
 from coordinator.store.lua_source import Source
 
-_MAKERS = [str(module.__file__) for module in (keys, lua_fold, lua_inline, lua_nest, lua_prune, lua_source)]
+_MAKERS = [str(module.__file__) for module in (keys, lua_library, lua_names, lua_prune, lua_source)]
 
 
 class _Kept(msgspec.Struct):

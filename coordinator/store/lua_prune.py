@@ -1,8 +1,7 @@
 """Leaves out of a flattened script the included functions and constants that it never uses.
 
-A script's text runs from the top at each call: every ``local function`` makes a closure and
-every constant table is built anew, at a fraction of a microsecond each. Includes are written
-to be read, so a script would pay for a whole file where it needs one function.
+Includes are written to be read, and a script needs a function or two of each; the server would keep all of
+them once for every script, and Lua takes no more than 200 in one place.
 
 What can be left out begins in the first column of an included file: ``local function name``
 up to its ``end`` in the first column, or ``local NAME = ...`` up to a closing bracket there.
@@ -15,10 +14,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from coordinator.store import lua_fold
+from coordinator.store import lua_names
 
 _FUNCTION = re.compile(r"local function ([A-Za-z_]\w*)")
-_VALUES = re.compile(r"local ([A-Za-z_]\w*(?:, *[A-Za-z_]\w*)*) *=")
+_VALUES = re.compile(r"local ([A-Za-z_]\w*(?:, *[A-Za-z_]\w*)*) *(?:=|--|$)")
 
 
 class Piece(NamedTuple):
@@ -62,7 +61,7 @@ def reached(
 
 def words_of(lines: Sequence[str], span: range) -> set[str]:
     """The names in some lines."""
-    return set().union(*(lua_fold.words(lines[at]) for at in span))
+    return set().union(*(lua_names.words(lines[at]) for at in span))
 
 
 def pieces(lines: Sequence[str], prunable: Sequence[bool]) -> list[Piece]:
@@ -82,7 +81,7 @@ def pieces(lines: Sequence[str], prunable: Sequence[bool]) -> list[Piece]:
     return found
 
 
-@lru_cache(lua_fold.KNOWN_LINES)
+@lru_cache(lua_names.KNOWN_LINES)
 def declared(line: str) -> tuple[str, ...]:
     """What a line declares for the whole of a file."""
     if function := _FUNCTION.match(line):

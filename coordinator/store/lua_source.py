@@ -8,14 +8,16 @@ A script begins with a contract header::
     args:      request_key now_limit ids...      (ARGV in order; `name...` takes the rest)
     reply:     what comes back
     errors:    NOT_FOUND CONFLICT                (codes of `FLEET <CODE> <detail>`, or none)
+    full:      deleting frees memory             (why it runs in a store that is full; most have no such line)
     --]]
 
 followed by the body. ``-- @include name`` takes ``lua/include/name.lua`` of the script's own
 package, else that of ``coordinator.store`` or of a package that the script asks for; a file is taken
 once, where it is first asked for.
 ``-- @include keys`` is made from the key families (``keys.py``). Included functions that the script does
-not use are left out (``lua_prune.py``), and so are lines that are empty or comments. Declared arguments
-arrive as locals of the same names. Text after the names of ``args`` explains them.
+not use are left out (``lua_prune.py``), and so are lines that are empty or comments. What is left is laid out
+as a library for the server (``lua_library.py``). Declared arguments arrive as variables of the same names. Text
+after the names of ``args`` explains them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.store import keys, lua_fold, lua_inline, lua_nest, lua_prune
+from coordinator.store import keys, lua_library, lua_names, lua_prune
 from coordinator.store.errors import ScriptError
 
 _INCLUDE = re.compile(r"\s*--\s*@include\b\s*(.*?)\s*")
@@ -40,6 +42,7 @@ _RESERVED = re.compile(
     "|redis|server|cjson|cmsgpack|bit|struct|string|table|math"
 )
 _FIELDS = ("purpose", "guarantee", "args", "reply", "errors")
+_FURTHER = ("full",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class Header:
     variadic: bool
     reply: str
     errors: frozenset[str]
+    full: str
+    """Why it runs where the server is out of memory; '' where it does not, unless it writes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,10 @@ class Source:
     """A flattened script."""
 
     header: Header
+    function: str
+    """The name of the function that is called, and of its library."""
     text: str
+    """The library."""
     origins: tuple[str, ...]
     """Where each line of ``text`` came from, as ``file.lua:12``."""
     includes: tuple[str, ...]
@@ -101,22 +109,14 @@ class _Flattener:
         self._take(body, self._path.name, first_line, (self._path.name,))
         self._check_arguments(header)
         key_names = self._key_names()
-        self._keep(lua_prune.kept(self._lines, self._included()))
-        folded, kept = lua_fold.constants(self._lines)
-        self._keep(kept)
-        self._lines = lua_inline.inlined(folded, self._included())
-        self._keep(lua_prune.kept(self._lines, self._included()))
-        self._keep(lua_nest.nested(self._lines, self._included()))
-        self._lines = [lua_fold.put(line, key_names) for line in self._lines]
-        text = "\n".join(self._lines) + "\n"
-        return Source(header, text, tuple(self._origins), tuple(self._includes), tuple(self._files))
-
-    def _included(self) -> list[bool]:
-        return [origin.startswith("include/") for origin in self._origins]
-
-    def _keep(self, order: list[int]) -> None:
-        self._lines = [self._lines[at] for at in order]
-        self._origins = [self._origins[at] for at in order]
+        kept = lua_prune.kept(self._lines, [origin.startswith("include/") for origin in self._origins])
+        lines = [lua_library.Line(lua_names.put(self._lines[at], key_names), self._origins[at]) for at in kept]
+        own = [line.origin.startswith(f"{self._path.name}:") and not line.origin.endswith(":args") for line in lines]
+        name = f"fleet_{self._path.parent.parent.name}_{self._path.stem}"
+        library = lua_library.made(name, lines, own, bool(header.full))
+        text = "\n".join(line.text for line in library.lines) + "\n"
+        origins = tuple(line.origin for line in library.lines)
+        return Source(header, library.name, text, origins, tuple(self._includes), tuple(self._files))
 
     def _add(self, line: str, origin: str) -> None:
         self._lines.append(line)
@@ -217,8 +217,9 @@ def _parse_header(lines: list[str], file: str) -> Header:
     for number, line in enumerate(lines, start=2):
         if not line[:1].isspace() and (match := _FIELD.fullmatch(line)):
             name, rest = match.groups()
-            if name not in _FIELDS:
-                raise ScriptError(f"{file}:{number}: unknown header field '{name}'; allowed: {', '.join(_FIELDS)}")
+            if name not in (*_FIELDS, *_FURTHER):
+                allowed = ", ".join((*_FIELDS, *_FURTHER))
+                raise ScriptError(f"{file}:{number}: unknown header field '{name}'; allowed: {allowed}")
             if name in fields:
                 raise ScriptError(f"{file}:{number}: header field '{name}' is there twice")
             current = fields[name] = [rest.strip()]
@@ -237,6 +238,7 @@ def _parse_header(lines: list[str], file: str) -> Header:
         variadic,
         " ".join(fields["reply"]),
         _parse_errors(" ".join(fields["errors"]), file),
+        " ".join(fields.get("full", ())),
     )
 
 

@@ -24,10 +24,8 @@ _UNAVAILABLE = {
     "UNKILLABLE": "is busy with a long script",
     "NOAUTH": "no longer accepts this connection",
 }
-# Servers before 7.0 report a failed command inside a script as "ERR Error running script (...): -OOM ...".
-_INNER = re.compile(r"^ERR Error running script .*?: -?([A-Z]{3,}) ")
 # A command or error() that fails inside a script gets its place appended, unlike a returned error.
-_PLACE = re.compile(r" script: .*@user_script:\s?\d+\.$")
+_PLACE = re.compile(r" script: .*@user_function:\s?\d+\.$")
 
 
 def unavailable(why: str) -> ToolFailure:
@@ -35,10 +33,9 @@ def unavailable(why: str) -> ToolFailure:
     return ToolFailure("store_unavailable", f"the store {why}", retry_after_ms=RETRY_MS)
 
 
-def code_of(error: ServerError) -> str:
-    """The code word of an error reply, also of one that a command inside a script caused."""
-    inner = _INNER.match(str(error))
-    return inner[1] if inner else error.code
+def lacks_function(error: Exception) -> bool:
+    """Whether the server does not have the function that was called; there is no code for that."""
+    return str(error).removeprefix("ERR ") == "Function not found"
 
 
 def failure(error: ServerError, script: Script[Any] | None = None) -> Exception:
@@ -55,7 +52,7 @@ def failure(error: ServerError, script: Script[Any] | None = None) -> Exception:
         if code in script.errors:
             return ScriptFailure(code, detail)
         return ServerError(f"script {script.name}: error code {code} is not in its header: {text}")
-    code = code_of(error)
+    code = error.code
     if code == "OOM":
         return ToolFailure("store_full", "the store is out of memory and takes no writes", retry_after_ms=10 * RETRY_MS)
     if code in _UNAVAILABLE:

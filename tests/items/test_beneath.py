@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,8 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, claim_of, parsed
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
@@ -248,28 +245,6 @@ async def test_what_an_older_version_left_is_entered_bit_by_bit(tools: Client, r
     assert taken < FEW
     await tools.release("holder", root)
     assert await tools.next(limit=20, priority="high") == sorted(items[:250])[:20]
-
-
-async def test_a_full_store_finds_what_is_not_below_a_held_item(tmp_path: Path) -> None:
-    server = EmbeddedServer(tmp_path, fsync="everysec")
-    store = Store(server.start(), timeout_ms=20_000)
-    try:
-        await store.open()
-        tools = Client(store, "full")
-        root = await tools.add(role="work")
-        await add_below(tools, [root], 20, priority="high")
-        rest = await tools.add(priority="low")
-        await tools.claim("holder", root)
-        await store.command("CONFIG", "SET", "maxmemory", 1)
-        assert await tools.next(limit=5) == [rest]
-        with pytest.raises(ToolFailure):
-            await tools.add()
-        await store.command("CONFIG", "SET", "maxmemory", 0)
-        assert await tools.next(limit=5) == [rest]
-        assert (await audit(store, "full")).differences == []
-    finally:
-        await store.close()
-        server.stop()
 
 
 # --- random histories

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,14 +11,12 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
-from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.rules.classes import best_first
 from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.reads import Ranked, ReadStore
 from tests.items.client import Client, Json, fresh_id
-from tests.items.moments import lapse
 
 pytestmark = pytest.mark.anyio
 
@@ -108,32 +105,6 @@ def test_several_classes_come_in_one_order_by_rank_then_id() -> None:
     classes = [Ranked(2, ["b", "1", "d", f"{last}"]), Ranked(0, []), Ranked(3, ["a", f"{first}", "c", f"{first + 1}"])]
     assert list(best_first(classes)) == ["a", "b", "c", "d"]
     assert [ranked.cut for ranked in classes] == [False, False, True]
-
-
-async def test_a_store_that_is_full_still_answers_reads(tmp_path: Path) -> None:
-    server = EmbeddedServer(tmp_path, fsync="everysec")
-    store = Store(server.start(), timeout_ms=5000)
-    try:
-        await store.open()
-        tools = Client(store, "full")
-        blocker, item = await tools.add_many(2)
-        await tools.link(blocker, item)
-        await tools.move(blocker, "start")
-        await tools.claim("agent", blocker)
-        await lapse(tools, blocker)
-        asked = [
-            *READS,
-            ("get_context", {"itemId": blocker}),
-            ("get_next_status", {"itemId": item}),
-            ("query_dependencies", {"itemId": item, "neighborsOnly": False, "includeItemInfo": True}),
-        ]
-        before = [await tools.answer(tool, **arguments) for tool, arguments in asked]
-        await store.command("CONFIG", "SET", "maxmemory", 1)
-        assert (await tools.refusal("manage_items", operation="create", items=[{"title": "t"}])).code == "store_full"
-        assert [await tools.answer(tool, **arguments) for tool, arguments in asked] == before
-    finally:
-        await store.close()
-        server.stop()
 
 
 @pytest.mark.parametrize(("tool", "arguments"), READS)

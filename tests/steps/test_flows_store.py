@@ -369,7 +369,7 @@ async def test_a_large_flow_is_read_in_slices(rig: Rig) -> None:
     await rig.store.command("CONFIG", "RESETSTAT")
     assert await rig.statuses(flow) == {**dict.fromkeys([*names, "late"], "done"), "open": "running"}
     stats = (await rig.store.command("INFO", "commandstats")).decode()
-    assert "cmdstat_evalsha:calls=1," not in stats
+    assert "cmdstat_fcall:calls=1," not in stats
 
 
 async def test_results_of_single_steps_are_read_whole(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,7 +311,7 @@ async def test_closing_does_not_wait_beyond_the_timeout(start_fake: StartFake, o
         ({"HELLO": b"-WRONGPASS invalid username-password pair\r\n"}, StoreUnreachable, "WRONGPASS"),
         ({"HELLO": b"%1\r\n+role\r\n+replica\r\n"}, StoreUnreachable, "is a replica"),
         ({"HELLO": b"*2\r\n+role\r\n+slave\r\n"}, StoreUnreachable, "is a replica"),
-        ({"HELLO": b"-ERR unknown command `HELLO`\r\n"}, StoreTooOld, "6.2"),
+        ({"HELLO": b"-ERR unknown command `HELLO`\r\n"}, StoreTooOld, "7.0"),
     ],
     ids=["loading", "password", "replica", "replica-resp2", "too-old"],
 )

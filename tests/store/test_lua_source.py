@@ -39,7 +39,7 @@ def test_includes_are_taken_once_where_first_asked_for() -> None:
     assert source.includes == ("upper", "lower")
     assert source.text.count("local function lower") == 1
     assert source.text.index("local function lower") < source.text.index("local function upper")
-    assert source.text.startswith("local first, second = ARGV[1], ARGV[2]\n")
+    assert "\nfirst, second = ARGV[1], ARGV[2]\n" in source.text
 
 
 def test_every_line_knows_where_it_came_from() -> None:
@@ -48,7 +48,7 @@ def test_every_line_knows_where_it_came_from() -> None:
     assert len(lines) == len(source.origins)
     where = {origin for line, origin in zip(lines, source.origins, strict=True) if "string.upper" in line}
     assert where == {"include/upper.lua:4"}
-    assert source.origins[-1] == "plain.lua:10"
+    assert source.origins[-2] == "plain.lua:10"
 
 
 def test_the_same_source_is_read_the_same_way_each_time() -> None:
@@ -78,7 +78,7 @@ def test_a_faulty_include_is_told_with_its_place(name: str, words: list[str]) ->
 
 def test_key_names_are_made_for_what_is_used() -> None:
     text = read("keys_used").text
-    assert "local P = KEYS[1]\n" in text
+    assert "\nP = KEYS[1]\n" in text
     assert "P .. 'i:' .. " in text
     assert "K_ITEM" not in text
 
@@ -92,7 +92,7 @@ def test_key_names_are_made_for_what_is_used() -> None:
         (header_text(purpose=None), ["lacks 'purpose:'"]),
         (header_text(errors=None), ["lacks 'errors:'"]),
         (header_text(reply=""), ["lacks 'reply:'"]),
-        (header_text(events="claimed"), ["unknown header field 'events'", "purpose, guarantee, args, reply, errors"]),
+        (header_text(events="claimed"), ["unknown header field 'events'", "guarantee, args, reply, errors, full"]),
         ("--[[\npurpose: a\npurpose: b\n--]]\n", ["made.lua:3", "'purpose' is there twice"]),
         ("--[[\nsome words\n--]]\n", ["made.lua:2", "field: text"]),
         (header_text(args="One"), ["'One' are not argument names"]),
@@ -130,7 +130,19 @@ def test_a_header_may_explain_its_arguments_and_run_over_lines(tmp_path: Path) -
 
 
 def test_a_script_without_arguments_gets_no_locals(tmp_path: Path) -> None:
-    assert from_text(tmp_path, header_text(args="none") + "return 1\n").text == "return 1\n"
+    source = from_text(tmp_path, header_text(args="none") + "return 1\n")
+    assert source.text == (
+        f"#!lua name={source.function}\n"
+        f"redis.register_function{{function_name='{source.function}', callback=function(KEYS, ARGV)\n"
+        "return 1\nend, flags={'no-writes'}}\n"
+    )
+
+
+def test_the_name_follows_from_room_file_and_text(tmp_path: Path) -> None:
+    one, other = (from_text(tmp_path, header_text() + f"return {n}\n").function for n in (1, 2))
+    assert one.rpartition("_")[0] == other.rpartition("_")[0] == f"fleet_{tmp_path.parent.name}_made"
+    assert one != other
+    assert from_text(tmp_path, header_text() + "-- Why.\n\nreturn 1\n").function == one
 
 
 @pytest.mark.parametrize("argument", ["state", "helper", "count"])

@@ -1,12 +1,13 @@
-"""Error replies and what they mean, also as older servers word them."""
+"""Error replies and what they mean."""
 
 from __future__ import annotations
 
 import pytest
+import redis.exceptions
 
 from coordinator.errors import ToolFailure
 from coordinator.store import ScriptFailure, ServerError
-from coordinator.store.replies import code_of, failure
+from coordinator.store.replies import failure, lacks_function
 from tests.store.calls import REFUSE
 
 
@@ -14,9 +15,7 @@ from tests.store.calls import REFUSE
     ("reply", "code"),
     [
         ("OOM command not allowed when used memory > 'maxmemory'.", "store_full"),
-        ("OOM command not allowed when used memory > 'maxmemory'. script: 0a, on @user_script:1.", "store_full"),
-        ("ERR Error running script (call to f_0a): @user_script:3: -OOM command not allowed", "store_full"),
-        ("ERR Error running script (call to f_0a): @user_script:3: -READONLY You can't write", "store_unavailable"),
+        ("OOM command not allowed when used memory > 'maxmemory'. script: 0a, on @user_function:1.", "store_full"),
         ("READONLY You can't write against a read only replica.", "store_unavailable"),
         ("LOADING Redis is loading the dataset in memory", "store_unavailable"),
         ("MASTERDOWN Link with MASTER is down", "store_unavailable"),
@@ -41,8 +40,8 @@ def test_the_servers_own_troubles_are_told_with_when_to_come_back(reply: str, co
     [
         ("FLEET GONE", "GONE", ""),
         ("FLEET CONFLICT a b: c", "CONFLICT", "a b: c"),
-        ("FLEET GONE for good script: on @user_script:1.", "GONE", "for good"),
-        ("FLEET GONE for good script: 0123abcd, on @user_script:12.", "GONE", "for good"),
+        ("FLEET GONE for good script: on @user_function:1.", "GONE", "for good"),
+        ("FLEET GONE for good script: 0123abcd, on @user_function:12.", "GONE", "for good"),
     ],
 )
 def test_a_declared_code_is_a_refusal(reply: str, code: str, detail: str) -> None:
@@ -57,7 +56,8 @@ def test_everything_else_is_a_defect(reply: str) -> None:
     assert type(failure(ServerError(reply))) is ServerError
 
 
-def test_the_code_is_the_first_word_or_that_of_the_inner_error() -> None:
-    assert code_of(ServerError("WRONGTYPE Operation against")) == "WRONGTYPE"
-    assert code_of(ServerError("ERR Error running script (call to f_0): @user_script:3: -WRONGTYPE Op")) == "WRONGTYPE"
-    assert code_of(ServerError("ERR Error running script (call to f_0): @user_script:3: user_script:3: x")) == "ERR"
+def test_that_a_function_is_not_there_is_told_from_everything_else() -> None:
+    assert lacks_function(ServerError("ERR Function not found"))
+    assert lacks_function(redis.exceptions.ResponseError("Function not found"))  # as redis-py has it
+    assert not lacks_function(ServerError("ERR Library not found"))
+    assert not lacks_function(ServerError("ERR user_function:3: Function not found"))

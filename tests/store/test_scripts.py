@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import hiredis
 import msgspec
 import pytest
@@ -22,9 +24,9 @@ def words(command: bytes) -> list[bytes]:
     return parsed
 
 
-def test_a_call_is_an_evalsha_on_the_project() -> None:
-    sha1 = BUMP.sha1.encode()
-    assert words(BUMP.pack(KEY, ("a",))) == [b"EVALSHA", sha1, b"1", b"fc:{default}:", b"a"]
+def test_a_call_is_one_of_a_function_on_the_project() -> None:
+    name = BUMP.function.encode()
+    assert words(BUMP.pack(KEY, ("a",))) == [b"FCALL", name, b"1", b"fc:{default}:", b"a"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 97, 98, 1000])
@@ -51,15 +53,15 @@ def test_an_argument_of_another_type_is_refused_at_once(argument: object) -> Non
         BUMP.pack(KEY, (argument,))  # type: ignore[arg-type]
 
 
-def test_a_call_with_its_source_is_an_eval() -> None:
-    assert words(ECHO.pack_with_source(KEY, ("a", 1, "x"))) == [
-        b"EVAL", ECHO.text.encode(), b"1", b"fc:{default}:", b"a", b"1", b"x",
-    ]  # fmt: skip
+def test_the_server_is_given_the_library() -> None:
+    assert words(ECHO.pack_load()) == [b"FUNCTION", b"LOAD", b"REPLACE", ECHO.text.encode()]
 
 
-def test_scripts_are_known_by_what_they_do() -> None:
+def test_scripts_are_known_by_their_names_and_what_they_do() -> None:
     again = Script(FIXTURES, "bump")
-    assert again.sha1 == BUMP.sha1 != REFUSE.sha1
+    assert again.function == BUMP.function
+    assert re.fullmatch(r"fleet_scripts_bump_[0-9a-f]{16}", BUMP.function)
+    assert re.fullmatch(r"fleet_scripts_refuse_[0-9a-f]{16}", REFUSE.function)
     assert again in Script.registered()
 
 
@@ -71,8 +73,8 @@ def test_a_script_that_nobody_holds_is_not_loaded_any_more() -> None:
 def test_line_numbers_in_errors_are_those_of_the_files() -> None:
     lines = BUMP.text.splitlines()
     at = next(n for n, line in enumerate(lines, start=1) if "INCRBY" in line)
-    assert BUMP.explain(f"ERR user_script:{at}: bad") == "script bump: ERR include/counter.lua:5: bad"
-    assert BUMP.explain("ERR user_script: 99999: bad") == "script bump: ERR user_script: 99999: bad"
+    assert BUMP.explain(f"ERR user_function:{at}: bad") == "script bump: ERR include/counter.lua:5: bad"
+    assert BUMP.explain("ERR user_function: 99999: bad") == "script bump: ERR user_function: 99999: bad"
 
 
 def test_a_reply_type_decodes_what_the_script_packed() -> None:

@@ -56,7 +56,7 @@ def _with_redis(directory: Path) -> Path:
 
 def test_a_server_that_is_too_old_is_refused(tmp_path: Path, no_package: None) -> None:
     old = fake(tmp_path / "redis-server", REDIS_5)
-    with pytest.raises(StoreTooOld, match=r"Redis 5\.0\.7, too old: 6\.2 or newer"):
+    with pytest.raises(StoreTooOld, match=r"Redis 5\.0\.7, too old: 7\.0 or newer"):
         probe(old)
     with pytest.raises(StoreTooOld, match=r"FLEET_REDIS_SERVER: .*too old"):
         find({"FLEET_REDIS_SERVER": str(old)})

@@ -112,12 +112,41 @@ async def test_a_script_stays_in_its_scope(store: Store) -> None:
         await store.run(BUMP, keys.FLEET, "a")
 
 
+async def functions(store: Store) -> set[str]:
+    """The libraries that the server holds."""
+    listed = await store.client.execute_command("FUNCTION", "LIST")
+    entries = (one if isinstance(one, dict) else dict(zip(one[::2], one[1::2], strict=True)) for one in listed)
+    return {entry[b"library_name"].decode() for entry in entries}
+
+
 async def test_scripts_are_loaded_when_the_store_is_opened(store: Store) -> None:
     assert store.scripts_loaded
-    assert await store.command("SCRIPT", "EXISTS", *(script.sha1 for script in (ECHO, BUMP, REFUSE))) == [1, 1, 1]
+    assert {ECHO.function, BUMP.function, REFUSE.function} <= await functions(store)
 
 
-async def test_a_flushed_script_cache_is_not_noticed_under_load(store: Store, project: str) -> None:
+async def test_other_versions_of_a_script_are_taken_away_and_nothing_else(
+    redis_url: str, store_kind: Kind, store: Store, make_store: MakeStore
+) -> None:
+    others = ["fleet_scripts_bump_0123456789abcdef", "fleet_scripts_gone_0123456789abcdef", "somebody_elses"]
+    for name in others:
+        text = f"#!lua name={name}\nredis.register_function('{name}', function() return 1 end)"
+        await store.command("FUNCTION", "LOAD", text)
+    again = make_store(redis_url, protocol=store_kind.protocol)
+    await again.open()
+    assert await functions(store) & set(others) == set(others[1:])
+    assert BUMP.function in await functions(store)
+    for name in others[1:]:
+        await store.command("FUNCTION", "DELETE", name)
+
+
+async def test_a_version_that_was_taken_away_is_given_back_when_it_is_called(store: Store, project: str) -> None:
+    assert await store.run(BUMP, project, "count") == 1
+    await store.command("FUNCTION", "DELETE", BUMP.function)
+    assert await store.run(BUMP, project, "count") == 2
+    assert BUMP.function in await functions(store)
+
+
+async def test_functions_that_are_flushed_are_not_missed_under_load(store: Store, project: str) -> None:
     answered = 0
     done = False
 
@@ -130,7 +159,7 @@ async def test_a_flushed_script_cache_is_not_noticed_under_load(store: Store, pr
     async def flush() -> int:
         flushes = 0
         while not done:
-            await store.command("SCRIPT", "FLUSH")
+            await store.command("FUNCTION", "FLUSH")
             flushes += 1
         return flushes
 
@@ -142,15 +171,17 @@ async def test_a_flushed_script_cache_is_not_noticed_under_load(store: Store, pr
     assert await store.run(BUMP, project, "count") == answered + 1
 
 
-async def test_a_cache_that_is_flushed_between_load_and_call_is_not_noticed(store: Store, project: str) -> None:
-    """The call is sent with its source then: its place right behind the flush makes this certain."""
-    await store.command("SCRIPT", "FLUSH")
-    send = store._link.submit
+async def test_functions_that_are_flushed_between_load_and_call_are_not_missed(store: Store, project: str) -> None:
+    await store.command("FUNCTION", "FLUSH")
+    send, loads = store._link.submit, 0
 
     def submit(command: bytes) -> asyncio.Future[object]:
+        nonlocal loads
         future = send(command)
-        if command.startswith(b"*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD"):
-            send(b"*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n")
+        if command.startswith(b"*4\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD"):
+            loads += 1
+            if loads < 3:
+                send(b"*2\r\n$8\r\nFUNCTION\r\n$5\r\nFLUSH\r\n")
         return future
 
     store._link.submit = submit

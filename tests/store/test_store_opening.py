@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from coordinator.store import ServerError, StoreError, StoreTooOld
+from coordinator.store import Script, ServerError, StoreError, StoreTooOld
 from tests.store.conftest import MakeStore, StartFake
 from tests.support.fake_redis import Peer, bulk
 from tests.support.wait import wait_until
@@ -26,11 +26,14 @@ async def tell(peer: Peer, info: str) -> None:
 async def know_all(peer: Peer) -> None:
     """Answers that all scripts are there."""
     words = await peer.command()
-    assert words[:2] == [b"SCRIPT", b"EXISTS"]
-    peer.send(b"*%d\r\n" % (len(words) - 2) + b":1\r\n" * (len(words) - 2))
+    assert words[:2] == [b"FUNCTION", b"LIST"]
+    names = [script.function.encode() for script in Script.registered()]
+    peer.send(b"*%d\r\n" % len(names))
+    for name in names:
+        peer.send(b"*2\r\n$12\r\nlibrary_name\r\n$%d\r\n%s\r\n" % (len(name), name))
 
 
-@pytest.mark.parametrize("version", ["5.0.14", "6.0.16", "nonsense", ""])
+@pytest.mark.parametrize("version", ["5.0.14", "6.2.16", "nonsense", ""])
 async def test_a_server_that_is_too_old_is_refused(version: str, start_fake: StartFake, make_store: MakeStore) -> None:
     async def talk(peer: Peer) -> None:
         await tell(peer, f"# Server\r\nredis_version:{version}\r\nredis_mode:standalone\r\n")
@@ -38,7 +41,7 @@ async def test_a_server_that_is_too_old_is_refused(version: str, start_fake: Sta
 
     fake = await start_fake(talk)
     store = make_store(fake.url)
-    with pytest.raises(StoreTooOld, match=rf"is Redis {version}: Redis 6\.2 or newer"):
+    with pytest.raises(StoreTooOld, match=rf"is Redis {version}: Redis 7\.0 or newer"):
         await store.open()
     assert not store.connected
 
@@ -47,7 +50,7 @@ async def test_a_server_that_is_too_old_is_refused(version: str, start_fake: Sta
     ("info", "server"),
     [
         ("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n", ("Valkey", "8.0.1")),
-        ("redis_version:6.2.14\r\n", ("Redis", "6.2.14")),
+        ("redis_version:7.0.15\r\n", ("Redis", "7.0.15")),
         ("redis_version:10.0.0\r\n", ("Redis", "10.0.0")),
     ],
 )
@@ -106,9 +109,9 @@ async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(
         await peer.greet()
         while True:
             words = await peer.command()
-            if words[:2] == [b"SCRIPT", b"EXISTS"]:
-                peer.send(b"*%d\r\n" % (len(words) - 2) + b":0\r\n" * (len(words) - 2))
-            elif words[:2] == [b"SCRIPT", b"LOAD"]:
+            if words[:2] == [b"FUNCTION", b"LIST"]:
+                peer.send(b"*0\r\n")
+            elif words[:2] == [b"FUNCTION", b"LOAD"]:
                 loads += 1
                 peer.send(b"-ERR not now\r\n" if loads == 1 else bulk(b"0" * 40))
             else:
@@ -131,10 +134,10 @@ async def test_a_reply_that_is_an_error_is_raised_by_the_link_too(start_fake: St
         await tell(peer, "redis_version:7.0.15\r\n")
         await know_all(peer)
         await peer.command()
-        peer.send(b"-ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed\r\n")
+        peer.send(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n")
         await peer.echo()
 
     store = make_store((await start_fake(talk)).url)
     await store.open()
     with pytest.raises(ServerError, match="OOM"):
-        await store._link.execute("EVAL", "x", 0)
+        await store._link.execute("FCALL", "x", 0)

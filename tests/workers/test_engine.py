@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 async def calls(store: Store) -> int:
     """Scripts that the server has run."""
     stats = (await store.command("INFO", "commandstats")).decode()
-    (line,) = [line for line in stats.splitlines() if line.startswith("cmdstat_evalsha:")]
+    (line,) = [line for line in stats.splitlines() if line.startswith("cmdstat_fcall:")]
     return int(line.split("calls=")[1].split(",")[0])
 
 
@@ -135,7 +135,7 @@ async def test_a_step_whose_lease_was_lost_is_dropped_without_a_report(bench: Be
     await bench.store.command("CONFIG", "RESETSTAT")
     bench.engine.interrupt(next(iter(bench.engine.held)), "lost")
     await wait_until(lambda: bench.engine.busy == 0)
-    assert "evalsha" not in (await bench.store.command("INFO", "commandstats")).decode()
+    assert "fcall" not in (await bench.store.command("INFO", "commandstats")).decode()
     assert (await bench.flow(flow)).steps[0].status == "running"
 
 

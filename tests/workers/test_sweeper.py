@@ -123,5 +123,5 @@ async def test_projects_where_nothing_happens_are_not_swept_each_round(watched: 
     await bench.store.command("CONFIG", "RESETSTAT")
     await watched.sweeper.round()
     stats = (await bench.store.command("INFO", "commandstats")).decode()
-    (line,) = [line for line in stats.splitlines() if line.startswith("cmdstat_evalsha:")]
+    (line,) = [line for line in stats.splitlines() if line.startswith("cmdstat_fcall:")]
     assert "calls=1," in line, "only the question which projects there are"

@@ -4,6 +4,7 @@ guarantee: A project that was noted within the last seconds stays.
 args:      project seconds
 reply:     whether it was dropped
 errors:    none
+full:      deleting frees memory
 --]]
 -- @include keys
 local noted = redis.call('ZSCORE', K_STEP_PROJECTS, project)

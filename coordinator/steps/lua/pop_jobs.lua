@@ -8,12 +8,12 @@ errors:    none
 --]]
 -- @include handoff
 local found, most = {}, tonumber(want)
-for _, list in ipairs(E.lists) do
-  local key = E.rq .. 'queue:' .. list
+for _, list in ipairs(env.lists) do
+  local key = env.rq .. 'queue:' .. list
   while #found < most do
     local id = redis.call('LMOVE', key, key .. ':intermediate', 'LEFT', 'RIGHT')
     if not id then break end
-    local job = E.rq .. 'job:' .. id
+    local job = env.rq .. 'job:' .. id
     local project = redis.call('HGET', job, 'fleet')
     if project or redis.call('EXISTS', job) == 1 then
       found[#found + 1] = {project or '', id, list}
@@ -23,6 +23,6 @@ for _, list in ipairs(E.lists) do
   end
 end
 if #found < most then
-  for _, list in ipairs(E.lists) do redis.call('DEL', E.rq .. 'bell:' .. list) end
+  for _, list in ipairs(env.lists) do redis.call('DEL', env.rq .. 'bell:' .. list) end
 end
 return cmsgpack.pack(found)

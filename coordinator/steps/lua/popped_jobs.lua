@@ -9,10 +9,10 @@ errors:    none
 --]]
 -- @include handoff
 local found = {}
-for _, list in ipairs(E.lists) do
-  local key = E.rq .. 'queue:' .. list .. ':intermediate'
+for _, list in ipairs(env.lists) do
+  local key = env.rq .. 'queue:' .. list .. ':intermediate'
   for _, id in ipairs(redis.call('LRANGE', key, 0, tonumber(most) - 1)) do
-    local job = E.rq .. 'job:' .. id
+    local job = env.rq .. 'job:' .. id
     local project = redis.call('HGET', job, 'fleet')
     if project then
       found[#found + 1] = {project, id, list}

@@ -11,7 +11,7 @@ errors:    none
 local pushed = 0
 for n = 1, #jobs, 2 do
   local list, id = jobs[n], jobs[n + 1]
-  if force == '1' or redis.call('EXISTS', E.rq .. 'job:' .. id) == 0 then
+  if force == '1' or redis.call('EXISTS', env.rq .. 'job:' .. id) == 0 then
     push_job(id, list, project)
     pushed = pushed + 1
   end

@@ -12,10 +12,10 @@ local MOST = 1000
 local FRESH_MS = 1000 -- what was leased or renewed so lately may be on its way to the worker
 local known, given = {}, 0
 for _, id in ipairs(held) do known[id] = true end
-local before = whole(now + E.lease - FRESH_MS)
+local before = whole(now + env.lease - FRESH_MS)
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', K_STEP_LEASES, '-inf', before, 'LIMIT', 0, MOST)) do
   local st = not known[id] and load_step(id)
-  if st and st.s == 'r' and st.w == E.worker then
+  if st and st.s == 'r' and st.w == env.worker then
     give_back(st, 0)
     given = given + 1
   end

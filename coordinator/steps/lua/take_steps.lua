@@ -10,6 +10,6 @@ errors:    none
 -- @include take
 local told = take(tonumber(want), 'queue')
 if #taken + #strangers < tonumber(want) then
-  for _, list in ipairs(E.lists) do redis.call('DEL', E.rq .. 'bell:' .. list) end
+  for _, list in ipairs(env.lists) do redis.call('DEL', env.rq .. 'bell:' .. list) end
 end
 return taken_reply({}, told)

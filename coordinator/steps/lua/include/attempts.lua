@@ -18,7 +18,7 @@ end
 -- The attempt failed, and the step's retries are not used up.
 local function fail_attempt(st, delay)
   st.l = (st.l or 0) + 1
-  emit(E.cap, 'step_retry', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  emit(env.cap, 'step_retry', st.r, 's', st.id, 'n', st.k, 'f', st.f)
   next_attempt(st, delay)
 end
 
@@ -31,6 +31,6 @@ end
 local function crash_attempt(st, most)
   st.c = (st.c or 0) + 1
   if st.c >= most then st.v = 'poisoned' end
-  emit(E.cap, 'step_lost', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  emit(env.cap, 'step_lost', st.r, 's', st.id, 'n', st.k, 'f', st.f)
   next_attempt(st, 0)
 end

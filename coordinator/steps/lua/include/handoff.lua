@@ -1,16 +1,13 @@
 -- @include step
 -- Steps that are ready go to the workers. RQ's job is a pointer [project, run, step, attempt]; it is written
--- here in RQ's own form where the queue is in this Redis (E.rq is RQ's prefix), else the project's outbox
+-- here in RQ's own form where the queue is in this Redis (env.rq is RQ's prefix), else the project's outbox
 -- gets its id and list, and a relay writes it. What a worker takes in the very script that made it ready
 -- needs no pointer (take.lua): nobody could have seen it.
 --
--- E, packed by the caller: rq  limit (steps of the project queued and running, 0: any)  cap (of events)
+-- env, packed by the caller: rq  limit (steps of the project queued and running, 0: any)  cap (of events)
 --   iso (what time it is, for RQ's tools)  protocol; of a worker also  worker  lease  lists  suspect (crashes)
 
--- Changes nothing, and is refused if the store is out of memory: what comes after it is carried out as a whole.
-redis.call('SETRANGE', K_STEP_IDS, 0, '')
-
-local E = cmsgpack.unpack(engine)
+local env = cmsgpack.unpack(engine)
 local BELLS = 128 -- a bell is rung for each pointer; so many at most while nobody listens
 local fresh, pending = {}, 0
 
@@ -26,8 +23,8 @@ local function rank_of(st)
 end
 
 local function crowded()
-  if E.limit == 0 then return false end
-  return redis.call('ZCARD', K_STEP_QUEUE) + redis.call('ZCARD', K_STEP_LEASES) + pending >= E.limit
+  if env.limit == 0 then return false end
+  return redis.call('ZCARD', K_STEP_QUEUE) + redis.call('ZCARD', K_STEP_LEASES) + pending >= env.limit
 end
 
 -- Lets a step be executed: now, or when the project's limit allows it.
@@ -58,8 +55,8 @@ end
 
 -- Tells the worker that runs a step to stop it; where the queues are elsewhere, it finds out by its lease.
 local function interrupt(st)
-  if st.s == 'r' and st.w and E.rq ~= '' then
-    redis.call('PUBLISH', E.rq .. 'pubsub:' .. st.w, '{"command": "stop-job", "job_id": "' .. job_id(st) .. '"}')
+  if st.s == 'r' and st.w and env.rq ~= '' then
+    redis.call('PUBLISH', env.rq .. 'pubsub:' .. st.w, '{"command": "stop-job", "job_id": "' .. job_id(st) .. '"}')
   end
 end
 
@@ -68,7 +65,7 @@ local REFILL = 1000 -- steps that one run lets go at most
 -- After steps ended: lets as many of those that were held back go as the limit allows; `always`: also where there
 -- is none any more.
 local function refill(always)
-  if E.limit == 0 and not always then return end
+  if env.limit == 0 and not always then return end
   for _ = 1, REFILL do
     if crowded() then return end
     local first = redis.call('ZPOPMIN', K_STEP_BACKLOG)
@@ -80,12 +77,12 @@ end
 
 local function push_job(id, list, project)
   local run, step, attempt = parse_job(id)
-  redis.call('HSET', E.rq .. 'job:' .. id, 'origin', list, 'status', 'queued', 'created_at', E.iso, 'enqueued_at',
-    E.iso, 'timeout', -1, 'result_ttl', 0, 'failure_ttl', 60, 'description', 'step ' .. id, 'fleet', project,
+  redis.call('HSET', env.rq .. 'job:' .. id, 'origin', list, 'status', 'queued', 'created_at', env.iso, 'enqueued_at',
+    env.iso, 'timeout', -1, 'result_ttl', 0, 'failure_ttl', 60, 'description', 'step ' .. id, 'fleet', project,
     'data', '["workers.steps.run", null, ["' .. project .. '", "' .. run .. '", "' .. step .. '", ' .. attempt .. '], {}]')
-  local key, bell = E.rq .. 'queue:' .. list, E.rq .. 'bell:' .. list
+  local key, bell = env.rq .. 'queue:' .. list, env.rq .. 'bell:' .. list
   local waiting = redis.call('RPUSH', key, id)
-  if waiting == 1 then redis.call('SADD', E.rq .. 'queues', key) end
+  if waiting == 1 then redis.call('SADD', env.rq .. 'queues', key) end
   -- Whoever is free when more than that are waiting does not wait for a bell.
   if waiting <= BELLS and redis.call('LLEN', bell) < BELLS then redis.call('RPUSH', bell, 1) end
 end
@@ -97,7 +94,7 @@ local function hand_over()
     for _, st in ipairs(ready) do
       save_step(st)
       redis.call('ZADD', K_STEP_QUEUE, at, st.id)
-      if E.rq ~= '' then
+      if env.rq ~= '' then
         push_job(job_id(st), list, project)
       else
         redis.call('RPUSH', K_OUTBOX, list .. ' ' .. job_id(st))

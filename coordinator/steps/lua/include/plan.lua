@@ -12,7 +12,7 @@ local function open_gate(st)
   st.s, st.b, st.t = 'g', at, 'g'
   save_step(st)
   if st.y then redis.call('ZADD', K_STEP_TIMERS, whole(now + st.y), st.id) end
-  emit(E.cap, 'step_gate', st.r, 's', st.id, 'n', st.k)
+  emit(env.cap, 'step_gate', st.r, 's', st.id, 'n', st.k)
 end
 
 -- Creates a step of a run: hands it to the workers, opens the gate, or records that it is done.

@@ -9,11 +9,11 @@ local taken, specs, strangers = {}, {}, {}
 
 -- Leases a step to the worker and adds what it needs to know to `taken`.
 local function begin(st, prefix)
-  redis.call('ZADD', key_in(prefix, K_STEP_LEASES), whole(now + E.lease), st.id)
+  redis.call('ZADD', key_in(prefix, K_STEP_LEASES), whole(now + env.lease), st.id)
   local run, spec = load_run(st.r, prefix), 0
-  if run.w ~= E.worker then
-    run.w = E.worker
-    redis.call('HSET', key_in(prefix, K_RUN) .. st.r, 'w', E.worker)
+  if run.w ~= env.worker then
+    run.w = env.worker
+    redis.call('HSET', key_in(prefix, K_RUN) .. st.r, 'w', env.worker)
     spec = #specs + 1
     specs[spec] = redis.call('GET', key_in(prefix, K_RUN_SPEC) .. st.r)
   end
@@ -23,18 +23,18 @@ end
 
 -- Whether the worker can execute it: not, where a newer release made it so.
 local function known(st)
-  return (st.p or 1) <= E.protocol
+  return (st.p or 1) <= env.protocol
 end
 
 -- Whether it may run beside what else the worker has: of steps one lost worker short of being given up, it runs
 -- one at a time, so that the one that kills workers takes none of the others with it.
 local function bearable(st, prefix)
-  if (st.c or 0) < E.suspect or st.v then return true end
+  if (st.c or 0) < env.suspect or st.v then return true end
   local key = key_in(prefix, K_STEP_SUSPECTS)
-  local other = redis.call('HGET', key, E.worker)
+  local other = redis.call('HGET', key, env.worker)
   local has = other and other ~= st.id and load_step(other, prefix)
-  if has and has.s == 'r' and has.w == E.worker then return false end
-  redis.call('HSET', key, E.worker, st.id)
+  if has and has.s == 'r' and has.w == env.worker then return false end
+  redis.call('HSET', key, env.worker, st.id)
   redis.call('EXPIRE', key, 86400)
   return true
 end
@@ -57,8 +57,8 @@ local function claim(id, prefix)
     redis.call('ZADD', key_in(prefix, K_STEP_TIMERS), whole(now + 1000), step)
     return false
   end
-  st.s, st.b, st.w = 'r', starts(st), E.worker
-  redis.call('HSET', key_in(prefix, K_STEP) .. step, 's', 'r', 'b', st.b, 'w', E.worker)
+  st.s, st.b, st.w = 'r', starts(st), env.worker
+  redis.call('HSET', key_in(prefix, K_STEP) .. step, 's', 'r', 'b', st.b, 'w', env.worker)
   begin(st, prefix)
   return true
 end
@@ -66,16 +66,16 @@ end
 local function pop(list, want)
   local stale = 0
   while #taken + #strangers < want and stale < STALE do
-    local id = redis.call('LPOP', E.rq .. 'queue:' .. list)
+    local id = redis.call('LPOP', env.rq .. 'queue:' .. list)
     if not id then return end
-    local job = E.rq .. 'job:' .. id
+    local job = env.rq .. 'job:' .. id
     local project = redis.call('HGET', job, 'fleet')
     if project then
       redis.call('DEL', job)
       if not claim(id, 'fc:{' .. project .. '}:') then stale = stale + 1 end
     elseif redis.call('EXISTS', job) == 1 then
       -- A job that somebody made with plain RQ; as RQ does it, so that it is not lost.
-      redis.call('RPUSH', E.rq .. 'queue:' .. list .. ':intermediate', id)
+      redis.call('RPUSH', env.rq .. 'queue:' .. list .. ':intermediate', id)
       strangers[#strangers + 1] = {id, list}
     end
   end
@@ -86,7 +86,7 @@ local function take_own(list, want)
   while own and own[1] and known(own[1]) and #taken + #strangers < want do
     local st = table.remove(own, 1)
     pending = pending - 1
-    st.s, st.b, st.w = 'r', starts(st), E.worker
+    st.s, st.b, st.w = 'r', starts(st), env.worker
     save_step(st)
     begin(st, P)
   end
@@ -95,9 +95,9 @@ end
 -- Takes up to `want` steps: of each list in turn first what this run made ready, or, with `turn` = 'queue',
 -- first what waits longer. What is left of the former goes to the queue.
 local function take(want, turn)
-  for _, list in ipairs(E.lists) do
+  for _, list in ipairs(env.lists) do
     if turn == 'own' then take_own(list, want) end
-    if E.rq ~= '' and #taken + #strangers < want then pop(list, want) end
+    if env.rq ~= '' and #taken + #strangers < want then pop(list, want) end
     take_own(list, want)
   end
   return hand_over()

@@ -19,7 +19,7 @@ if reply[1] then
   detach(st)
   if st.s == 'g' then
     st.g = actor
-    emit(E.cap, 'step_released', st.r, 's', st.id, 'n', st.k, 'a', actor)
+    emit(env.cap, 'step_released', st.r, 's', st.id, 'n', st.k, 'a', actor)
   end
   make_ready(st)
   reply[3] = hand_over()

@@ -28,7 +28,7 @@ local function settle(id, attempt, how, result, what)
   -- A retry of the flow runs the step again that ended it, also where no branch matched its result.
   local ends = not over and what[5] ~= '' or over and not done
   record(st, done and 'D' or 'F', result, ends and 'f' or over and 'o' or nil)
-  emit(E.cap, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  emit(env.cap, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
   if over then return 2 end
   follow(run, what)
   if what[4] then

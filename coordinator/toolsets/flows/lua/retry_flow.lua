@@ -28,7 +28,7 @@ if #again > 0 then
   redis.call('ZREM', K_ENDED, flow)
   redis.call('HDEL', K_RUN .. flow, 'e', 'x')
   set_status(run, 'r')
-  emit(E.cap, 'flow_retried', flow, 'a', actor)
+  emit(env.cap, 'flow_retried', flow, 'a', actor)
   for _, row in ipairs(again) do
     local more = row[10]
     local st = {id = whole(flow + row[1]), r = flow, k = row[2], f = whole(row[4] + 1), e = at, q = more.q,

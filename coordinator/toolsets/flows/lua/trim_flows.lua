@@ -4,6 +4,7 @@ guarantee: At most `batch` of them per run, each with all that it has.
 args:      retention_ms batch
 reply:     {how many were forgotten, how many finished ones are left}
 errors:    none
+full:      deleting frees memory
 --]]
 -- @include keys
 -- @include clock

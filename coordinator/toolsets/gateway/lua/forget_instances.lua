@@ -5,6 +5,7 @@ guarantee: At most `batch` of them per run, each with all that it has; definitio
 args:      engine batch
 reply:     {how many were forgotten, whether any are left that will have to be}
 errors:    none
+full:      deleting frees memory
 --]]
 -- @include instance
 local LATER = 60000

@@ -7,6 +7,7 @@ reply:     {now, status, definition, creator, bundle, state, version, started, d
            transition, since, outcome, context, input, evidence by kind, failure, its time, last evidence,
            approvals {id, queue, distinct, requester, asked at}, ending, session ms} or {}: there is none
 errors:    none
+full:      reading; the few bytes that it writes do not count
 --]]
 -- @include clock
 -- @include waiters

@@ -46,7 +46,7 @@ local function settle(id, attempt, how, result, commit)
   if how == 'B' then
     give_back(st, commit)
   elseif how == 'Y' then
-    audit(E.cap, inst.id, st.k, '', 'executor.retrying', '{"attempt":' .. attempt .. ',"delayMs":' .. commit ..
+    audit(env.cap, inst.id, st.k, '', 'executor.retrying', '{"attempt":' .. attempt .. ',"delayMs":' .. commit ..
       ',"failure":' .. result .. '}')
     fail_attempt(st, commit)
   elseif commit[6] then

@@ -46,7 +46,7 @@ redis.call('HSET', K_RUN .. id, unpack(fields))
 redis.call('SET', K_RUN_SPEC .. id, hash)
 redis.call('HSET', K_GATE_DATA .. id, 'n', input, 'c', '{}')
 if new[8] > 0 then redis.call('ZADD', K_GATE_EXPIRY, whole(now + new[8]), id) end
-emit(E.cap, 'gateway_started', id, 'n', new[2])
+emit(env.cap, 'gateway_started', id, 'n', new[2])
 engage(inst, adv[1], new[11], new[12])
 if adv[13] then await(id, waiter) end
 apply(inst, adv, keep_ms, new[10])

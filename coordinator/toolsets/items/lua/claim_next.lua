@@ -58,8 +58,7 @@ if found or wait == 0 then
   if found then result = {'success', found.id, found.cx, found.co, found.f} end
   local reply = remember(request, fingerprint, 'D', cmsgpack.pack({now, {result}, released}), keep_ms)
   if parked then
-    local parking = waiting()
-    parking.answer(request, waiter, reply, found, now)
+    answer_call(request, waiter, reply, found, now)
   end
   serve(now, events_max)
   return reply
@@ -67,7 +66,7 @@ end
 
 local fields = {'p', process, 'a', agent, 't', ttl_ms, 'f', fingerprint, 'k', keep_ms, 'r', cmsgpack.pack(released)}
 nobody_waits = false
-local new = waiting().park(request, queue, selector, now, wait, waiter, fields)
+local new = park_call(request, queue, selector, now, wait, waiter, fields)
 serve(now, events_max) -- what was released above may suit somebody, this caller included
 handed = recall(request, fingerprint)
 if handed then return handed end

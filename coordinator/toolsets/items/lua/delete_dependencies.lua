@@ -5,6 +5,7 @@ args:      request fingerprint keep_ms events_max mode first second codes
            mode = id | pair | all; first, second = ids (second '' unless pair); codes = any of BIR
 reply:     {number of edges deleted, first, second}
 errors:    REQUEST_ID_REUSED
+full:      deleting frees memory
 --]]
 -- @include clock
 -- @include idempotency

@@ -8,6 +8,7 @@ args:      request fingerprint keep_ms events_max recursive budget ids state
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
            ids = the list to go on with, empty when done
 errors:    REQUEST_ID_REUSED
+full:      deleting frees memory
 --]]
 -- @include clock
 -- @include idempotency

@@ -5,6 +5,7 @@ args:      request fingerprint keep_ms events_max ids item key
            ids = packed list; item = id or ''; key = '' for all notes of the item
 reply:     {deleted, positions of unknown ids}
 errors:    REQUEST_ID_REUSED
+full:      deleting frees memory
 --]]
 -- @include clock
 -- @include idempotency

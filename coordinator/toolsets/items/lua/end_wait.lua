@@ -6,6 +6,7 @@ guarantee: Either the claim was placed before, and its reply comes back, or the 
 args:      request fingerprint keep_ms events_max keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED
+full:      what was parked is taken away
 --]]
 -- @include clock
 -- @include idempotency

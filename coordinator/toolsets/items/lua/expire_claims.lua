@@ -4,6 +4,7 @@ guarantee: Bounded: at most 50 claims a run.
 args:      events_max
 reply:     whether none are left
 errors:    none
+full:      what has expired is taken away
 --]]
 -- @include clock
 -- @include serve

@@ -5,6 +5,7 @@ args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
            fields and numbers in turn: see include/holds.lua}
 errors:    none
+full:      it only takes away
 --]]
 -- @include classes
 local key, counts = K_RANKED .. '*', {}

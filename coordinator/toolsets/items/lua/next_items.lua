@@ -13,6 +13,7 @@ reply:     {rows, more, after}; row = {position, id, title, role, priority, comp
            claimed, ancestors}; more = whether to go on, with the cursor `after`; from the beginning, without
            these rows, where that is '': expired claims were left whose items may suit
 errors:    NOT_FOUND
+full:      reading; the few bytes that it writes do not count
 --]]
 -- @include clock
 -- @include select

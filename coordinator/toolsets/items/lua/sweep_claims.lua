@@ -6,6 +6,7 @@ args:      events_max process alive_ms
 reply:     when the earliest live claim expires (ms), 0 when there is none; now; whether the process was
            known to live, else its parked calls may have been dropped
 errors:    none
+full:      what has expired is taken away
 --]]
 -- @include clock
 -- @include serve

@@ -7,6 +7,7 @@ reply:     {ok | superseded, now, q, activity, condition, pending, completed, {a
            parent {session, workflow, activity, version} or {}, claim {item, fence, holder now or '', expires now,
            whether it is the claim shown and live} or {}}}
 errors:    UNKNOWN_SESSION
+full:      reading; the token that it writes takes the place of another
 --]]
 -- @include claims
 

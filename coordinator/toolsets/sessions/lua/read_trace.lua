@@ -5,6 +5,7 @@ guarantee: Refused while a checkpoint waits for its answer. The call itself is n
 args:      sid aid act seq entry ttl_ms events_max whole_trace
 reply:     {ok | blocked | superseded, now, q, activity, condition, pending, completed, {first, events}}
 errors:    UNKNOWN_SESSION
+full:      reading; the token that it writes takes the place of another
 --]]
 -- @include claims
 

@@ -34,5 +34,5 @@ local function end_flow(run, status, why)
   redis.call('ZADD', K_ENDED, at, run.id)
   if status ~= 'c' then close_steps(run, status == 'x') end
   local kind = status == 'c' and 'flow_completed' or status == 'f' and 'flow_failed' or 'flow_cancelled'
-  emit(E.cap, kind, run.id, unpack(status == 'x' and {'a', why} or {}))
+  emit(env.cap, kind, run.id, unpack(status == 'x' and {'a', why} or {}))
 end

@@ -26,7 +26,7 @@ local function end_instance(inst, outcome, retention_ms)
   if inst.d then stop_step(inst.id .. '_t') end
   redis.call('ZADD', K_GATE_EXPIRY, whole(now + retention_ms), inst.id)
   approve(inst, 'withdrawn', '', '', false, '', '')
-  emit(E.cap, 'gateway_ended', inst.id, 's', inst.z, 'o', outcome)
+  emit(env.cap, 'gateway_ended', inst.id, 's', inst.z, 'o', outcome)
   inst.s = 'e'
 end
 
@@ -46,11 +46,11 @@ local function apply(inst, adv, keep_ms, retention_ms)
   if #evidence > 0 then redis.call('LTRIM', K_GATE_EVIDENCE .. inst.id, -EVIDENCE, -1) end
   if inst.z ~= state or inst.v ~= version then
     redis.call('HSET', K_RUN .. inst.id, 'z', state, 'v', version)
-    emit(E.cap, 'gateway_moved', inst.id, 's', state, 'v', version)
+    emit(env.cap, 'gateway_moved', inst.id, 's', state, 'v', version)
     inst.z, inst.v = state, version
   end
   for _, one in ipairs(adv[8]) do approve(inst, unpack(one)) end
-  for _, one in ipairs(adv[9]) do audit(E.cap, inst.id, op, adv[10], one[1], one[2]) end
+  for _, one in ipairs(adv[9]) do audit(env.cap, inst.id, op, adv[10], one[1], one[2]) end
   if adv[11] ~= '' then end_instance(inst, adv[11], retention_ms) end
   if adv[13] then
     open_step(inst, unpack(adv[13]))

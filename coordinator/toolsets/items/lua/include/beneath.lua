@@ -44,7 +44,7 @@ local function take_out(it, parent)
 end
 
 -- Takes the bounds of an item along that has moved away from a parent. One that is put aside gets them later.
-local function carry(it, from) -- @rare
+local function carry(it, from)
   local scores = redis.call('ZMSCORE', K_BENEATH .. (from or ''), unpack(members_of(it.id)))
   take_out(it, from)
   for _, score in ipairs(scores) do
@@ -57,7 +57,7 @@ local function first_score(key, low, high)
 end
 
 -- Gives an item that was put aside its bounds again.
-local function bring_back(it) -- @rare
+local function bring_back(it)
   it.k = nil
   redis.call('HDEL', K_ITEM .. it.id, 'k')
   take_out(it, it.pa)

@@ -17,13 +17,13 @@ local function live(it, now)
   return it.cb and it.cx > now
 end
 
-local function count_lapsed(it, by) -- @rare
+local function count_lapsed(it, by)
   for _, scope in ipairs({'*', 'p' .. (it.pa or '')}) do
     if redis.call('HINCRBY', K_LAPSED, scope, by) == 0 then redis.call('HDEL', K_LAPSED, scope) end
   end
 end
 
-local function put_back(now, cap, budget) -- @rare
+local function put_back(now, cap, budget)
   local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, budget)
   redis.call('ZREM', K_LEASES, unpack(agents))
   for _, id in ipairs(redis.call('HMGET', K_AGENTS, unpack(agents))) do

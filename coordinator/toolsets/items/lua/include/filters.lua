@@ -36,15 +36,8 @@ local function matches_all(it, sel)
     and (not sel.ancestor or below(it, sel.ancestor))
 end
 
--- Many selectors ask for nothing: the rest is made when it is needed.
-local filter_made = nil
-local function make_filter() -- @rare
-  filter_made = matches_all
-  return filter_made
-end
-
 local function matches(it, sel)
-  return it.role == (sel.role or QUEUE) and (next(sel) == nil or (filter_made or make_filter())(it, sel))
+  return it.role == (sel.role or QUEUE) and (next(sel) == nil or matches_all(it, sel))
 end
 
 local function by_rank(sel)

@@ -52,7 +52,7 @@ local function add_blockers(counts)
   rank_all(moved)
 end
 
-local function move_counts(it, before, edges) -- @rare
+local function move_counts(it, before, edges)
   local counts, blocked, seen = {}, {}, {}
   for n = 1, #edges, 2 do
     local code, other = string.sub(edges[n], 1, 1), string.sub(edges[n], 2)

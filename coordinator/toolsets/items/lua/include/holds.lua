@@ -7,12 +7,12 @@
 local HOLD_ONE = 2 ^ 44
 
 -- Counts a claim in vain of an item that another agent holds.
-local function count_loser(it) -- @rare
+local function count_loser(it)
   it.lo = redis.call('HINCRBY', K_ITEM .. it.id, 'lo', 1)
 end
 
 -- Those that there were during a claim that is over.
-local function count_losers(it) -- @rare
+local function count_losers(it)
   local lost, bucket = tonumber(it.lo), 1
   for n, bound in ipairs({1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}) do -- CLAIM_LOSERS in the catalogue of metrics
     if lost > bound then bucket = n + 1 end

@@ -71,7 +71,7 @@ local unasked = SHIELDED -- waiters that one run looks at for what they hold
 
 -- The next of a queue, from the n-th on, that holds something above or below freed items: `around` = by id, true for
 -- these and false for what is above them.
-local function next_holder(queue, n, around, now) -- @rare
+local function next_holder(queue, n, around, now)
   while unasked > 0 do
     local waiter = waiter_at(queue, n, now)
     if waiter == nil then return nil end
@@ -87,7 +87,7 @@ local function next_holder(queue, n, around, now) -- @rare
 end
 
 -- Notes a freed item for `next_holder`.
-local function note_freed(id, around) -- @rare
+local function note_freed(id, around)
   around[id] = true
   local above = redis.call('HGET', K_ITEM .. id, 'pa')
   while above do

@@ -1,6 +1,6 @@
 -- @include claims
 -- Releases {id, fence or 0} ... for an agent. Returns {outcome, id} of each.
-local function release_all(packed, agent, cap, now) -- @rare
+local function release_all(packed, agent, cap, now)
   local results = {}
   for n, entry in ipairs(cmsgpack.unpack(packed)) do
     local it = glance(entry[1])

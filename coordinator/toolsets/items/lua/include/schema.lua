@@ -26,7 +26,7 @@ local function base_schema(it, config)
   return fallback and configured(config, 's:' .. fallback)
 end
 
-local function read_schema(it, config) -- @rare
+local function read_schema(it, config)
   local base = base_schema(it, config)
   if not base then return nil end
   local notes, known = {}, {}
@@ -52,7 +52,7 @@ local function schema_of(it, config)
 end
 
 -- Keys of required notes for a role (nil: for all) that do not exist or are blank.
-local function missing_notes(it, schema, role) -- @rare
+local function missing_notes(it, schema, role)
   local missing, phase = {}, role and role_name(role)
   for _, note in ipairs(schema.notes) do
     if note[3] and (not phase or note[2] == phase) then

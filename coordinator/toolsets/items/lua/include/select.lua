@@ -17,7 +17,7 @@ local function only_scope(sel)
 end
 
 -- What most calls do without: the candidates of any selector, or a walk for an agent, nil where there is none.
-local function other_way(sel, class, after, wanted, agent, now) -- @rare
+local function other_way(sel, class, after, wanted, agent, now)
   if agent then return climb(sel, class, agent, now, after) end
   return merged(sel, class, after, wanted)
 end

@@ -95,20 +95,9 @@ local function hand_out(now, cap)
   end
 end
 
--- What deals with parked calls. Few runs of scripts have to do with any, so it is made when it is needed.
-local waiting_made = nil
-local function make_waiting() -- @rare
-  waiting_made = {hand_out = hand_out, park = park_call, answer = answer_call}
-  return waiting_made
-end
-
-local function waiting()
-  return waiting_made or make_waiting()
-end
-
 local nobody_waits = false -- set by who has looked
 
 local function serve(now, cap)
   if nobody_waits or #readied + #unshielded == 0 then return end
-  return redis.call('EXISTS', K_WAITING) == 1 and waiting().hand_out(now, cap)
+  return redis.call('EXISTS', K_WAITING) == 1 and hand_out(now, cap)
 end

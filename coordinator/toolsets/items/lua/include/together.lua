@@ -26,7 +26,7 @@ local function list_at(lists, key)
   return list
 end
 
-local function rank_many(items) -- @rare
+local function rank_many(items)
   local entries, sizes = {}, {}
   local function put_at(scope, score, id)
     local list, size = entries[scope], sizes[scope] or 0

@@ -80,23 +80,20 @@ local function walk_tree(sel, class, agent, now, after)
     end
   end
 
-  -- Writes down what was found. A run that goes on needs it; else a store that is full may do without.
+  -- Writes down what was found.
   function walk.mend()
-    local write = walk.over and redis.call or redis.pcall
     for _, mend in ipairs(mends) do
-      local id, done = mend.aside, nil
+      local id = mend.aside
       surfaced[mend.member] = nil
       if id then
-        done = write('HSET', K_ITEM .. id, 'k', '1')
+        redis.call('HSET', K_ITEM .. id, 'k', '1')
         if loaded[id] then loaded[id].k = '1' end
       end
-      if type(done) == 'table' then return end
       if mend.score then
-        done = write('ZADD', mend.key, mend.score, mend.member)
+        redis.call('ZADD', mend.key, mend.score, mend.member)
       else
-        done = write('ZREM', mend.key, mend.member)
+        redis.call('ZREM', mend.key, mend.member)
       end
-      if type(done) == 'table' then return end
     end
   end
 

@@ -1,0 +1,106 @@
+"""Lays a flattened script out as the library of one function, which is how the server keeps it.
+
+A library's text runs once, when it is loaded: its functions and constants are made then, and a call runs what
+it is for and no more. So what included files declare in the first column, and the arguments, stands outside of
+the function that is registered, and the script's own lines are its body:
+
+* ``local function``, and values whose names are in capitals: made once, and never changed;
+* other values are the state of one call: the variables are declared outside, so that functions can reach
+  them, and each call gives them their values anew, where they stand in the flattened text.
+
+A function that writes nothing says so to the server, which then runs it where writes are not taken. Others are
+refused as a whole where the server is out of memory, unless they may run there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from coordinator.store.errors import ScriptError
+from coordinator.store.lua_prune import Piece, pieces
+
+_WORD = re.compile(r"'([A-Z]+)'")
+WRITES = frozenset(
+    ("APPEND", "COPY", "DECR", "DECRBY", "DEL", "EXPIRE", "EXPIREAT", "GETDEL", "GETEX", "GETSET", "HDEL", "HINCRBY",
+     "HINCRBYFLOAT", "HSET", "HSETNX", "INCR", "INCRBY", "INCRBYFLOAT", "LINSERT", "LMOVE", "LPOP", "LPUSH", "LREM",
+     "LSET", "LTRIM", "MSET", "PERSIST", "PEXPIRE", "PEXPIREAT", "PUBLISH", "RENAME", "RPOP", "RPUSH", "SADD", "SET",
+     "SETBIT", "SETRANGE", "SMOVE", "SPOP", "SREM", "UNLINK", "XACK", "XADD", "XAUTOCLAIM", "XCLAIM", "XDEL", "XTRIM",
+     "ZADD", "ZINCRBY", "ZPOPMAX", "ZPOPMIN", "ZRANGESTORE", "ZREM", "ZREMRANGEBYLEX", "ZREMRANGEBYRANK",
+     "ZREMRANGEBYSCORE")
+)  # fmt: skip
+"""Commands that a function which writes nothing may not call."""
+
+
+class Line(NamedTuple):
+    """A line of Lua and where it came from."""
+
+    text: str
+    origin: str
+
+
+class Library(NamedTuple):
+    """What is loaded into the server."""
+
+    name: str
+    """Of the library and of its function; another text has another name."""
+    lines: list[Line]
+
+
+def made(name: str, lines: Sequence[Line], own: Sequence[bool], full: bool) -> Library:
+    """The library of a flattened script.
+
+    Args:
+        name: what its name begins with.
+        lines: the script.
+        own: which of them are the body of the script; the others may declare something for all of it.
+        full: whether it runs where the server is out of memory.
+
+    Raises:
+        ScriptError: two included files declare the same variable.
+    """
+    outside: list[Line] = []
+    inside: list[Line] = []
+    declared: dict[str, str] = {}
+    for piece in pieces([line.text for line in lines], [not at for at in own]):
+        part = [lines[at] for at in piece.span]
+        _check_unique(piece, part[0], declared)
+        if piece.names and _made_once(piece, part[0].text):
+            outside += part
+        else:
+            inside += _begun(part, outside) if piece.names else part
+    end = Line(f"end{_flags(lines, full)}}}", "lua_library.py")
+    text = "\n".join(line.text for line in (*outside, *inside, end))
+    named = f"{name}_{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
+    begin = Line(f"#!lua name={named}", "lua_library.py")
+    call = f"redis.register_function{{function_name='{named}', callback=function(KEYS, ARGV)"
+    return Library(named, [begin, *outside, Line(call, "lua_library.py"), *inside, end])
+
+
+def _made_once(piece: Piece, first: str) -> bool:
+    constant = all(name.isupper() for name in piece.names) and "KEYS" not in first
+    return constant or first.startswith("local function ")
+
+
+def _begun(part: list[Line], outside: list[Line]) -> list[Line]:
+    """The lines by which each call gives variables their values; declares them outside."""
+    first, *rest = part
+    names, equals, value = first.text.removeprefix("local ").partition(" -- ")[0].partition("=")
+    outside.append(Line(f"local {names.rstrip()}", first.origin))
+    return [Line(f"{names.rstrip()} = {value.strip() if equals else 'nil'}", first.origin), *rest]
+
+
+def _check_unique(piece: Piece, first: Line, declared: dict[str, str]) -> None:
+    for name in piece.names:
+        if name in declared:
+            raise ScriptError(f"{first.origin}: '{name}' is declared by {declared[name]} too")
+        declared[name] = first.origin
+
+
+def _flags(lines: Sequence[Line], full: bool) -> str:
+    """What the server is told of the function."""
+    if all(WRITES.isdisjoint(_WORD.findall(line.text)) for line in lines):
+        return ", flags={'no-writes'}"
+    return ", flags={'allow-oom'}" if full else ""
