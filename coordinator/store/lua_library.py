@@ -59,7 +59,7 @@ def made(name: str, lines: Sequence[Line], own: Sequence[bool], full: bool) -> L
         full: whether it runs where the server is out of memory.
 
     Raises:
-        ScriptError: two included files declare the same variable.
+        ScriptError: two of the declarations are of one name.
     """
     outside: list[Line] = []
     inside: list[Line] = []

@@ -82,7 +82,7 @@ def pieces(lines: Sequence[str], prunable: Sequence[bool]) -> list[Piece]:
 
 
 @lru_cache(lua_names.KNOWN_LINES)
-def declared(line: str) -> tuple[str, ...]:
+def _declared(line: str) -> tuple[str, ...]:
     """What a line declares for the whole of a file."""
     if function := _FUNCTION.match(line):
         return (function[1],)
@@ -92,7 +92,7 @@ def declared(line: str) -> tuple[str, ...]:
 
 
 def _declaration(lines: Sequence[str], at: int) -> tuple[tuple[str, ...], int]:
-    line, names = lines[at], declared(lines[at])
+    line, names = lines[at], _declared(lines[at])
     if _FUNCTION.match(line):
         return names, at + 1 if _closes(line, "end") else _end(lines, at, "end")
     return names, _end(lines, at, "}") if names and line.rstrip().endswith("{") else at + 1

@@ -107,7 +107,6 @@ class _Flattener:
             self._add(line, f"{self._path.name}:args")
         body = text.splitlines()[first_line:]
         self._take(body, self._path.name, first_line, (self._path.name,))
-        self._check_arguments(header)
         key_names = self._key_names()
         kept = lua_prune.kept(self._lines, [origin.startswith("include/") for origin in self._origins])
         lines = [lua_library.Line(lua_names.put(self._lines[at], key_names), self._origins[at]) for at in kept]
@@ -161,14 +160,6 @@ class _Flattener:
         self._files.append(str(found[0]))
         lines = _read_text(found[0], f"{where}: cannot read {found[0]}").splitlines()
         self._take(lines, file, 0, (*stack, file))
-
-    def _check_arguments(self, header: Header) -> None:
-        """An include's function, or variable, would take the place of an argument of the same name."""
-        for line, origin in zip(self._lines, self._origins, strict=True):
-            if origin.startswith("include/"):
-                for name in lua_prune.declared(line):
-                    if name in header.args:
-                        raise ScriptError(f"{self._path.name}: args: '{name}' is declared by {origin} too")
 
     def _key_names(self) -> dict[str, str]:
         """What the names of keys stand for, those that are used."""

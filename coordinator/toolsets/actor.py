@@ -28,6 +28,10 @@ FILLED_BY_CALLER = {"filled_by_caller": True}
 """``Meta.extra`` of an argument that may be absent only if the caller is known (and then is himself)."""
 
 
+REFUSED_ALONE = {"refused_alone": True}
+"""``Meta.extra`` of a member of a batch's elements without which only the element is refused, and not the call."""
+
+
 class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """An actor claim as a caller makes it."""
 

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 from msgspec import UnsetType
 
-from coordinator.toolsets.actor import FILLED_BY_CALLER
+from coordinator.toolsets.actor import FILLED_BY_CALLER, REFUSED_ALONE
 from coordinator.toolsets.tool import Tool, Toolset
 
 _REF = "#/$defs/"
@@ -62,7 +62,7 @@ def input_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
 def identified_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     """``input_schema`` for callers who are known; shared, so not to be changed."""
     schema = dict(input_schema(arguments))
-    required = [name for name in schema.get("required", ()) if name not in _filled_by_caller(arguments)]
+    required = [name for name in schema.get("required", ()) if name not in _marked(arguments, FILLED_BY_CALLER)]
     schema.pop("required", None)
     return {**schema, "required": required} if required else schema
 
@@ -154,7 +154,8 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
     for name, struct in zip(names, classes, strict=True):
         schema = components[name]
         schema.pop("title", None)
-        stated = {*schema.get("required", ()), *_filled_by_caller(struct)} - _left_out(struct)
+        told = {*_marked(struct, FILLED_BY_CALLER), *_marked(struct, REFUSED_ALONE)}
+        stated = {*schema.get("required", ()), *told} - _left_out(struct)
         required = [field.encode_name for field in msgspec.structs.fields(struct) if field.encode_name in stated]
         if required:
             schema["required"] = required
@@ -184,13 +185,12 @@ def _left_out(struct: type[msgspec.Struct]) -> set[str]:
     }
 
 
-def _filled_by_caller(struct: type[msgspec.Struct]) -> set[str]:
-    """Fields that may be absent only if the caller is known."""
+def _marked(struct: type[msgspec.Struct], mark: dict[str, bool]) -> set[str]:
+    """Fields whose ``Meta.extra`` has the mark: the decoder lets them be absent, and the schema requires them."""
     return {
         field.encode_name
         for field in msgspec.inspect.type_info(struct).fields  # type: ignore[attr-defined]
-        if isinstance(field.type, msgspec.inspect.Metadata)
-        and FILLED_BY_CALLER.items() <= (field.type.extra or {}).items()
+        if isinstance(field.type, msgspec.inspect.Metadata) and mark.items() <= (field.type.extra or {}).items()
     }
 
 

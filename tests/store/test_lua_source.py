@@ -151,6 +151,6 @@ def test_an_argument_cannot_be_named_like_what_an_include_declares(tmp_path: Pat
     helper = "local function helper(own)\n  local inner = own\n  return inner\nend\n"
     (tmp_path / "include" / "helpers.lua").write_text("-- Helpers.\n" + helper + "local state, count = {}, 0\n")
     body = "-- @include helpers\nreturn helper(state, count)\n"
-    with pytest.raises(ScriptError, match=rf"made.lua: args: '{argument}' is declared by include/helpers.lua:\d too"):
+    with pytest.raises(ScriptError, match=rf"include/helpers.lua:\d: '{argument}' is declared by made.lua:args too"):
         from_text(tmp_path, header_text(args=f"own {argument}...") + body)
     assert from_text(tmp_path, header_text(args="own inner") + body).header.args == ("own", "inner")

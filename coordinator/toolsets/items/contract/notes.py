@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.toolsets.actor import Actor, ActorEcho, Verification
+from coordinator.toolsets.actor import REFUSED_ALONE, Actor, ActorEcho, Verification
 from coordinator.toolsets.items.contract.base import (
     PHASES,
     Arguments,
@@ -37,9 +37,9 @@ NOTE_ROLES = PHASES
 class NoteInput(Arguments, kw_only=True):
     """A note to write."""
 
-    item_id: ItemRef
-    key: GivenNoteKey
-    role: GivenPhase
+    item_id: Annotated[ItemRef | UnsetType, Meta(extra=REFUSED_ALONE)] = UNSET
+    key: Annotated[GivenNoteKey | UnsetType, Meta(extra=REFUSED_ALONE)] = UNSET
+    role: Annotated[GivenPhase | UnsetType, Meta(extra=REFUSED_ALONE)] = UNSET
     body: Annotated[str | None, Meta(description="Content; default empty. A blank note fills no gate.")] = None
     actor: Annotated[Actor | None, Meta(description="Who writes it.")] = None
 

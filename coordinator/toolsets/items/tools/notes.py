@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import ActorEcho, Trusted, Verification, attributed, checked, signature
@@ -60,19 +60,20 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
     """manage_notes and query_notes."""
 
     async def prepared(note: NoteInput) -> Prepared:
-        item = parse(note.item_id, "itemId")
-        if not note.key.strip() or len(note.key) > MAX_KEY:
+        item = parse(_given(note.item_id, "itemId"), "itemId")
+        key = _given(note.key, "key")
+        if not key.strip() or len(key) > MAX_KEY:
             raise invalid("key", f"must be 1 to {MAX_KEY} characters, not blank")
-        role = one_of(note.role, NOTE_ROLES, "role")
+        role = one_of(_given(note.role, "role"), NOTE_ROLES, "role")
         body = note.body or ""
         who = await attributed(services.resolve_actor, checked(note.actor)) if note.actor else None
         filled = bool(body.strip())
-        return Prepared(item, note.key, role, body if filled else "", filled, who)
+        return Prepared(item, key, role, body if filled else "", filled, who)
 
     async def upsert(call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
         check_signed(notes.schemas.current, [n.actor for n in inputs], "notes")
-        asked = [(n.item_id, n.key, n.role, n.body, signature(n.actor)) for n in inputs]
+        asked = [(n.item_id or None, n.key or None, n.role or None, n.body, signature(n.actor)) for n in inputs]
         record = await keyed(services, args.actor, args.request_id, "manage_notes", args.operation, asked)
         failures: dict[int, str] = {}
         ready: list[tuple[int, Prepared]] = []
@@ -167,6 +168,12 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             idempotent=True,
         ),
     )
+
+
+def _given(value: str | UnsetType, field: str) -> str:
+    if value is UNSET:
+        raise invalid(field, "is required")
+    return value
 
 
 def _stored(item: str, note: Prepared) -> StoredNote:
