@@ -263,12 +263,13 @@ async def test_hundreds_of_waiting_calls_cost_next_to_nothing(project: Project) 
     def looked() -> bool:
         return spent(project.store)["fcall"] >= before["fcall"] + 12
 
-    await wait_until(looked, 20, "three looks by each front-end at the clock, and whether it is drained")
+    # Each front-end looks at the clock, and whether it is drained, about once a second, however many calls wait.
+    await wait_until(looked, 20, "three looks by each front-end")
     seconds = time.monotonic() - began
     done = spent(project.store) - before
     del done["info"]
-    assert done["fcall"] / seconds < 7, done
-    assert done.total() / seconds < 40, done
+    assert done["fcall"] / seconds < calls / 10, done
+    assert done.total() / done["fcall"] < 10, done
     assert not done.keys() & {"zadd", "publish", "hset"}, done
 
     answers = [asyncio.create_task(connection.answer()) for connection in connections]

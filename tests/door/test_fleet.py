@@ -150,7 +150,7 @@ def new_item(guarded: Guarded) -> str:
 
 def test_nobody_gets_in_without_a_token(guarded: Guarded) -> None:
     assert guarded.both(None) == {401}
-    assert guarded.both("nobody") == {401}
+    assert guarded.both("token-of-nobody") == {401}
     assert guarded.both(guarded.agent) == {200}
 
 
@@ -359,7 +359,7 @@ def test_refusals_are_counted(guarded: Guarded) -> None:
     before = {reason: count(reason) for reason in ("missing", "unknown", "rejected", "permission", "project")}
     assert count("audience") >= 0
     guarded.both(None)
-    guarded.both("nobody")
+    guarded.both("token-of-nobody")
     guarded.both(self_signed())
     guarded.both(guarded.jwt(scope="openid"))
     guarded.both(guarded.jwt(projects=["alpha"]))
