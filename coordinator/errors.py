@@ -114,7 +114,7 @@ CATALOGUE: dict[str, ErrorCode] = {
     ),
     "store_full": ErrorCode(
         "shedding",
-        "the store has reached its memory limit and takes no writes; reads still work",
+        "the store has reached its memory limit and takes no writes; reads and deletions still work",
         "retry after retryAfterMs; an operator has to add memory or delete data",
     ),
     "over_capacity": ErrorCode(

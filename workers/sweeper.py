@@ -70,6 +70,7 @@ class Sweeper:
         self._reclaim_at = inf
         self._tidying: asyncio.Task[None] | None = None
         self._noted: dict[str, float] = {}
+        self._trouble = ""
 
     async def run(self) -> None:
         """Goes on until it is cancelled."""
@@ -92,24 +93,35 @@ class Sweeper:
                     await self.round()
                 else:
                     recorder().steps_queued(0)  # whoever sweeps knows better
+                self._trouble = ""
             except (ToolFailure, StoreError) as error:
-                _log.warning("nothing can be swept, trying again", reason=str(error))
+                if str(error) != self._trouble:
+                    _log.warning("nothing can be swept, trying on", reason=str(error))
+                self._trouble = str(error)
             slept = monotonic()
             await asyncio.sleep(SWEEP_SECONDS)
             recorder().loop_lag("worker", max(0.0, monotonic() - slept - SWEEP_SECONDS))
 
     async def round(self) -> None:
-        """One round: active projects, and now and then all."""
+        """One round: active projects, and now and then all.
+
+        Raises:
+            ToolFailure: ``store_full``, after what can be done then; and as ``StepStore`` says.
+        """
         slow = monotonic() >= self._slow_at
         if slow:
             self._slow_at = monotonic() + SLOW_SECONDS
-        queued, lost, idle = 0, 0, []
+        queued, lost, idle, full = 0, 0, [], None
         projects = await self._steps.projects(0 if slow else ACTIVE_SECONDS)
         for project in projects:
             try:
                 swept = await self._sweep(project)
             except StoreError:
                 _log.exception("a project cannot be swept", project=project)
+            except ToolFailure as failure:
+                if failure.code != "store_full":
+                    raise
+                full = failure  # what is over can be forgotten all the same, and has to be
             else:
                 queued += swept.queued
                 lost += swept.lost
@@ -121,6 +133,8 @@ class Sweeper:
         if slow and (self._tidying is None or self._tidying.done()):
             # On its own, since it may take long and leases must not wait for it.
             self._tidying = asyncio.create_task(self._tidy(projects, idle), name="tidy")
+        if full is not None:
+            raise full
 
     async def _sweep(self, project: str) -> Swept:
         swept = await self._steps.sweep(project)

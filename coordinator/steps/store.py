@@ -13,6 +13,7 @@ from coordinator.steps import times
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.model import StepRun
 from coordinator.store import Script, Store, keys
+from coordinator.store.turns import Turns
 
 PACKAGE = "coordinator.steps"
 REFUSED, RECORDED, OVER, NOT_RECORDED = 0, 1, 2, -1
@@ -102,6 +103,7 @@ class StepStore:
     def __init__(self, store: Store, queue: Store, handoff: Handoff) -> None:
         self._store = store
         self._queue = queue
+        self._turns = Turns(store)
         self.handoff = handoff
 
     async def take(self, want: int) -> Taken:
@@ -157,8 +159,7 @@ class StepStore:
 
     async def sweeps(self, process: str, milliseconds: int) -> bool:
         """Whether it is this process that sweeps, for so long."""
-        key = keys.sweeping.key(keys.FLEET)
-        return await self._store.command("SET", key, process, "NX", "PX", milliseconds) is not None
+        return await self._turns.turn("sweep", process, milliseconds)
 
     # --- a queue in another Redis ---------------------------------------------------------------
 

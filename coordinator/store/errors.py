@@ -50,5 +50,5 @@ class ServerError(StoreError):
 
     @property
     def code(self) -> str:
-        """The first word: ``ERR``, ``WRONGTYPE``, ``NOSCRIPT`` ..."""
+        """The first word: ``ERR``, ``WRONGTYPE``, ``OOM`` ..."""
         return str(self).split(" ", 1)[0]

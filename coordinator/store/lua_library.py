@@ -8,6 +8,9 @@ the function that is registered, and the script's own lines are its body:
 * other values are the state of one call: the variables are declared outside, so that functions can reach
   them, and each call gives them their values anew, where they stand in the flattened text.
 
+What a call has worked with stays in memory until the next call of the same function: Lua frees nothing that a
+variable still holds.
+
 A function that writes nothing says so to the server, which then runs it where writes are not taken. Others are
 refused as a whole where the server is out of memory, unless they may run there.
 """

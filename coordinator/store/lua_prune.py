@@ -10,7 +10,7 @@ up to its ``end`` in the first column, or ``local NAME = ...`` up to a closing b
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -32,36 +32,21 @@ class Piece(NamedTuple):
 def kept(lines: Sequence[str], prunable: Sequence[bool]) -> list[int]:
     """The indices of the lines to keep; ``prunable`` says which lines come from includes."""
     found = pieces(lines, prunable)
-    words = {number: words_of(lines, piece.span) for number, piece in enumerate(found)}
-    needed = reached(found, words, range(len(found)))
-    return [at for number in sorted(needed) for at in found[number].span]
-
-
-def reached(
-    found: Sequence[Piece], words: Mapping[int, set[str]], present: Iterable[int], without: Collection[int] = ()
-) -> set[int]:
-    """Which of the ``present`` pieces are needed when the use that some make of others does not count."""
     owners: dict[str, list[int]] = {}
     needed: set[int] = set()
-    for number in present:
-        for name in found[number].names:
+    for number, piece in enumerate(found):
+        for name in piece.names:
             owners.setdefault(name, []).append(number)
-        if not found[number].names:
+        if not piece.names:
             needed.add(number)
     waiting = list(needed)
     while waiting:
-        user = waiting.pop()
-        for word in () if user in without else words[user]:
+        for word in set().union(*(lua_names.words(lines[at]) for at in found[waiting.pop()].span)):
             for number in owners.get(word, ()):
                 if number not in needed:
                     needed.add(number)
                     waiting.append(number)
-    return needed
-
-
-def words_of(lines: Sequence[str], span: range) -> set[str]:
-    """The names in some lines."""
-    return set().union(*(lua_names.words(lines[at]) for at in span))
+    return [at for number in sorted(needed) for at in found[number].span]
 
 
 def pieces(lines: Sequence[str], prunable: Sequence[bool]) -> list[Piece]:

@@ -15,6 +15,7 @@ from coordinator.store.store import Store
 
 R = TypeVar("R")
 _encode = msgspec.json.Encoder().encode
+_DONE = b"D"
 
 
 class Request(NamedTuple):
@@ -54,6 +55,12 @@ async def run_once(
     except ScriptFailure as failure:
         if failure.code != "REQUEST_ID_REUSED":
             raise
+    except ToolFailure as failure:
+        # A store that is full refuses scripts as a whole, before they look for the record.
+        record = await _record(store, project, request) if failure.code == "store_full" and request.key else None
+        if record is None or record[:1] != _DONE or script.decode is None:
+            raise
+        return script.decode(record[1:])
     raise _reused()
 
 
@@ -63,13 +70,19 @@ async def recorded_reply(store: Store, project: str, request: Request) -> bytes 
     Raises:
         ToolFailure: ``request_id_reused``, and as ``Store.command`` says.
     """
+    record = await _record(store, project, request)
+    return None if record is None else record[1:]
+
+
+async def _record(store: Store, project: str, request: Request) -> bytes | None:
+    """The letter of the record's state, and the reply."""
     record: bytes | None = await store.command("GET", keys.request.key(project, request.key))
     if record is None:
         return None
     # As idempotency.lua lays it out.
     if record[:16] != request.fingerprint.encode():
         raise _reused()
-    return record[17:]
+    return record[16:]
 
 
 def _reused() -> ToolFailure:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from coordinator.store.errors import StoreError, StoreTooOld
 
-MINIMUM_VERSION = (6, 2)
+MINIMUM_VERSION = (7, 0)
+"""The first that knows functions."""
 _PROBE_SECONDS = 10.0
 _BANNER = re.compile(r"(Redis|Valkey) server v=((\d+)\.(\d+)\.\d+)")
 _HELP = (

@@ -19,6 +19,7 @@ from coordinator.store import address, keys, replies
 from coordinator.store.errors import ScriptError, ScriptFailure, ServerError, StoreError, StoreTooOld
 from coordinator.store.link import Link, pack
 from coordinator.store.scripts import Script, pack_key
+from coordinator.store.server_binary import MINIMUM_VERSION
 
 R = TypeVar("R")
 Observe = Callable[[str, float, str], None]
@@ -38,7 +39,6 @@ OUTCOMES = (
 )
 """ok: a call without a request id; new, replay and mismatch: one whose id was not known, was known, and was used
 with other arguments before."""
-MINIMUM_VERSION = (7, 0)
 
 _log = logging.getLogger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
@@ -99,7 +99,7 @@ class Store:
         try:
             await self._link.open()
             self.server = await self._check_version()
-            await self._load_scripts()
+            await self._load_what_it_takes()
             self._opened = True
         except (ToolFailure, ServerError) as error:
             await self.close()
@@ -241,7 +241,7 @@ class Store:
                 return reply
             error = reply
             if load.done() and isinstance(load.result(), ServerError):
-                raise ScriptError(script.explain(str(load.result())))
+                raise self._load_failure(script, load.result())
         raise self._failure(error, script)
 
     def _load(self, script: Script[Any]) -> asyncio.Future[Any]:
@@ -257,6 +257,11 @@ class Store:
 
             load.add_done_callback(forget)
         return load
+
+    def _load_failure(self, script: Script[Any], error: ServerError) -> Exception:
+        """What it means that the server did not take a function: it takes nothing now, or the script is at fault."""
+        failure = self._failure(error)
+        return failure if isinstance(failure, ToolFailure) else ScriptError(script.explain(str(error)))
 
     def _failure(self, error: ServerError, script: Script[Any] | None = None) -> Exception:
         if error.code == "READONLY":
@@ -281,11 +286,20 @@ class Store:
         if self._opened and (self._loading is None or self._loading.done()):
             self._loading = asyncio.get_running_loop().create_task(self._load_again(), name="store-scripts")
 
+    async def _load_what_it_takes(self) -> None:
+        """A store that is full is no reason not to start: those who free its memory have to."""
+        try:
+            await self._load_scripts()
+        except ToolFailure as failure:
+            if failure.code != "store_full":
+                raise
+            _log.warning("the store is full: scripts that it does not know yet are loaded when there is room")
+
     async def _load_again(self) -> None:
         try:
             await self._load_scripts()
-        except ToolFailure:
-            _log.debug("the store went away while scripts were being loaded")
+        except ToolFailure as failure:
+            _log.debug("scripts could not be loaded: %s", failure.message)
         except StoreError as error:
             _log.error("the store refuses a script: %s", error)
 
@@ -299,7 +313,7 @@ class Store:
             answers = await asyncio.gather(*(asyncio.shield(self._load(script)) for script in missing))
             for script, answer in zip(missing, answers, strict=True):
                 if isinstance(answer, ServerError):
-                    raise ScriptError(script.explain(str(answer)))
+                    raise self._load_failure(script, answer)
             await self._delete_other_versions(scripts, known)
         self._loaded_on = connects
 

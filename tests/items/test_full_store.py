@@ -65,6 +65,19 @@ async def test_what_deletes_takes_effect_once(
         assert await tools.answer(call[0], **arguments) == answer
 
 
+async def test_a_repeated_call_is_answered_as_the_first_time(tools: Client) -> None:
+    calls: list[tuple[str, Json]] = []
+    for prepare in CALLS:
+        call = await prepare(tools)
+        calls.append((call[0], keyed(call, fresh_id())))
+    first = [await tools.attempt_answer(tool, **arguments) for tool, arguments in calls]
+    async with full(tools.store):
+        again = [await tools.attempt_answer(tool, **arguments) for tool, arguments in calls]
+        reused = calls[0][1] | {"items": [{"title": "another"}]}
+        assert (await tools.refusal(calls[0][0], **reused)).code == "request_id_reused"
+    assert [str(answer) for answer in again] == [str(answer) for answer in first]
+
+
 async def test_reads_answer_as_before(tools: Client) -> None:
     blocker, item = await tools.add_many(2)
     await tools.link(blocker, item)

@@ -1,4 +1,4 @@
-"""The store against real servers: concurrency, script outcomes, and the script cache."""
+"""The store against real servers: concurrency, script outcomes, and how scripts get there."""
 
 from __future__ import annotations
 

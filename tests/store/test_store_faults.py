@@ -117,8 +117,13 @@ async def test_a_server_that_stops_answering_costs_a_caller_no_more_than_the_dea
     assert await store.run(ECHO, "p", "a", 1) == ("a", 1, [])
 
 
-async def test_a_demoted_server_is_left_until_it_is_the_primary_again(fragile: Store, server: EmbeddedServer) -> None:
+@pytest.mark.parametrize("known", [True, False], ids=["with its functions", "without"])
+async def test_a_demoted_server_is_left_until_it_is_the_primary_again(
+    fragile: Store, server: EmbeddedServer, known: bool
+) -> None:
     assert await fragile.run(BUMP, "p", "a") == 1
+    if not known:
+        await fragile.command("FUNCTION", "FLUSH")
     with redis.Redis(**parse(server.url).client_options()) as admin:
         admin.replicaof("127.0.0.1", 1)
         with pytest.raises(ToolFailure, match="no longer the primary") as raised:
@@ -142,6 +147,36 @@ async def test_a_full_server_takes_no_writes_and_still_reads(fragile: Store) -> 
     assert raised.value.code == "store_full"
     assert await fragile.run(ECHO, "p", "a", 1) == ("a", 1, [])
     await fragile.command("CONFIG", "SET", "maxmemory", 0)
+    assert await fragile.run(BUMP, "p", "a") == 1
+
+
+async def test_a_full_server_is_opened_and_given_its_functions_when_there_is_room(
+    fragile: Store, server: EmbeddedServer, store_kind: Kind, make_store: MakeStore
+) -> None:
+    await fragile.command("FUNCTION", "FLUSH")
+    await fragile.command("CONFIG", "SET", "maxmemory", 1)
+    store = make_store(server.url, timeout_ms=500, protocol=store_kind.protocol)
+    await store.open()
+    for one in (fragile, store):
+        with pytest.raises(ToolFailure) as raised:
+            await one.run(ECHO, "p", "a", 1)
+        assert raised.value.code == "store_full"
+    assert not store.scripts_loaded
+    await fragile.command("CONFIG", "SET", "maxmemory", 0)
+    await store.ping()
+    await wait_until(lambda: store.scripts_loaded, what="the functions")
+    assert await store.run(BUMP, "p", "a") == 1
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["with its functions", "without"])
+async def test_a_server_without_enough_replicas_is_told(fragile: Store, known: bool) -> None:
+    if not known:
+        await fragile.command("FUNCTION", "FLUSH")
+    await fragile.command("CONFIG", "SET", "min-replicas-to-write", 1)
+    with pytest.raises(ToolFailure, match="too few replicas") as raised:
+        await fragile.run(BUMP, "p", "a")
+    assert raised.value.code == "store_unavailable"
+    await fragile.command("CONFIG", "SET", "min-replicas-to-write", 0)
     assert await fragile.run(BUMP, "p", "a") == 1
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import workers.sweeper
+from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.errors import ServerError
@@ -64,6 +67,46 @@ async def test_a_job_that_vanished_comes_back(watched: Watched) -> None:
     await bench.store.command("ZADD", keys.step_queue.key("default"), "XX", 1, flow + 1)
     await watched.sweeper.round()
     assert [step.run for step in (await bench.steps.take(1)).steps] == [str(flow)]
+
+
+async def test_what_is_over_is_forgotten_in_a_full_store_too(watched: Watched) -> None:
+    bench = watched.bench
+    await bench.create(chain({}))
+    await bench.store.command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        assert await bench.steps.sweeps("w1", 1)
+        with pytest.raises(ToolFailure) as refused:
+            await watched.sweeper.round()
+        assert refused.value.code == "store_full"
+        await wait_until(lambda: watched.tidied, what="the room to be asked")
+    finally:
+        await bench.store.command("CONFIG", "SET", "maxmemory", 0)
+    await watched.sweeper.round()
+
+
+async def test_a_trouble_that_lasts_is_told_once(watched: Watched) -> None:
+    await watched.bench.create(chain({}))
+    await watched.bench.store.command("CONFIG", "SET", "maxmemory", 1)
+    with capture_logs() as logged:
+        running = asyncio.create_task(watched.sweeper.run())
+        tried = watched.bench.steps.sweeps
+        rounds = 0
+
+        async def counted(process: str, milliseconds: int) -> bool:
+            nonlocal rounds
+            rounds += 1
+            return await tried(process, milliseconds)
+
+        watched.bench.steps.sweeps = counted  # type: ignore[method-assign]
+        try:
+            await wait_until(lambda: rounds >= 3, what="three rounds")
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await watched.bench.store.command("CONFIG", "SET", "maxmemory", 0)
+    told = [line for line in logged if line["event"] == "nothing can be swept, trying on"]
+    assert len(told) == 1
+    assert "out of memory" in told[0]["reason"]
 
 
 async def test_what_is_wrong_with_one_project_concerns_no_other(

@@ -4,6 +4,7 @@ guarantee: An event tells of a change once, however many processes make it.
 args:      policy verifier events_max
 reply:     1 if the fleet went by another one before
 errors:    none
+full:      two words
 --]]
 -- @include keys
 local before = redis.call('HMGET', K_IDENTITY_MODE, 'p', 'v')

@@ -7,6 +7,7 @@ args:      source have lease_ms
 reply:     {now, verdict, fetched, document, wait_ms, trouble, trouble kind}; verdict take | ask | busy | wait
            (busy: somebody is asking right now), wait_ms = when the next may ask
 errors:    none
+full:      reading; a turn is a word
 --]]
 -- @include keys
 -- @include clock

@@ -6,6 +6,7 @@ args:      engine most
            most = pointers of each queue at most, the oldest
 reply:     {project, job id, list} for each
 errors:    none
+full:      reading; it only takes away
 --]]
 -- @include handoff
 local found = {}

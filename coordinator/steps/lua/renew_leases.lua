@@ -5,6 +5,7 @@ args:      lease held...
            lease = ms; held = a step and its attempt, and so on
 reply:     the steps that are no longer this worker's
 errors:    none
+full:      a score takes the place of another; without it steps in hand count as lost
 --]]
 -- @include keys
 -- @include clock

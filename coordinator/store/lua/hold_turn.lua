@@ -5,6 +5,7 @@ args:      what process milliseconds
            milliseconds = how long it is kept; 0 gives it away
 reply:     1 if the process has it now, else 0
 errors:    none
+full:      a turn is a name; what it is for may free memory
 --]]
 -- @include keys
 local key = K_TURN .. what

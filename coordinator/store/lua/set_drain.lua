@@ -5,6 +5,7 @@ args:      scope on
            scope = fleet, host:<name> or process:<host>/<slot>; on = 1 or 0
 reply:     rows {scope, since ms}: all that is asked for now
 errors:    none
+full:      a name; and a drain can be ended
 --]]
 -- @include keys
 -- @include clock

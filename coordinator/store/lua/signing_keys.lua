@@ -6,6 +6,7 @@ args:      id secret rotate_ms keep
            id, secret = random text for a new key, used only if one is due
 reply:     rows {id, secret}, newest first
 errors:    none
+full:      reading; a key is made once in a long time
 --]]
 -- @include keys
 -- @include clock

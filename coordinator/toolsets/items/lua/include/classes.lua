@@ -52,6 +52,8 @@ local function resting(it, role)
   return role * 3 + (it.nb and role ~= TERMINAL and WAITING or READY)
 end
 
+local ROLE_NAMES = {[0] = 'queue', 'work', 'review', 'terminal', 'blocked'}
+
 local function role_name(role)
-  return ({[0] = 'queue', 'work', 'review', 'terminal', 'blocked'})[role]
+  return ROLE_NAMES[role]
 end

@@ -5,6 +5,7 @@
 --            wanted too, by the bucket of how many claims were in vain, and in place of the ms these
 
 local HOLD_ONE = 2 ^ 44
+local LOSERS = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000} -- the buckets of CLAIM_LOSERS in the catalogue of metrics
 
 -- Counts a claim in vain of an item that another agent holds.
 local function count_loser(it)
@@ -14,7 +15,7 @@ end
 -- Those that there were during a claim that is over.
 local function count_losers(it)
   local lost, bucket = tonumber(it.lo), 1
-  for n, bound in ipairs({1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}) do -- CLAIM_LOSERS in the catalogue of metrics
+  for n, bound in ipairs(LOSERS) do
     if lost > bound then bucket = n + 1 end
   end
   redis.pcall('HINCRBY', K_HOLDS, 'l' .. bucket, whole(HOLD_ONE + lost))

@@ -16,15 +16,9 @@ local function only_scope(sel)
   return sel.parent and 'p' .. sel.parent or '*'
 end
 
--- What most calls do without: the candidates of any selector, or a walk for an agent, nil where there is none.
-local function other_way(sel, class, after, wanted, agent, now)
-  if agent then return climb(sel, class, agent, now, after) end
-  return merged(sel, class, after, wanted)
-end
-
 local function candidates(sel, class, after, wanted)
   local scope = by_rank(sel) and not sel.complexity and not ages(sel) and only_scope(sel)
-  if not scope then return other_way(sel, class, after, wanted) end
+  if not scope then return merged(sel, class, after, wanted) end
   local low, high = class * CLASS, class * CLASS + CLASS - 1
   if sel.priority then low, high = low + sel.priority * PRIORITY, low + (sel.priority + 1) * PRIORITY - 1 end
   if after then low = math.max(low, after[1]) end
@@ -54,7 +48,7 @@ local function select_items(sel, class, agent, now, after, budget, wanted, visit
   while true do
     if patience == 0 then
       patience = false
-      walk = other_way(sel, class, last_position and {last_position, last_id}, wanted, agent, now)
+      walk = climb(sel, class, agent, now, last_position and {last_position, last_id})
       next_one = walk and walk.next or next_one
     end
     next_one = next_one or candidates(sel, class, after, wanted)
