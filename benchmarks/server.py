@@ -17,6 +17,8 @@ from coordinator.store.address import parse
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services, Tool
 
+_MOST_SLOW = 1_000
+
 
 class Cost(NamedTuple):
     """What some calls cost the server."""
@@ -65,8 +67,11 @@ class Server:
         return int(memory["used_memory"]) - sum(int(memory.get(name, 0)) for name in passing)
 
     def watch_slow(self, over_us: int) -> None:
-        """Forgets slow commands and notes those from now on that take longer than ``over_us``."""
-        self.client.config_set("slowlog-max-len", 100_000)
+        """Forgets slow commands and notes those from now on that take longer than ``over_us``, the last ones.
+
+        To forget many thousand at once costs the server tens of milliseconds, and the next script pays for it.
+        """
+        self.client.config_set("slowlog-max-len", _MOST_SLOW)
         self.client.config_set("slowlog-log-slower-than", over_us)
         self.client.slowlog_reset()
 
@@ -74,7 +79,7 @@ class Server:
         """The longest script run that was noted; None when none was long enough."""
         names = {script.function: script.name for script in Script.registered()}
         found = None
-        for entry in self.client.slowlog_get(100_000):
+        for entry in self.client.slowlog_get(_MOST_SLOW):
             words = entry["command"].decode(errors="replace").split(" ")
             if words[0].upper() == "FCALL" and (found is None or entry["duration"] / 1000 > found.ms):
                 found = Slow(names.get(words[1], words[1]), entry["duration"] / 1000)
