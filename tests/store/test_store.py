@@ -124,6 +124,14 @@ async def test_scripts_are_loaded_when_the_store_is_opened(store: Store) -> None
     assert {ECHO.function, BUMP.function, REFUSE.function} <= await functions(store)
 
 
+async def test_what_scripts_leave_behind_is_taken_away_in_small_portions(store: Store) -> None:
+    name = "a_test_of_the_collector"
+    text = f"redis.register_function('{name}', function() return collectgarbage('setpause', 100) end)"
+    await store.command("FUNCTION", "LOAD", "REPLACE", f"#!lua name={name}\n{text}")
+    assert await store.command("FCALL", name, 0) == 100
+    await store.command("FUNCTION", "DELETE", name)
+
+
 async def test_other_versions_of_a_script_are_taken_away_and_nothing_else(
     redis_url: str, store_kind: Kind, store: Store, make_store: MakeStore
 ) -> None:

@@ -31,6 +31,10 @@ async def know_all(peer: Peer) -> None:
     peer.send(b"*%d\r\n" % len(names))
     for name in names:
         peer.send(b"*2\r\n$12\r\nlibrary_name\r\n$%d\r\n%s\r\n" % (len(name), name))
+    words = await peer.command()
+    assert words[0] == b"FCALL"
+    assert words[1].startswith(b"fleet_store_tune_collector_")
+    peer.send(b":200\r\n")
 
 
 @pytest.mark.parametrize("version", ["5.0.14", "6.2.16", "nonsense", ""])

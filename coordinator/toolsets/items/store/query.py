@@ -130,7 +130,7 @@ class Pace:
     """
 
     LEAST, START, MOST = 50, 150, 600
-    TARGET = 0.0025
+    TARGET = 0.0015
     """Seconds."""
 
     def __init__(self) -> None:
