@@ -6,8 +6,8 @@ all, does not hide the servers; ``always`` shows it): the front-end with everyth
 (idempotency, policy, metrics, events, all protocol checks), the same behind its front door, so that
 each call has a bearer token to be checked and an actor to be held against it, a bare ASGI handler on the same
 store connection, one on redis-py's pool, the official SDK's server with the same claim, and
-FastMCP with a tool that does nothing. Prints requests/s, p99 and the server's CPU time per
-request, and the ratios.
+FastMCP with a tool that does nothing. Each server has a core for itself, the store and the generator
+of the load share the others. Prints requests/s, p99 and the server's CPU time per request, and the ratios.
 
     python -m benchmarks frontend [ROUNDS] [SECONDS] [FSYNC]
 """
@@ -27,6 +27,7 @@ from uuid import uuid4
 from benchmarks.support import (
     Load,
     console,
+    core_kept_free,
     cpu_seconds,
     embedded,
     free_port,
@@ -133,10 +134,12 @@ def main(rounds: str = "5", seconds: str = "3", fsync: str = "everysec") -> None
     """Runs the comparison."""
     runs: dict[str, list[tuple[Load, float]]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
+        give_core = stack.enter_context(core_kept_free())
         store = stack.enter_context(embedded(fsync))
         items = asyncio.run(_items(store.url, CONNECTIONS))
         servers = _start(stack, store.url)
         for server in servers:
+            give_core(server.pid)
             measure(server, items, 1)
         for _ in range(int(rounds)):
             for server in servers:
