@@ -318,7 +318,7 @@ class Store:
                 if isinstance(answer, ServerError):
                     raise self._load_failure(script, answer)
             await self._delete_other_versions(scripts, known)
-            await self.run(_TUNE, keys.FLEET, _PAUSE)
+            await self._link.submit(_TUNE.pack(pack_key(keys.FLEET), (_PAUSE,)))
         self._loaded_on = connects
 
     async def _delete_other_versions(self, scripts: list[Script[Any]], known: set[str]) -> None:
