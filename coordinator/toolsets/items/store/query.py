@@ -130,7 +130,7 @@ class Pace:
     """
 
     LEAST, START, MOST = 50, 150, 600
-    TARGET = 0.0015
+    TARGET = 0.001
     """Seconds."""
 
     def __init__(self) -> None:
