@@ -73,7 +73,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
     async def upsert(call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
         check_signed(notes.schemas.current, [n.actor for n in inputs], "notes")
-        asked = [(n.item_id or None, n.key or None, n.role or None, n.body, signature(n.actor)) for n in inputs]
+        asked = [(*map(_asked, (n.item_id, n.key, n.role)), n.body, signature(n.actor)) for n in inputs]
         record = await keyed(services, args.actor, args.request_id, "manage_notes", args.operation, asked)
         failures: dict[int, str] = {}
         ready: list[tuple[int, Prepared]] = []
@@ -168,6 +168,10 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             idempotent=True,
         ),
     )
+
+
+def _asked(value: str | UnsetType) -> str | None:
+    return None if value is UNSET else value
 
 
 def _given(value: str | UnsetType, field: str) -> str:
