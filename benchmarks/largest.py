@@ -90,16 +90,45 @@ Prepared = Callable[[], Awaitable[object]]
 """The call to be measured, when all it needs is there."""
 
 
+def _marked(tags: int) -> dict[str, str]:
+    return {"tags": ",".join(f"topic-{n}" for n in range(tags))} if tags else {}
+
+
 async def _edges(caller: Caller, edges: Callable[[list[str]], Edges]) -> Prepared:
-    found = edges(await caller.create(501))
+    found = edges(await caller.create(151))
     return lambda: caller.link(found)
 
 
 async def _tree(caller: Caller, tags: int) -> Prepared:
-    marked = {"tags": ",".join(f"topic-{n}" for n in range(tags))} if tags else {}
-    children = [{"ref": f"t{n}", "title": f"task {n}", **marked} for n in range(249)]
+    marked = _marked(tags)
+    children = [{"ref": f"t{n}", "title": f"task {n}", **marked} for n in range(149)]
     arguments = {"root": {"title": "tree", **marked}, "children": children}
     return lambda: caller.call("create_work_tree", actor=caller.actor(), **arguments)
+
+
+async def _noted_tree(caller: Caller) -> Prepared:
+    children = [{"ref": f"t{n}", "title": f"task {n}"} for n in range(149)]
+    notes = [
+        {"itemRef": f"t{n % 149}", "key": f"note-{n // 149}", "role": "work", "body": "x" * 370} for n in range(1000)
+    ]
+    arguments = {"root": {"title": "tree"}, "children": children, "notes": notes}
+    return lambda: caller.call("create_work_tree", actor=caller.actor(), **arguments)
+
+
+async def _long_tree(caller: Caller) -> Prepared:
+    children = [{"ref": f"t{n}", "title": f"task {n}", "description": "x" * 2_600} for n in range(149)]
+    return lambda: caller.call("create_work_tree", actor=caller.actor(), root={"title": "tree"}, children=children)
+
+
+async def _long_note(caller: Caller) -> Prepared:
+    (item,) = await caller.create(1)
+    note = {"itemId": item, "key": "long", "role": "work", "body": "x" * 750_000}
+    return lambda: caller.call("manage_notes", operation="upsert", actor=caller.actor(), notes=[note])
+
+
+async def _long_item(caller: Caller) -> Prepared:
+    item = {"title": "long", **dict.fromkeys(("description", "metadata", "properties"), "x" * 750_000)}
+    return lambda: caller.call("manage_items", operation="create", items=[item])
 
 
 async def _awaited_tree(caller: Caller) -> Prepared:
@@ -109,9 +138,9 @@ async def _awaited_tree(caller: Caller) -> Prepared:
             "claim_item", actor=caller.actor(), requestId=str(uuid4()), claims=[claim], waitMs=60_000
         )
 
-    waiting = asyncio.gather(*(wait() for _ in range(249)))
-    await caller.parked(249)
-    children = [{"ref": f"t{n}", "title": f"task {n}", "type": "awaited"} for n in range(249)]
+    waiting = asyncio.gather(*(wait() for _ in range(149)))
+    await caller.parked(149)
+    children = [{"ref": f"t{n}", "title": f"task {n}", "type": "awaited"} for n in range(149)]
 
     async def make() -> None:
         await caller.call("create_work_tree", actor=caller.actor(), root={"title": "tree"}, children=children)
@@ -120,14 +149,30 @@ async def _awaited_tree(caller: Caller) -> Prepared:
     return make
 
 
-async def _hub(caller: Caller, edges: int) -> Prepared:
+async def _hub(caller: Caller, edges: int, **fields: Any) -> str:
+    """An item that so many wait for."""
     (hub,) = await caller.create(1)
-    others = await caller.create(edges)
+    others = await caller.create(edges, **fields)
     for start in range(0, edges, 100):
         await caller.link([(hub, other) for other in others[start : start + 100]])
+    return hub
+
+
+async def _finish(caller: Caller, edges: int, tags: int = 0) -> Prepared:
+    hub = await _hub(caller, edges, **_marked(tags))
     return lambda: caller.call(
         "advance_item", transitions=[{"itemId": hub, "trigger": "complete", "actor": caller.actor()}]
     )
+
+
+async def _remove(caller: Caller, edges: int) -> Prepared:
+    hub = await _hub(caller, edges)
+    return lambda: caller.call("manage_items", operation="delete", ids=[hub])
+
+
+async def _part(caller: Caller, edges: int) -> Prepared:
+    hub = await _hub(caller, edges)
+    return lambda: caller.call("manage_dependencies", operation="delete", fromItemId=hub, deleteAll=True)
 
 
 async def _join(caller: Caller, length: int) -> Prepared:
@@ -156,16 +201,23 @@ async def _complete(caller: Caller, count: int) -> Prepared:
 
 
 CASES: dict[str, Callable[[Caller], Awaitable[Prepared]]] = {
-    "500 edges, a chain": lambda c: _edges(c, lambda ids: list(pairwise(ids))),
-    "500 edges, a chain from its end": lambda c: _edges(c, lambda ids: list(zip(ids[1:], ids, strict=False))[::-1]),
-    "500 edges, all to one": lambda c: _edges(c, lambda ids: [(one, ids[0]) for one in ids[1:]]),
-    "tree of 250": lambda c: _tree(c, 0),
-    "tree of 250 with 32 tags each": lambda c: _tree(c, 32),
-    "tree of 250 that 249 calls wait for": _awaited_tree,
-    "complete an item that 500 wait for": lambda c: _hub(c, 500),
-    "complete an item that 2,000 wait for": lambda c: _hub(c, 2000),
+    "150 edges, a chain": lambda c: _edges(c, lambda ids: list(pairwise(ids))),
+    "150 edges, a chain from its end": lambda c: _edges(c, lambda ids: list(zip(ids[1:], ids, strict=False))[::-1]),
+    "150 edges, all to one": lambda c: _edges(c, lambda ids: [(one, ids[0]) for one in ids[1:]]),
+    "tree of 150": lambda c: _tree(c, 0),
+    "tree of 150 with 32 tags each": lambda c: _tree(c, 32),
+    "tree of 150 with 1,000 notes, 370 kB": _noted_tree,
+    "tree of 150 with descriptions of 390 kB": _long_tree,
+    "a note of 750 kB": _long_note,
+    "an item with texts of 2.2 MB": _long_item,
+    "tree of 150 that 149 calls wait for": _awaited_tree,
+    "complete an item that 500 wait for": lambda c: _finish(c, 500),
+    "the same, with 32 tags each": lambda c: _finish(c, 500, 32),
+    "complete an item that 600 wait for": lambda c: _finish(c, 600),
+    "delete an item that 600 wait for": lambda c: _remove(c, 600),
+    "delete the 600 edges of an item": lambda c: _part(c, 600),
     "an edge that joins two chains of 1,000": lambda c: _join(c, 1000),
-    "move a subtree of 1,000": lambda c: _move(c, 999),
+    "move a subtree of 700": lambda c: _move(c, 699),
     "delete a subtree of 1,000": lambda c: _delete(c, 1000),
     "complete a tree of 1,000": lambda c: _complete(c, 1000),
 }

@@ -43,6 +43,8 @@ class Script(Generic[R]):
         reply: what the packed reply is decoded into; None passes the raw value through.
         scope: "fleet" for scripts on the fleet-wide partition, called with ``keys.FLEET``.
         includes: further packages whose includes the script may take.
+        rest: what the script may leave to be done after it is done by this one, which takes no arguments, in
+            as many runs as it takes to reply True. A script says so by replying a list of its reply and a word.
 
     Raises:
         ScriptError: the source or one of its includes is at fault.
@@ -59,11 +61,19 @@ class Script(Generic[R]):
         *,
         scope: keys.Scope = ...,
         includes: Sequence[str] = ...,
+        rest: Script[bool] | None = ...,
     ) -> None: ...
 
     @overload
     def __init__(
-        self, package: str, name: str, reply: type[R], *, scope: keys.Scope = ..., includes: Sequence[str] = ...
+        self,
+        package: str,
+        name: str,
+        reply: type[R],
+        *,
+        scope: keys.Scope = ...,
+        includes: Sequence[str] = ...,
+        rest: Script[bool] | None = ...,
     ) -> None: ...
 
     def __init__(
@@ -74,12 +84,14 @@ class Script(Generic[R]):
         *,
         scope: keys.Scope = "project",
         includes: Sequence[str] = (),
+        rest: Script[bool] | None = None,
     ) -> None:
         shared = [_SHARED, *(_directory(other) / "include" for other in includes)]
         source = lua_cache.read(_directory(package) / f"{name}.lua", shared, scope)
         self.package = package
         self.name = name
         self.scope = scope
+        self.rest = rest
         self.source = source
         self.text = source.text
         self.errors = source.header.errors

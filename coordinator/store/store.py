@@ -145,11 +145,12 @@ class Store:
             reply = await self._link.submit(command)
             if type(reply) is ServerError:
                 reply = await self._recover(script, command, reply)
-            outcome = "ok"
-            if script.remembers:
-                outcome = "new" if args[0] else "ok"
-                if type(reply) is list:
-                    outcome, reply = "replay", reply[0]
+            outcome = "new" if script.remembers and args[0] else "ok"
+            rest = None
+            if type(reply) is list and (script.remembers or script.rest):
+                # What is answered from a record may have been left unfinished by a process that died.
+                outcome, rest = outcome if len(reply) > 1 else "replay", script.rest
+                reply = reply[0]
             result: R = reply if script.decode is None else script.decode(reply)
         except BaseException as error:
             if self.observe is not None:
@@ -157,6 +158,8 @@ class Store:
             raise
         if self.observe is not None:
             self.observe(script.name, perf_counter() - started, outcome)
+        if rest is not None:
+            await self._finish(rest, project)
         return result
 
     async def command(self, *words: str | bytes | int) -> Any:
@@ -218,6 +221,12 @@ class Store:
                 socket_connect_timeout=self._timeout,
             )
         return self._client
+
+    async def _finish(self, rest: Script[bool], project: str) -> None:
+        """Does what a script has left to be done. Where that fails the next call that needs it does it."""
+        with contextlib.suppress(ToolFailure):
+            while not await self.run(rest, project):
+                pass
 
     def _pack_key(self, script: Script[Any], project: str) -> bytes:
         if (project == keys.FLEET) != (script.scope == "fleet"):

@@ -2,9 +2,10 @@
 
 Readiness, ranks, counts and claims are kept as indexes and counters beside the items, changed in
 the same script as their cause (``coordinator.toolsets.items``). ``audit`` derives them anew and
-names every difference. It changes nothing and may run while the project is in use: it walks the
-keys in slices (SCAN), and each thing is judged on reads of one moment. What needs the whole
-project at once, the counters of lapsed claims, is only judged when nothing changed meanwhile.
+names every difference. It changes nothing, but for paying what a call has left owed (``lua/include/debts.lua``), and
+may run while the project is in use: it walks the keys in slices (SCAN), and each thing is judged on reads of one
+moment. What needs the whole project at once, the counters of lapsed claims, is only judged when nothing changed
+meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.rules import recount
+from coordinator.toolsets.items.store.base import SETTLE
 
 _pack = msgspec.msgpack.Encoder().encode
 _MOMENT = Script("coordinator.toolsets.items", "read_moment", list[Any])
@@ -130,6 +132,10 @@ class _Audit:
     async def _moment(self, reads: list[Read]) -> list[Any]:
         return await self._store.run(_MOMENT, self._project, _pack(reads)) if reads else []
 
+    async def _settle(self) -> None:
+        while not await self._store.run(SETTLE, self._project):
+            pass
+
     async def _scan(self, command: str, *words: str | bytes, key: bytes | None = None) -> AsyncIterator[bytes]:
         """The elements of SCAN, HSCAN or ZSCAN; of the latter two, fields and values in turn."""
         head = () if key is None else (key,)
@@ -160,7 +166,11 @@ class _Audit:
         for _ in range(_TRIES):
             looks = _split(await self._moment(_joined(pending)), [len(one.first) for one in pending])
             wanted = [one.first + one.beside(look) for one, look in zip(pending, looks, strict=True)]
-            time, *flat = await self._moment([("TIME",), *(read for reads in wanted for read in reads)])
+            owed: Read = ("EXISTS", keys.owed.suffix)
+            time, owing, *flat = await self._moment([("TIME",), owed, *(read for reads in wanted for read in reads)])
+            if owing:
+                await self._settle()
+                continue
             self._now = int(time[0]) * 1000 + int(time[1]) // 1000
             moved: list[_Subject] = []
             for one, look, replies in zip(pending, looks, _split(flat, [len(reads) for reads in wanted]), strict=True):

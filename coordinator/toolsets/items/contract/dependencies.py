@@ -61,7 +61,7 @@ class ManageDependencies(Arguments, kw_only=True):
     ]
     dependencies: Annotated[
         list[DependencySpec] | None,
-        Meta(description="Create: explicit edges.", extra_json_schema={"minItems": 1, "maxItems": 500}),
+        Meta(description="Create: explicit edges.", extra_json_schema={"minItems": 1, "maxItems": 150}),
     ] = None
     pattern: Annotated[
         str | None,

@@ -10,14 +10,14 @@ reply:     list of {id, reason or '', from, to, label, cascades, unblocked, titl
            applied: reason ''; cascades {id, title, from, to, applied, missing keys}; unblocked {id, title}
            refused: in place of cascades, for dependencies {blocker, role, needed}, for gate missing
            keys, for claim {expires, whether no actor was given}
-errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 -- @include clock
 -- @include idempotency
 -- @include claims
 -- @include transition
+-- @include settle
 -- @include notes
--- @include serve
 -- @include refusal
 
 local stored, _, refused = recall(request, fingerprint)
@@ -26,6 +26,7 @@ if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
 local now = server_time()
+if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 local run = {now = now, cap = events_max, config = config, labels = labels}
 sweep(now, events_max, SWEEP_BATCH)
 
@@ -53,8 +54,8 @@ end
 
 local results = {}
 for n, element in ipairs(cmsgpack.unpack(transitions)) do
-  if edges_moved > EDGES_A_RUN then break end
+  if edges_moved > AT_ONCE then break end
   results[n] = advance(unpack(element))
 end
 serve(now, events_max)
-return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)
+return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms))

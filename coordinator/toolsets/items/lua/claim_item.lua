@@ -46,4 +46,4 @@ end
 
 local released = releases ~= '' and release_all(releases, agent, events_max, now) or {}
 serve(now, events_max)
-return remember(request, fingerprint, 'D', cmsgpack.pack({now, results, released}), keep_ms)
+return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack({now, results, released}), keep_ms))

@@ -9,13 +9,13 @@ args:      request fingerprint keep_ms events_max agent ttl_ms selector queue re
            wait_ms = 0 not to wait; after = cursor of the run before, or ''
 reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}} as claim_item;
            outcome success, no_match, more (id = cursor for the next run, '' to begin again), parked
-errors:    REQUEST_ID_REUSED NOT_FOUND
+errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 --]]
 -- @include clock
 -- @include idempotency
 -- @include releases
 -- @include select
--- @include serve
+-- @include settle
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -24,6 +24,7 @@ if stored then return {stored} end
 local SCAN = 200
 local now, sel, wait = server_time(), cmsgpack.unpack(selector), tonumber(wait_ms)
 if sel.parent and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
+if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 local waiter = {}
 nobody_waits = redis.call('EXISTS', K_WAITING, K_WAITER .. request) == 0
 if not nobody_waits then
@@ -38,12 +39,12 @@ for _, batch in ipairs({SWEEP_BATCH, SCAN}) do
   swept = sweep(now, events_max, batch)
   serve(now, events_max)
   handed = parked and recall(request, fingerprint)
-  if handed then return handed end
+  if handed then return with_debts(handed) end
   stopped, found = select_items(sel, class, agent, now, resume(after), SCAN, 1, nil)
   if found or stopped or swept then break end
 end
 if not found and (stopped or not swept) then
-  return cmsgpack.pack({now, {{'more', cursor(stopped), 0, 0, 0}}, {}})
+  return with_debts(cmsgpack.pack({now, {{'more', cursor(stopped), 0, 0, 0}}, {}}))
 end
 
 if found then acquire(found, agent, tonumber(ttl_ms), now, events_max) end
@@ -61,7 +62,7 @@ if found or wait == 0 then
     answer_call(request, waiter, reply, found, now)
   end
   serve(now, events_max)
-  return reply
+  return with_debts(reply)
 end
 
 local fields = {'p', process, 'a', agent, 't', ttl_ms, 'f', fingerprint, 'k', keep_ms, 'r', cmsgpack.pack(released)}
@@ -69,7 +70,7 @@ nobody_waits = false
 local new = park_call(request, queue, selector, now, wait, waiter, fields)
 serve(now, events_max) -- what was released above may suit somebody, this caller included
 handed = recall(request, fingerprint)
-if handed then return handed end
+if handed then return with_debts(handed) end
 -- What became ready behind the cursor, while nobody knew of this caller, is found by one more search.
-if new and after ~= '' then return cmsgpack.pack({now, {{'more', '', 0, 0, 0}}, {}}) end
-return cmsgpack.pack({now, {{'parked', '', 0, 0, 0}}, released})
+if new and after ~= '' then return with_debts(cmsgpack.pack({now, {{'more', '', 0, 0, 0}}, {}})) end
+return with_debts(cmsgpack.pack({now, {{'parked', '', 0, 0, 0}}, released}))

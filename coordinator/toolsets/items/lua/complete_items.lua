@@ -11,13 +11,13 @@ reply:     {done, next position, results, skipped ids, plan of the first run or 
            results = JSON list of {id, title, outcome, detail}
            outcome: applied (detail label), gate (missing keys), skipped (reason), claimed, waiting (count)
            (plan and results are texts, which pass through at little cost)
-errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 -- @include clock
 -- @include idempotency
 -- @include claims
 -- @include transition
--- @include serve
+-- @include settle
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -25,6 +25,7 @@ if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
 local run = {now = server_time(), cap = events_max, config = config, labels = labels}
+if not settle(run.now) then return redis.error_reply('FLEET UNSETTLED') end
 local names = cmsgpack.unpack(who)
 local by = {id = actor, actor = names[1], verification = names[2], summary = 'complete_tree'}
 local first, skip, planned = tonumber(position), {}, nil
@@ -65,7 +66,7 @@ end
 
 sweep(run.now, events_max, SWEEP_BATCH)
 local found, at, last = {}, first, math.min(#plan / 32, first + budget - 1)
-while at <= last and edges_moved <= EDGES_A_RUN do
+while at <= last and edges_moved <= AT_ONCE do
   local it = load(string.sub(plan, 32 * at - 31, 32 * at))
   if it then
     local outcome, detail, spreads = complete(it)
@@ -77,4 +78,4 @@ end
 local results = found[1] and cjson.encode(found) or '[]'
 local reply = cmsgpack.pack({32 * at > #plan, at, results, skips, first == 1 and plan or ''})
 serve(run.now, events_max)
-return remember(request, fingerprint, 'D', reply, keep_ms)
+return with_debts(remember(request, fingerprint, 'D', reply, keep_ms))

@@ -2,14 +2,18 @@
 purpose:   Creates dependency edges, all or none.
 guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking edges (seed 004 rules,
            over the whole batch), and every blocked item's readiness is right in the same step.
-args:      request fingerprint keep_ms events_max edges
-           edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}
-reply:     {failures {position, reason, item}, ids}; no failures when all were created
+args:      request fingerprint keep_ms events_max edges cyclic
+           edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}; cyclic = packed list of
+           the positions of edges that the caller knows to close a cycle
+reply:     {failures {position, reason, item}, ids, far}; no failures when all were created. far = {}, or, where
+           no edge was created because one needs a large repair of levels: {{position, blocker, blocked, levels
+           of both}}; the caller makes it in slices (shift_levels.lua) and comes again
 errors:    REQUEST_ID_REUSED
 --]]
 -- @include clock
 -- @include idempotency
 -- @include levels
+-- @include blockers
 -- @include events
 
 local stored, _, refused = recall(request, fingerprint)
@@ -17,9 +21,10 @@ if refused then return refused end
 if stored then return {stored} end
 
 local list = cmsgpack.unpack(edges)
-local failures, batch = {}, {}
+local failures, batch, known_cyclic, far = {}, {}, {}, nil
+for _, position in ipairs(cmsgpack.unpack(cyclic)) do known_cyclic[position] = true end
 local try, keep = level_check()
-local MOST_EDGES, ends = 2000, {} -- of one item: they are all looked at when its role changes
+local MOST_EDGES, ends = 600, {} -- of one item: they are all looked at when its role changes
 
 -- The item with what an edge is about, or nil.
 local function end_of_edge(id)
@@ -42,7 +47,14 @@ local function end_problem(id)
   return count > MOST_EDGES and 'too_many_edges'
 end
 
-local function problem(from, to, code)
+local function closes_cycle(position, blocker, blocked)
+  if known_cyclic[position] then return true end
+  local fits, level, other_level = try(blocker, blocked)
+  if fits == nil then far = {{position, blocker, blocked, level, other_level}} end
+  return fits == false
+end
+
+local function problem(position, from, to, code)
   if from == to then return 'self', from end
   local reason = end_problem(from)
   if reason then return reason, from end
@@ -52,8 +64,8 @@ local function problem(from, to, code)
   if batch[key] then return 'duplicate', to end
   if edges_stored(from) > 0 and redis.call('HEXISTS', K_EDGES .. from, code .. to) == 1 then return 'duplicate', to end
   batch[key] = true
-  if code == 'B' and not try(from, to) then return 'cycle', to end
-  if code == 'I' and not try(to, from) then return 'cycle', to end
+  if code == 'B' and closes_cycle(position, from, to) then return 'cycle', to end
+  if code == 'I' and closes_cycle(position, to, from) then return 'cycle', to end
 end
 
 -- Adds blockers to an item and gives it a level, as far as either is there; true when it has to be ranked anew.
@@ -76,13 +88,17 @@ end
 
 local ids = {}
 for n, edge in ipairs(list) do
-  local reason, item = problem(edge[2], edge[3], edge[4])
+  local reason, item = problem(n - 1, edge[2], edge[3], edge[4])
+  if far then
+    for id, level in pairs(keep()) do set_level(id, level) end -- which need no repair when it comes again
+    return cmsgpack.pack({{}, {}, far})
+  end
   if reason then failures[#failures + 1] = {n - 1, reason, item} end
   ids[n] = {edge[1], edge[2], edge[3]}
 end
 
 if #failures == 0 then
-  local levels, waits, moved = keep(), {}, {}
+  local levels, waits, waiting, moved = keep(), {}, 0, {}
   store_edges(list)
   for _, edge in ipairs(list) do
     local from, to, code = edge[2], edge[3], edge[4]
@@ -90,14 +106,19 @@ if #failures == 0 then
       local blocker, blocked = from, to
       if code == 'I' then blocker, blocked = to, from end
       if not satisfies(loaded[blocker].role, tonumber(edge[5]) or TERMINAL) then
+        if not waits[blocked] then waiting = waiting + 1 end
         waits[blocked] = (waits[blocked] or 0) + 1
       end
     end
     emit(events_max, 'link', from, 'o', to, 'c', code)
+  end
+  if waiting > AT_ONCE then
+    owe(waits, events_max)
+    waits = {}
   end
   for id, it in pairs(loaded) do
     if add_to(it, waits[id], levels[id]) then moved[#moved + 1] = it end
   end
   rank_all(moved)
 end
-return remember(request, fingerprint, 'D', cmsgpack.pack({failures, ids}), keep_ms)
+return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack({failures, ids, {}}), keep_ms))

@@ -23,6 +23,6 @@ for n, spec in ipairs(list) do
   local it, reason = create(spec, run)
   results[n] = {it and 'created' or reason, it and it.d or 0, spec[1]}
 end
-rank_made()
+rank_made(events_max)
 serve(run.now, events_max)
-return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)
+return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms))

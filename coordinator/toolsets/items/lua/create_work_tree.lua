@@ -1,12 +1,13 @@
 --[[
 purpose:   Creates a root, its children, edges between them and notes on them.
 guarantee: All or nothing: the only thing that can fail, the parent, is looked at before anything is
-           written. Cycles cannot come up, since all edges are between new items; the caller has checked
+           written. Very many notes are owed, and paid before an item can be changed. Cycles cannot come up, since all edges are between new items; the caller has checked
            those and worked out levels and blocker counts.
-args:      request fingerprint keep_ms events_max config labels specs edges notes
+args:      request fingerprint keep_ms events_max config labels specs edges noted notes...
            specs = packed list of specs (include/create.lua), root first; edges = packed list of
-           {id, from, to, code, mark}; notes = packed list (include/notes.lua)
-reply:     {reason or '', depth of the root, item ids, edge ids, notes {id, item, key, role letter}}
+           {id, from, to, code, mark}; notes = parts as they are owed (include/debts.lua), more than one
+           where they are very many or long; noted = text for the reply
+reply:     {reason or '', depth of the root, item ids, edge ids, noted}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
 --]]
 -- @include clock
@@ -34,24 +35,25 @@ local function place(parent_id)
 end
 
 local depth, reason = place(items[1][2])
-local reply = {reason or '', depth or 0, {}, {}, {}}
+local reply = {reason or '', depth or 0, {}, {}, noted}
 if depth then
   for n, spec in ipairs(items) do
     create(spec, run)
     reply[3][n] = spec[1]
   end
-  rank_made()
-  local links, texts = cmsgpack.unpack(edges), cmsgpack.unpack(notes)
+  rank_made(events_max)
+  local links = cmsgpack.unpack(edges)
   store_edges(links)
   for n, edge in ipairs(links) do
     emit(run.cap, 'link', edge[2], 'o', edge[3], 'c', edge[4])
     reply[4][n] = edge[1]
   end
-  store_first_notes(texts, run.now)
-  for n, note in ipairs(texts) do
-    reply[5][n] = {note[8], note[1], note[2], note[3]}
-    emit(run.cap, 'note', note[1], 'n', note[2])
+  if #notes == 1 then
+    store_first_notes(cmsgpack.unpack(notes[1])[3], run.now, run.cap)
+  elseif notes[1] then
+    write_down(notes)
   end
 end
+if #items > 50 then handed_over = HAND_OVERS end -- the run is long enough: to be offered is owed
 serve(run.now, events_max)
-return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)
+return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms))

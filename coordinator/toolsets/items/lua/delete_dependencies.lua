@@ -1,36 +1,42 @@
 --[[
 purpose:   Deletes edges by dependency id, by pair, or all of one item.
-guarantee: Both ends of an edge go together and the blocked item's readiness with it.
-args:      request fingerprint keep_ms events_max mode first second codes
-           mode = id | pair | all; first, second = ids (second '' unless pair); codes = any of BIR
-reply:     {number of edges deleted, first, second}
-errors:    REQUEST_ID_REUSED
+guarantee: Both ends of an edge go together and the blocked item's readiness with it. All of an item with very
+           many go in several runs; the progress is kept under the request, and any process can go on from it.
+args:      request fingerprint keep_ms events_max mode first second codes before
+           mode = id | pair | all; first, second = ids (second '' unless pair); codes = any of BIR;
+           before = how many edges the runs before have deleted
+reply:     {number of edges deleted, with those of the runs before, first, second, whether that is all}
+errors:    REQUEST_ID_REUSED UNSETTLED
 full:      deleting frees memory
 --]]
 -- @include clock
 -- @include idempotency
 -- @include unlink
 -- @include events
--- @include serve
+-- @include settle
 
-local stored, _, refused = recall(request, fingerprint)
+local stored, phase, refused = recall(request, fingerprint)
 if refused then return refused end
-if stored then return {stored} end
+if stored and phase == 'D' then return {stored} end
+local now = server_time()
+if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 
-local deleted = 0
+local deleted, done = tonumber(before), true
+if stored then deleted, first, second = unpack(cmsgpack.unpack(stored)) end
 
 -- Takes away edges that are stored at an item.
 local function drop(id, edges)
   if not edges[1] then return end
   unlink(load(id), edges)
-  deleted = #edges / 2
+  deleted = deleted + #edges / 2
   for n = 1, #edges, 2 do
     emit(events_max, 'unlink', id, 'o', string.sub(edges[n], 2), 'c', string.sub(edges[n], 1, 1))
   end
 end
 
 if mode == 'all' then
-  drop(first, redis.call('HGETALL', K_EDGES .. first))
+  drop(first, some_edges(first))
+  done = redis.call('EXISTS', K_EDGES .. first) == 0
 else
   local from, to, wanted, found = first, second, codes, {}
   if mode == 'id' then
@@ -43,5 +49,6 @@ else
   end
   drop(from, found)
 end
-serve(server_time(), events_max)
-return remember(request, fingerprint, 'D', cmsgpack.pack({deleted, first, second}), keep_ms)
+serve(now, events_max)
+local reply = cmsgpack.pack({deleted, first, second, done})
+return with_debts(remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms))

@@ -1,24 +1,26 @@
 --[[
 purpose:   Deletes items, with `recursive` their subtrees, deepest first, a bounded number per run.
 guarantee: An item goes only when it has no children, so nothing is ever orphaned, whoever adds items
-           meanwhile. Where a run ends early the progress is kept under the request, and any process
+           meanwhile; of very many edges some go before it. Where a run ends early the progress is kept under the request, and any process
            can go on from it. An id that is listed twice counts once.
 args:      request fingerprint keep_ms events_max recursive budget ids state
            recursive = 1 or 0, ids = packed list, state = packed progress of the run before or ''
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
            ids = the list to go on with, empty when done
-errors:    REQUEST_ID_REUSED
+errors:    REQUEST_ID_REUSED UNSETTLED
 full:      deleting frees memory
 --]]
 -- @include clock
 -- @include idempotency
 -- @include erase
--- @include serve
+-- @include settle
 
 local stored, phase, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored and phase == 'D' then return {stored} end
 if stored then state = stored end
+local now = server_time()
+if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 
 local list = cmsgpack.unpack(ids)
 local done, position, deleted, below, failures, met = false, 1, 0, 0, {}, {}
@@ -29,8 +31,14 @@ for _, id in ipairs(list) do listed[id] = true end
 for _, id in ipairs(met) do gone[id] = true end
 local left = tonumber(budget)
 
+-- Removes the item; false when the budget ends first.
 local function remove(it)
-  left = left - 1 - erase(it, events_max) / 10
+  local gone_now, more
+  repeat
+    gone_now, more = erase(it, events_max)
+    left = left - (gone_now and 1 or 0) - more * 0.6
+  until gone_now or left <= 0
+  if not gone_now then return false end
   deleted = deleted + 1
   if listed[it.id] then
     met[#met + 1] = it.id
@@ -38,6 +46,7 @@ local function remove(it)
   else
     below = below + 1
   end
+  return true
 end
 
 -- Removes the subtree, what is deepest first; false when the budget ends first.
@@ -46,8 +55,7 @@ local function remove_subtree(id)
     if left <= 0 or not remove_subtree(child) then return false end
   end
   if left <= 0 then return false end
-  remove(load(id))
-  return true
+  return remove(load(id))
 end
 
 while position <= #list and left > 0 do
@@ -68,5 +76,5 @@ done = position > #list
 unrank_erased()
 if redis.call('EXISTS', K_RANKED .. '*') == 0 then redis.call('DEL', K_FORM) end
 local reply = cmsgpack.pack({done, position, deleted, below, failures, met, done and {} or list})
-serve(server_time(), events_max)
-return remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms)
+serve(now, events_max)
+return with_debts(remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms))

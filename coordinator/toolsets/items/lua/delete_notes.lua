@@ -4,17 +4,17 @@ guarantee: A note goes together with its mark on the item.
 args:      request fingerprint keep_ms events_max ids item key
            ids = packed list; item = id or ''; key = '' for all notes of the item
 reply:     {deleted, positions of unknown ids}
-errors:    REQUEST_ID_REUSED
+errors:    REQUEST_ID_REUSED UNSETTLED
 full:      deleting frees memory
 --]]
 -- @include clock
 -- @include idempotency
--- @include together
--- @include events
+-- @include settle
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return {stored} end
+if not settle(server_time()) then return redis.error_reply('FLEET UNSETTLED') end
 
 local deleted, unknown, known = 0, {}, {}
 local gone, marks = {}, {} -- keys of notes, and by item the keys under which it has them

@@ -11,4 +11,4 @@ full:      what has expired is taken away
 local now = server_time()
 local none_left = sweep(now, events_max, 50)
 serve(now, events_max)
-return cmsgpack.pack(none_left)
+return with_debts(cmsgpack.pack(none_left))

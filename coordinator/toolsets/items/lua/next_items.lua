@@ -12,12 +12,12 @@ args:      events_max held shielding selector limit ancestors after
 reply:     {rows, more, after}; row = {position, id, title, role, priority, complexity, summary, tags, parent,
            claimed, ancestors}; more = whether to go on, with the cursor `after`; from the beginning, without
            these rows, where that is '': expired claims were left whose items may suit
-errors:    NOT_FOUND
+errors:    NOT_FOUND UNSETTLED
 full:      reading; the few bytes that it writes do not count
 --]]
 -- @include clock
 -- @include select
--- @include serve
+-- @include settle
 -- @include ancestors
 
 local SCAN = 200
@@ -26,6 +26,7 @@ for _, field in ipairs({'parent', 'ancestor'}) do
   if sel[field] and not load(sel[field]) then return redis.error_reply('FLEET NOT_FOUND ' .. field) end
 end
 
+if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 local rows
 
 local function row(it)
@@ -55,5 +56,5 @@ if #rows < wanted and not stopped and not swept then
   serve(now, events_max)
   stopped = look()
 end
-if #rows == wanted or (swept and not stopped) then return cmsgpack.pack({rows, false, ''}) end
-return cmsgpack.pack({rows, true, cursor(stopped)})
+if #rows == wanted or (swept and not stopped) then return with_debts(cmsgpack.pack({rows, false, ''})) end
+return with_debts(cmsgpack.pack({rows, true, cursor(stopped)}))

@@ -9,11 +9,12 @@ errors:    none
 full:      what has expired is taken away
 --]]
 -- @include clock
--- @include serve
+-- @include settle
 local now = server_time()
 local known = redis.call('EXISTS', K_ALIVE .. process) == 1
 redis.call('SET', K_ALIVE .. process, '1', 'PX', alive_ms)
+settle(now)
 sweep(now, events_max, 100)
 serve(now, events_max)
 local earliest = redis.call('ZRANGE', K_LEASES, 0, 0, 'WITHSCORES')[2]
-return cmsgpack.pack({tonumber(earliest) or 0, now, known})
+return with_debts(cmsgpack.pack({tonumber(earliest) or 0, now, known}))

@@ -2,7 +2,7 @@
 purpose:   Partial updates, each item on its own.
 guarantee: An update is applied whole or not at all. Moving an item under another parent checks cycles
            and the depth of its whole subtree first and shifts the subtree's depths in the same step; one of
-           more than 1000 items keeps its depth.
+           more than 700 items keeps its depth.
 args:      request fingerprint keep_ms events_max config labels changes
            changes = packed list of {id, fields}; fields by letter as in include/item.lua, false clears,
            pa = '' moves to the root
@@ -23,7 +23,7 @@ if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') 
 local run = {now = server_time(), cap = events_max, config = config, labels = labels}
 local IS_TEXT = {t = true, s = true}
 local IS_LONG = {x = true, m = true, o = true}
-local MOST_MOVED = 1000 -- items below one that moves to another depth
+local MOST_MOVED = 700 -- items below one that moves to another depth
 
 -- The ids below an item by level, at most so many in all; nil where there are more.
 local function descendants(id)
@@ -117,4 +117,4 @@ end
 local results = {}
 for n, change in ipairs(cmsgpack.unpack(changes)) do results[n] = update(change[1], change[2]) end
 serve(run.now, events_max)
-return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)
+return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms))

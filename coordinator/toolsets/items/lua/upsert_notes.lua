@@ -5,13 +5,12 @@ guarantee: A note is stored with its mark on the item in one step, so gates see 
 args:      request fingerprint keep_ms events_max config labels notes
            notes = packed list of notes (include/notes.lua)
 reply:     list of {reason or '', note id, item, role of the item, schema inputs}
-errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 -- @include clock
 -- @include idempotency
--- @include notes
+-- @include settle
 -- @include schema
--- @include events
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -20,6 +19,7 @@ if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') 
 
 local MOST_NOTES = 500 -- of one item: they go and are listed with it
 local now, results = server_time(), {}
+if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 
 -- Why a note cannot be written.
 local function problem(item, key)

@@ -11,7 +11,7 @@ from coordinator.toolsets.items.contract.dependencies import THRESHOLDS, TYPES, 
 from coordinator.toolsets.items.rules.ids import parse
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, one_of
 
-MAX_EDGES = 500
+MAX_EDGES = 150
 
 
 class Edge(NamedTuple):

@@ -15,6 +15,8 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAME
 
 MAX_TITLE = 500
 MAX_SUMMARY = 2000
+MAX_TEXT = 750_000
+"""Bytes of a long text: the store is busy with a text for as long as it is."""
 MAX_TYPE = 200
 MAX_LABEL = 200
 MAX_TAGS = 32
@@ -111,6 +113,23 @@ def not_blank(value: Any) -> str:
     return text if text and text.strip() else ""
 
 
+def long_text(value: Any, field: str) -> str:
+    """A description, metadata, properties or the body of a note; '' where it is blank or absent.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR over 750,000 bytes.
+    """
+    text = not_blank(value)
+    if size(text) > MAX_TEXT:
+        raise invalid(field, f"must be at most {MAX_TEXT:,} bytes, not {size(text):,}")
+    return text
+
+
+def size(text: str) -> int:
+    """Its bytes in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
 def names_in(text: str) -> list[str]:
     """Names of a comma list: trimmed, without empties and repeats."""
     return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
@@ -166,7 +185,7 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
     """
     if spec.id and spec.id.strip():
         raise invalid("id", "cannot be chosen; leave it out, or use operation update")
-    properties = not_blank(spec.properties)
+    properties = long_text(spec.properties, "properties")
     named = names_in(not_blank(spec.traits) or default_traits or "")
     return [
         item_id,
@@ -180,8 +199,8 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         type_name(spec.type),
         label(spec.status_label),
         bool(given(spec.requires_verification)),
-        not_blank(spec.description),
-        not_blank(spec.metadata),
+        long_text(spec.description, "description"),
+        long_text(spec.metadata, "metadata"),
         properties,
         traits(named, "traits") if named else traits(traits_in(properties), "properties"),
     ]
@@ -206,9 +225,10 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
         fields["p"] = priority(spec.priority)
     if spec.complexity is not UNSET:
         fields["c"] = complexity(spec.complexity) or False
-    for field, value in (("x", spec.description), ("m", spec.metadata)):
-        if value is not UNSET:
-            fields[field] = not_blank(value) or False
+    if spec.description is not UNSET:
+        fields["x"] = long_text(spec.description, "description") or False
+    if spec.metadata is not UNSET:
+        fields["m"] = long_text(spec.metadata, "metadata") or False
     if spec.status_label is not UNSET:
         fields["lb"] = label(spec.status_label) or False
     if spec.tags is not UNSET:
@@ -216,7 +236,7 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
     if spec.type is not UNSET:
         fields["y"] = type_name(spec.type) or False
     if spec.properties is not UNSET:
-        properties = not_blank(spec.properties)
+        properties = long_text(spec.properties, "properties")
         fields["o"] = properties or False
         fields["q"] = traits(traits_in(properties), "properties") or False
     if names := names_in(not_blank(spec.traits) or default_traits or ""):

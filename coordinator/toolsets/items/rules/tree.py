@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
@@ -14,10 +14,13 @@ from coordinator.toolsets.items.contract.tree import CreateWorkTree, TreeItem
 from coordinator.toolsets.items.rules.edges import edge_type
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import Resolved
-from coordinator.toolsets.items.rules.specs import Stored, new_item
+from coordinator.toolsets.items.rules.specs import Stored, new_item, not_blank, size
 
 ROOT = "root"
-MAX_ELEMENTS = 250
+MAX_ELEMENTS = 150
+MAX_NOTES = 1000
+MAX_TEXT = 400_000
+"""Bytes of all texts together."""
 MAX_KEY = 200
 MAX_REF = 100
 
@@ -55,9 +58,9 @@ def items_by_ref(args: CreateWorkTree) -> dict[str, TreeItem]:
     Raises:
         ToolFailure: VALIDATION_ERROR for a blank, reserved or repeated ref, or too many elements.
     """
-    total = 1 + len(args.children) + len(args.deps) + len(args.notes)
+    total = 1 + len(args.children) + len(args.deps)
     if total > MAX_ELEMENTS:
-        raise invalid("children", f"at most {MAX_ELEMENTS} items, deps and notes together in one call, not {total}")
+        raise invalid("children", f"at most {MAX_ELEMENTS} items and deps together in one call, not {total}")
     items: dict[str, TreeItem] = {ROOT: args.root}
     for number, child in enumerate(args.children):
         if not child.ref.strip() or len(child.ref) > MAX_REF:
@@ -156,7 +159,7 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
     """Explicit notes (of a repeated one the last counts) and, with createNotes, blank ones for the rest.
 
     Raises:
-        ToolFailure: VALIDATION_ERROR: unknown itemRef, bad key, or a role other than the schema's.
+        ToolFailure: VALIDATION_ERROR: unknown itemRef, bad key, a role other than the schema's, or too many.
     """
     found: dict[tuple[str, str], TreeNoteSpec] = {}
     for number, note in enumerate(args.notes):
@@ -169,12 +172,26 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
         declared = next((spec.role for spec in schema.notes if spec.key == note.key), role) if schema else role
         if declared != role:
             raise invalid(f"{place}.role", f"key '{note.key}' has role '{declared}' in the item's schema, not '{role}'")
-        found[note.item_ref, note.key] = TreeNoteSpec(note.item_ref, note.key, role, note.body or "")
+        found[note.item_ref, note.key] = TreeNoteSpec(note.item_ref, note.key, role, not_blank(note.body))
     if args.create_notes:
         for ref, schema in schemas.items():
             for spec in schema.notes if schema else ():
                 found.setdefault((ref, spec.key), TreeNoteSpec(ref, spec.key, spec.role, ""))
+    if len(found) > MAX_NOTES:
+        raise invalid(
+            "notes", f"at most {MAX_NOTES} notes in one call, those of createNotes with them, not {len(found)}"
+        )
     return list(found.values())
+
+
+def check_texts(items: Iterable[Stored], notes: Iterable[TreeNoteSpec]) -> None:
+    """Raises ToolFailure VALIDATION_ERROR where the texts of a tree are too long together."""
+    fields = [field for item in items for field in item if isinstance(field, str)]
+    total = sum(map(size, fields)) + sum(size(note.body) for note in notes)
+    if total > MAX_TEXT:
+        raise invalid(
+            "children", f"at most {MAX_TEXT:,} bytes of text in one call, that of notes with it, not {total:,}"
+        )
 
 
 def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) -> list[str]:

@@ -34,6 +34,9 @@ Path = list[tuple[str, str, int]]
 
 _RESOLVE = Script(PACKAGE, "resolve_ids", list[list[Match]])
 _INSTALL = Script(PACKAGE, "install_schemas", int)
+SETTLE = Script(PACKAGE, "settle_debts", bool)
+"""The rest of every script that may make items ready or change counts of blockers."""
+_UNSETTLED = "UNSETTLED"
 
 
 def slices(
@@ -73,11 +76,24 @@ class RoomStore:
 
     async def _read(self, script: Script[R], project: str, *args: str | bytes | int) -> R:
         """A script that changes nothing, or nothing that a caller asked for."""
-        return await self._store.run(script, project, *args)
+        while True:
+            try:
+                return await self._store.run(script, project, *args)
+            except ScriptFailure as failure:
+                if failure.code != _UNSETTLED:
+                    raise
 
     async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
-        """A script that begins with a request and the number of events to keep."""
-        return await run_once(self._store, script, project, request, self._keep_ms, self._events, *args)
+        """A script that begins with a request and the number of events to keep.
+
+        Made again while it pays what others have left owed, and does nothing else (``lua/include/settle.lua``).
+        """
+        while True:
+            try:
+                return await run_once(self._store, script, project, request, self._keep_ms, self._events, *args)
+            except ScriptFailure as failure:
+                if failure.code != _UNSETTLED:
+                    raise
 
     async def _change_by_schema(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
         """As ``_change``, for scripts that go on with the schema version and the status labels.

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from coordinator.store import Script
 from coordinator.toolsets.items.rules.idempotency import Request
-from coordinator.toolsets.items.store.base import PACKAGE, RoomStore, pack
+from coordinator.toolsets.items.rules.levels import Move, Repair, added
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack
+
+NewEdge = tuple[str, str, str, str, str]
+"""Id, from, to, code, threshold mark."""
+
+
+class _Far(NamedTuple):
+    """An edge between items whose levels have to be moved apart first."""
+
+    position: int
+    blocker: str
+    blocked: str
+    low: int
+    """The blocker's level, which is not below ``high``."""
+    high: int
 
 
 class Linked(msgspec.Struct, array_like=True):
@@ -18,30 +34,80 @@ class Linked(msgspec.Struct, array_like=True):
     """Position, reason, item."""
     edges: list[tuple[str, str, str]]
     """Dependency id, from, to."""
+    far: list[_Far]
+    """None, or one for which no edge was created."""
 
 
 class Unlinked(msgspec.Struct, array_like=True):
     """Reply of ``delete_dependencies.lua``."""
 
     deleted: int
+    """With those of the runs before."""
     first: str
     second: str
     """The ids that the first of equal calls was made with."""
+    done: bool
 
 
-_LINK = Script(PACKAGE, "create_dependencies", Linked)
-_UNLINK = Script(PACKAGE, "delete_dependencies", Unlinked)
+_LINK = Script(PACKAGE, "create_dependencies", Linked, rest=SETTLE)
+_UNLINK = Script(PACKAGE, "delete_dependencies", Unlinked, rest=SETTLE)
+_NEIGHBOURS = Script(PACKAGE, "read_neighbours", list[list[Move]])
+_SHIFT = Script(PACKAGE, "shift_levels", tuple[int, bool])
 
 
 class DependencyStore(RoomStore):
     """Dependency edges of any project."""
 
-    async def link(self, project: str, request: Request, edges: Sequence[tuple[str, str, str, str, str]]) -> Linked:
-        """Creates edges (id, from, to, code, threshold mark), all or none; the refusals say why none."""
-        return await self._change(_LINK, project, request, pack(edges))
+    async def link(self, project: str, request: Request, edges: Sequence[NewEdge]) -> Linked:
+        """Creates edges, all or none; the refusals say why none."""
+        packed, cyclic = pack(edges), list[int]()
+        while True:
+            reply = await self._change(_LINK, project, request, packed, pack(cyclic))
+            if not reply.far:
+                return reply
+            (far,) = reply.far
+            before = [edge for n, edge in enumerate(edges[: far.position]) if n not in cyclic]
+            if not await self._move_apart(project, far, before):
+                cyclic.append(far.position)
 
     async def unlink(
         self, project: str, request: Request, mode: str, first: str, second: str = "", codes: str = "BIR"
     ) -> Unlinked:
-        """Deletes edges by mode ``id``, ``pair`` or ``all``."""
-        return await self._change(_UNLINK, project, request, mode, first, second, codes)
+        """Deletes edges by mode ``id``, ``pair`` or ``all``; all of an item in bounded slices."""
+        deleted = 0
+        while True:
+            reply = await self._change(_UNLINK, project, request, mode, first, second, codes, deleted)
+            if reply.done:
+                return reply
+            deleted = reply.deleted
+
+    async def _move_apart(self, project: str, far: _Far, before: Iterable[NewEdge]) -> bool:
+        """Makes a large repair in slices; False where the edge closes a cycle, with stored edges and those ``before``.
+
+        Both ways are tried in turn, as ``lua/include/levels.lua`` does. Where the graph changes meanwhile, what is
+        moved by then is no harm, and the rest is left to the next call.
+        """
+        order = [edge[1:3] if edge[3] == "B" else edge[2:0:-1] for edge in before if edge[3] != "R"]
+        ways = [
+            (Repair(far.blocked, far.low + 1, 1, far.blocker), pack(added(order, 1))),
+            (Repair(far.blocker, far.high - 1, -1, far.blocked), pack(added(order, -1))),
+        ]
+        while True:
+            for repair, further in ways:
+                items = repair.wanted(SLICE)
+                near = await self._read(_NEIGHBOURS, project, repair.step, pack(items), further)
+                repair.look(items, near)
+                if repair.cyclic:
+                    return False
+                if repair.done:
+                    await self._shift(project, repair)
+                    return True
+
+    async def _shift(self, project: str, repair: Repair) -> None:
+        moves = repair.moves()
+        while moves:
+            part = [word for move in moves[: 4 * SLICE] for word in move]
+            done, placed = await self._read(_SHIFT, project, repair.step, pack(part))
+            if not placed:
+                return
+            del moves[:done]

@@ -10,7 +10,7 @@ import msgspec
 from coordinator.store import Script
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.specs import TAGS_AT, Stored
-from coordinator.toolsets.items.store.base import PACKAGE, SLICE, WEIGHT, RoomStore, pack, slices
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, WEIGHT, RoomStore, pack, slices
 
 Created = tuple[str, int, str]
 """"created" or the reason, depth, id."""
@@ -28,9 +28,9 @@ class Deleted(msgspec.Struct, array_like=True):
     ids: list[str]
 
 
-_CREATE = Script(PACKAGE, "create_items", list[Created])
-_UPDATE = Script(PACKAGE, "update_items", list[tuple[str, str, int, bool]])
-_DELETE = Script(PACKAGE, "delete_items", Deleted)
+_CREATE = Script(PACKAGE, "create_items", list[Created], rest=SETTLE)
+_UPDATE = Script(PACKAGE, "update_items", list[tuple[str, str, int, bool]], rest=SETTLE)
+_DELETE = Script(PACKAGE, "delete_items", Deleted, rest=SETTLE)
 
 
 def _tags(text: object) -> int:

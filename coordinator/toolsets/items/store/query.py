@@ -14,7 +14,7 @@ from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store
 from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, Path, RoomStore, pack
 
 OVERVIEW_BUDGET = 70
 """Rows with counts that one run of an overview reads."""
@@ -119,7 +119,7 @@ _SCAN = Script(PACKAGE, "scan_items", Scanned)
 _ROWS = Script(PACKAGE, "read_rows", tuple[list[ShortView], list[Path], list[bool]])
 _ROOTS = Script(PACKAGE, "overview_roots", tuple[int, list[Root]])
 _ITEM = Script(PACKAGE, "overview_item", tuple[View, Counts, list[ShortView]])
-_EXPIRE = Script(PACKAGE, "expire_claims", bool)
+_EXPIRE = Script(PACKAGE, "expire_claims", bool, rest=SETTLE)
 
 
 class Pace:

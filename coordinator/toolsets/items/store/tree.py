@@ -9,7 +9,7 @@ import msgspec
 from coordinator.store import Script
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.specs import Stored
-from coordinator.toolsets.items.store.base import PACKAGE, SLICE, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack, slices
 from coordinator.toolsets.items.store.notes import StoredNote
 
 _PAGE = 500
@@ -23,8 +23,8 @@ class TreeReply(msgspec.Struct, array_like=True):
     depth: int
     items: list[str]
     edges: list[str]
-    notes: list[tuple[str, str, str, str]]
-    """Id, item, key, letter of the phase."""
+    noted: str
+    """``Noted`` ones, as JSON: a text passes through the script at little cost."""
 
 
 class _Completion(msgspec.Struct, array_like=True):
@@ -37,15 +37,24 @@ class _Completion(msgspec.Struct, array_like=True):
     plan: str
 
 
+Noted = tuple[str, str, str, str]
+"""A note's id, item, key, letter of the phase."""
 Completed = tuple[str, str, str, str | int | bool | list[str]]
 """Id, title, outcome and its detail."""
 
 
-_CREATE = Script(PACKAGE, "create_work_tree", TreeReply)
+_CREATE = Script(PACKAGE, "create_work_tree", TreeReply, rest=SETTLE)
 _CHILDREN = Script(PACKAGE, "list_children", tuple[list[str], str])
 _DEPENDENTS = Script(PACKAGE, "read_dependents", list[tuple[str, bool, list[str]]])
-_COMPLETE = Script(PACKAGE, "complete_items", _Completion)
+_COMPLETE = Script(PACKAGE, "complete_items", _Completion, rest=SETTLE)
 _results = msgspec.json.Decoder(list[Completed]).decode
+_noted = msgspec.json.Decoder(list[Noted]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def _weight(note: StoredNote) -> int:
+    """Beside that of any element: notes of a tree come in smaller slices, since others pay them in passing."""
+    return 4 + len(note[3]) // 1000
 
 
 class TreeStore(RoomStore):
@@ -58,9 +67,12 @@ class TreeStore(RoomStore):
         specs: Sequence[Stored],
         edges: Sequence[tuple[str, str, str, str, str]],
         notes: Sequence[StoredNote],
-    ) -> TreeReply:
+    ) -> tuple[TreeReply, list[Noted]]:
         """Creates everything or nothing; ``specs`` begin with the root."""
-        return await self._change_by_schema(_CREATE, project, request, pack(specs), pack(edges), pack(notes))
+        noted = _encode([(note[7], *note[:3]) for note in notes])
+        parts = (pack((self._events, "notes", part)) for part in slices(notes, lambda note: note, _weight))
+        reply = await self._change_by_schema(_CREATE, project, request, pack(specs), pack(edges), noted, *parts)
+        return reply, _noted(reply.noted)
 
     async def descendants(self, project: str, root: str, most: int) -> list[str]:
         """Ids below ``root``, level by level, in bounded pages; stops past ``most``."""

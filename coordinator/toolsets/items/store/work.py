@@ -13,7 +13,7 @@ from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.base import PACKAGE, SLICE, Path, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, Path, RoomStore, pack
 
 
 class ClaimReply(msgspec.Struct, array_like=True):
@@ -71,12 +71,12 @@ class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
     order: str = "priority"
 
 
-_CLAIM = Script(PACKAGE, "claim_item", ClaimReply)
-_CLAIM_NEXT = Script(PACKAGE, "claim_next", ClaimReply)
+_CLAIM = Script(PACKAGE, "claim_item", ClaimReply, rest=SETTLE)
+_CLAIM_NEXT = Script(PACKAGE, "claim_next", ClaimReply, rest=SETTLE)
 _END_WAIT = Script(PACKAGE, "end_wait", ClaimReply)
-_SWEEP = Script(PACKAGE, "sweep_claims", tuple[int, int, bool])
-_ADVANCE = Script(PACKAGE, "advance_item", list[Advanced])
-_NEXT = Script(PACKAGE, "next_items", tuple[list[Next], bool, str])
+_SWEEP = Script(PACKAGE, "sweep_claims", tuple[int, int, bool], rest=SETTLE)
+_ADVANCE = Script(PACKAGE, "advance_item", list[Advanced], rest=SETTLE)
+_NEXT = Script(PACKAGE, "next_items", tuple[list[Next], bool, str], rest=SETTLE)
 
 
 def _packed(entries: Sequence[Any]) -> bytes | str:

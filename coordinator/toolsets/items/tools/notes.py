@@ -26,6 +26,7 @@ from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
+from coordinator.toolsets.items.rules.specs import long_text
 from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed
@@ -65,10 +66,9 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
         if not key.strip() or len(key) > MAX_KEY:
             raise invalid("key", f"must be 1 to {MAX_KEY} characters, not blank")
         role = one_of(_given(note.role, "role"), NOTE_ROLES, "role")
-        body = note.body or ""
+        body = long_text(note.body, "body")
         who = await attributed(services.resolve_actor, checked(note.actor)) if note.actor else None
-        filled = bool(body.strip())
-        return Prepared(item, key, role, body if filled else "", filled, who)
+        return Prepared(item, key, role, body, bool(body), who)
 
     async def upsert(call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)

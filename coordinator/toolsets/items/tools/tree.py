@@ -35,7 +35,8 @@ MAX_COMPLETED = 2000
 _CREATE = (
     "Create a root item, children, dependency edges and notes in one step, all or nothing. Edges and notes name items "
     "by ref; 'root' is the root. With createNotes every note that a schema asks for is added blank; a note whose key "
-    "the schema declares must have the schema's role. At most 250 items, edges and notes together."
+    "the schema declares must have the schema's role. At most 150 items and edges "
+    "together, 1,000 notes, and 400,000 bytes of text."
 )
 _COMPLETE = (
     "Complete (or cancel) all descendants of rootId, or the items of itemIds, in dependency order. An item whose "
@@ -82,21 +83,20 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
         for number, (ref, item) in enumerate(items.items()):
             place, above = (f"children[{number - 1}]", ids[rules.ROOT]) if number else ("root", parent)
             specs.append(rules.stored(item, place, ids[ref], above, level[ref], rules.waiting(edges, ref)))
+        rules.check_texts(specs, notes)
         _, actor, verification = _attribution(who)
         written: list[StoredNote] = [
-            (ids[n.ref], n.key, n.role[0], n.body if n.body.strip() else "", bool(n.body.strip()), actor, verification,
-             new_id())
-            for n in notes
-        ]  # fmt: skip
+            (ids[n.ref], n.key, n.role[0], n.body, bool(n.body), actor, verification, new_id()) for n in notes
+        ]
         links = [(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
-        reply = await trees.create(call.project, record, specs, links, written)
+        reply, noted = await trees.create(call.project, record, specs, links, written)
         if reply.reason == "too_deep":
             raise invalid("parentId", "the tree would exceed the maximum depth of 3")
         if reply.reason:
             raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item")
         made = dict(zip(items, reply.items, strict=True))
         refs = {item: ref for ref, item in made.items()}
-        exists = {(item, key) for _, item, key, _ in reply.notes}
+        exists = {(item, key) for _, item, key, _ in noted}
 
         def node(ref: str) -> TreeNode:
             item, schema = items[ref], schemas[ref]
@@ -128,7 +128,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             ],
             notes=[
                 CreatedNote(item_ref=refs[item], key=key, role=phase_of(letter), id=dashed(note))
-                for note, item, key, letter in reply.notes
+                for note, item, key, letter in noted
             ],
         )
 

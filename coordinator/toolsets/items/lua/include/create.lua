@@ -1,5 +1,6 @@
 -- @include transition
 -- @include together
+-- @include debts
 -- New items. A spec is {id, parent or '', title, summary, role, priority, complexity or 0, tags, type,
 -- status label, requires verification, description, metadata, properties, traits, graph level, unsatisfied
 -- blockers}; '' means not given. The last two are known where a whole tree is created with its edges.
@@ -91,6 +92,17 @@ local function create(spec, run)
   return it
 end
 
-local function rank_made()
-  rank_all(made)
+local MARKS = 500 -- places by tag and type that one run gives new items
+
+local function rank_made(cap)
+  local marks, marked = 0, {}
+  for _, it in ipairs(made) do
+    if it.g or it.y then
+      marks = marks + select(2, string.gsub(it.g or '', ',', ',')) + 2
+      marked[it.id] = 0
+    end
+  end
+  if marks <= MARKS then return rank_all(made) end
+  rank_many(made, true)
+  owe(marked, cap)
 end

@@ -4,11 +4,17 @@
 local left_scopes = {} -- by scope, the ids that this run has removed and that are still ranked there
 
 -- Removes one item that has no children, with its claim, edges, notes and index entries; `unrank_erased` is to
--- follow. Dependents lose a blocker and may become ready. Returns how many edges and notes it had.
+-- follow. Dependents lose a blocker and may become ready. Of very many edges it removes some, and leaves the item.
+-- Returns whether it is gone, and how many edges and notes were removed.
 local function erase(it, cap)
-  if it.cb then unclaim(it, server_time()) end
   local id = it.id
-  local edges, notes = redis.call('HGETALL', K_EDGES .. id), redis.call('HVALS', K_NOTES .. id)
+  local edges = some_edges(id)
+  if #edges == 2 * AT_ONCE then
+    unlink(it, edges)
+    return false, AT_ONCE
+  end
+  if it.cb then unclaim(it, server_time()) end
+  local notes = redis.call('HVALS', K_NOTES .. id)
   if edges[1] then unlink(it, edges, true) end
   redis.call('ZREM', K_RANKED .. 'p' .. (it.pa or ''), id)
   take_out(it, it.pa)
@@ -19,7 +25,7 @@ local function erase(it, cap)
   in_parts('DEL', nil, gone)
   loaded[id] = nil
   emit(cap, 'delete', id)
-  return #edges / 2 + #notes
+  return true, #edges / 2 + #notes
 end
 
 local function unrank_erased()

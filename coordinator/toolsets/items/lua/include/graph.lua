@@ -34,58 +34,6 @@ local function each_edge(id, visit)
   for n = 1, #flat, 2 do visit(string.sub(flat[n], 1, 1), string.sub(flat[n], 2), flat[n + 1]) end
 end
 
--- Changes items' counts of unsatisfied blockers, {item -> by how many}, and their classes with them.
-local function add_blockers(counts)
-  local moved = {}
-  for it, by in pairs(counts) do
-    local key, n = K_ITEM .. it.id, (it.nb or 0) + by
-    it.nb = n > 0 and n or nil
-    local moves = not is_held(it) and reclass(it, resting(it, it.role))
-    if moves then moved[#moved + 1] = it end
-    if n > 0 then
-      redis.call('HSET', key, 'w', it.w, 'nb', n)
-    else
-      if moves then redis.call('HSET', key, 'w', it.w) end
-      redis.call('HDEL', key, 'nb')
-    end
-  end
-  rank_all(moved)
-end
-
-local function move_counts(it, before, edges)
-  local counts, blocked, seen = {}, {}, {}
-  for n = 1, #edges, 2 do
-    local code, other = string.sub(edges[n], 1, 1), string.sub(edges[n], 2)
-    if blocks_other(code) then
-      local needed = threshold(edges[n + 1])
-      local was, is = satisfies(before, needed), satisfies(it.role, needed)
-      local target = load(other)
-      if was ~= is then counts[target] = (counts[target] or 0) + (is and -1 or 1) end
-      if not seen[other] then
-        seen[other] = true
-        blocked[#blocked + 1] = target
-      end
-    end
-  end
-  add_blockers(counts)
-  local open = {}
-  for _, target in ipairs(blocked) do
-    if not target.nb then open[#open + 1] = target end
-  end
-  return open
-end
-
-local EDGES_A_RUN = 400 -- a batch of role changes goes on in another run after so many edges
-local edges_moved = 0 -- of items whose role has changed in this run
-
--- After the item's role went from `before` to it.role: moves the counts of everything it blocks.
--- Returns the blocked items that have no unsatisfied blocker now (seed 004, unblockedItems).
-local function role_moved(it, before)
-  local edges = redis.call('HGETALL', K_EDGES .. it.id)
-  edges_moved = edges_moved + #edges / 2
-  return edges[1] and move_counts(it, before, edges) or {}
-end
-
 -- The unsatisfied blockers of an item as {id, role, needed role}.
 local function unsatisfied(it)
   local list = {}

@@ -3,9 +3,11 @@
 -- that of what it blocks. An edge that already points upwards needs no search, nor does one from an item that
 -- nothing blocks or to one that blocks nothing. Otherwise both repairs are tried in lockstep, raising what the edge
 -- blocks or lowering what blocks it: the one that ends first is taken, and one that arrives at the edge's other end
--- has found a cycle. So building a graph in order costs O(1) an edge, and joining two the smaller one's size.
+-- has found a cycle. So building a graph in order costs O(1) an edge, and joining two the smaller one's size. One run
+-- looks at a bounded number of edges for it; where that is not enough the caller moves levels in slices before.
 
-local counted, known = {}, {}
+local LOOKS = 300 -- edges that one run looks at for repairs
+local counted, known, looked = {}, {}, 0
 
 -- How many edges of an item are stored.
 local function edges_stored(id)
@@ -29,11 +31,24 @@ local function neighbours(id)
   return known[id]
 end
 
+local function level_at(id)
+  return tonumber(redis.call('HGET', K_ITEM .. id, 'lv') or 0)
+end
+
+local function set_level(id, level)
+  if level ~= 0 then
+    redis.call('HSET', K_ITEM .. id, 'lv', level)
+  else
+    redis.call('HDEL', K_ITEM .. id, 'lv')
+  end
+end
+
 -- A repair in steps: from `start` at `level`, in direction `step` (+1 raises what is blocked, -1 lowers
 -- blockers); `added` are edges of this batch that are not stored yet.
 local function repair(start, level, step, stop, level_of, added)
   local moved, todo, head = {[start] = level}, {start}, 1
   local function look(list, bound)
+    looked = looked + 1 + #(list or {})
     for _, other in ipairs(list or {}) do
       if other == stop then return 'cycle' end
       local now = moved[other] or level_of(other)
@@ -52,8 +67,9 @@ local function repair(start, level, step, stop, level_of, added)
   end
 end
 
--- A check over one batch: try(blocker, blocked) is false where the edge would close a cycle, else the levels are
--- mended in memory; keep() stores them, but those of items that are loaded: it returns these, {id -> level}.
+-- A check over one batch: try(blocker, blocked) is false where the edge would close a cycle, nil and the levels of
+-- both where the repair is too large for this run; else the levels are mended in memory. keep() stores them, but
+-- those of items that are loaded: it returns these, {id -> level}.
 local function level_check()
   local level, changed, above, below = {}, {}, {}, {}
   local taken, ends, indexed = {}, 0, 0 -- edges of the batch, blocker and blocked in turn
@@ -61,7 +77,7 @@ local function level_check()
   local function level_of(id)
     local now = level[id]
     if not now then
-      now = tonumber(loaded[id] and (loaded[id].lv or 0) or redis.call('HGET', K_ITEM .. id, 'lv') or 0)
+      now = loaded[id] and tonumber(loaded[id].lv or 0) or level_at(id)
       level[id] = now
     end
     return now
@@ -79,6 +95,7 @@ local function level_check()
     local down = repair(blocker, level_of(blocked) - 1, -1, blocked, level_of, below)
     local state, moved
     repeat
+      if looked > LOOKS then return nil end
       state, moved = up()
       if state == 'more' then state, moved = down() end
       if state == 'cycle' then return false end
@@ -95,8 +112,9 @@ local function level_check()
         level[blocked], changed[blocked] = low + 1, true
       elseif not waits[blocker] and edges_stored(blocker) == 0 then
         level[blocker], changed[blocker] = high - 1, true
-      elseif not mend(blocker, blocked) then
-        return false
+      else
+        local mended = mend(blocker, blocked)
+        if not mended then return mended, low, high end
       end
     end
     taken[ends + 1], taken[ends + 2], ends = blocker, blocked, ends + 2
@@ -108,10 +126,8 @@ local function level_check()
     for id in pairs(changed) do
       if loaded[id] then
         left[id] = level[id]
-      elseif level[id] ~= 0 then
-        redis.call('HSET', K_ITEM .. id, 'lv', level[id])
       else
-        redis.call('HDEL', K_ITEM .. id, 'lv')
+        set_level(id, level[id])
       end
     end
     return left

@@ -1,4 +1,5 @@
 -- @include together
+-- @include events
 -- Notes: one hash each, and per item a hash from key to note id .. role letter .. filled, which is all
 -- that a gate has to read. A key is unique per item; writing it again keeps id and creation time.
 --   i item  k key  r role letter  b body  c created  m modified  a actor  v verification
@@ -15,7 +16,7 @@ local function store_note(note, now)
 end
 
 -- The same for notes of items that have none yet, under keys that differ.
-local function store_first_notes(list, now)
+local function store_first_notes(list, now, cap)
   local marks, time = {}, whole(now)
   for _, note in ipairs(list) do
     local item, key, role, body, filled, actor, verification, id = unpack(note)
@@ -25,6 +26,7 @@ local function store_first_notes(list, now)
       'HSET', K_NOTE .. id,
       'i', item, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification, 'c', time
     )
+    emit(cap, 'note', item, 'n', key)
   end
   for item, of_item in pairs(marks) do in_parts('HSET', K_NOTES .. item, of_item) end
 end

@@ -1,7 +1,10 @@
 -- @include waiters
+-- @include debts
 -- Hands out what a run of a script has made ready: every script that may do so ends with `serve`.
 
 local BELOW = 100 -- items below freed ones that one run looks at
+local HAND_OVERS = 8 -- items that one run gives to parked callers; others are owed
+local handed_over = 0
 
 -- Items below one that nobody holds any more were out of reach and may be wanted now. Takes what it looks
 -- at from `budget`; negative when there are more.
@@ -69,8 +72,17 @@ local function ready_of(ids)
   return items
 end
 
+-- Gives an item to who has waited longest for it.
+local function offer(it, now, cap)
+  local waiter = first_for(it, now)
+  if waiter then
+    hand_over(it, waiter, now, cap)
+    handed_over, keepers = handed_over + 1, nil
+  end
+end
+
 local function hand_out(now, cap)
-  local budget, around = BELOW, {}
+  local budget, around, later = BELOW, {}, {}
   keepers, sought = nil, {}
   repeat -- who is given an item may let go of another one
     local freed = unshielded
@@ -82,14 +94,15 @@ local function hand_out(now, cap)
     local items = ready_of(readied)
     readied = {}
     for _, entry in ipairs(items) do
-      local waiter = first_for(entry[3], now)
-      if waiter then
-        hand_over(entry[3], waiter, now, cap)
-        keepers = nil
+      if handed_over == HAND_OVERS then
+        later[entry[2]] = 0
+      else
+        offer(entry[3], now, cap)
       end
     end
   until #readied + #unshielded == 0
   settle_queues()
+  owe(later, cap)
   if budget < 0 then
     for _, queue in ipairs(redis.call('ZRANGE', K_WAITING, 0, -1)) do poke(queue, now, around) end
   end

@@ -26,7 +26,8 @@ local function list_at(lists, key)
   return list
 end
 
-local function rank_many(items)
+-- `unmarked`: but for their tags and types.
+local function rank_many(items, unmarked)
   local entries, sizes = {}, {}
   local function put_at(scope, score, id)
     local list, size = entries[scope], sizes[scope] or 0
@@ -40,10 +41,10 @@ local function rank_many(items)
     local score, id = whole(it.w), it.id
     put_at('*', score, id)
     put_at('p' .. (it.pa or ''), score, id)
-    if it.g then
+    if it.g and not unmarked then
       for tag in each_tag(it.g) do put_at('g' .. tag, score, id) end
     end
-    if it.y then put_at('y' .. it.y, score, id) end
+    if it.y and not unmarked then put_at('y' .. it.y, score, id) end
     surface(it)
   end
   for scope, list in pairs(entries) do in_parts('ZADD', K_RANKED .. scope, list) end

@@ -1,5 +1,4 @@
--- @include graph
--- @include texts
+-- @include blockers
 -- @include schema
 -- @include events
 -- Role changes with everything that follows from one, in the same script: dependents, cascades up the
@@ -55,7 +54,7 @@ local function change_role(it, to, trigger, label, run, by)
   local row = {it.id, before, to, trigger, from_label or '', label or '', by.summary, by.actor, by.verification}
   redis.call('XADD', K_TRANSITIONS, 'MAXLEN', '~', run.cap, '*', 'r', cmsgpack.pack(row))
   emit(run.cap, 'transition', it.id, 'g', trigger, 'f', before, 't', to, 'a', by.id)
-  return role_moved(it, before)
+  return role_moved(it, before, run.cap)
 end
 
 -- What the parent should become because `child` went to child.role by `trigger`, and its label. Looks at no more of
@@ -94,7 +93,7 @@ end
 local function named(items)
   local list, seen = {}, {}
   for _, it in ipairs(items) do
-    if not seen[it.id] and not it.nb then
+    if not seen[it.id] and is_open(it) then
       seen[it.id] = true
       list[#list + 1] = {it.id, title(it)}
     end

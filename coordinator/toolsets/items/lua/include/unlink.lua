@@ -1,4 +1,4 @@
--- @include graph
+-- @include blockers
 
 -- Takes edges of an item, fields and values in turn as they are stored, away at both ends. One that is `leaving` is
 -- deleted by the caller, with what it holds itself.
@@ -11,14 +11,19 @@ local function unlink(near, edges, leaving)
     own[#own + 1], fields[#fields + 1] = field, far_end(code) .. near.id
     ids[#ids + 1] = K_DEPENDENCY .. string.sub(value, 1, 32)
     if blocks_other(code) and not satisfies(near.role, threshold(value)) then
-      local far = load(other)
-      counts[far] = (counts[far] or 0) - 1
+      counts[other] = (counts[other] or 0) - 1
     elseif blocked_by_other(code) and not leaving and not satisfies(role_at(other), threshold(value)) then
-      counts[near] = (counts[near] or 0) - 1
+      counts[near.id] = (counts[near.id] or 0) - 1
     end
   end
   for item, fields in pairs(ends) do in_parts('HDEL', K_EDGES .. item, fields) end
   if not leaving then in_parts('HDEL', K_EDGES .. near.id, own) end
   in_parts('DEL', nil, ids)
   add_blockers(counts)
+end
+
+-- The edges of an item, or as many of them as are taken away together.
+local function some_edges(id)
+  if redis.call('HLEN', K_EDGES .. id) <= AT_ONCE then return redis.call('HGETALL', K_EDGES .. id) end
+  return redis.call('HRANDFIELD', K_EDGES .. id, AT_ONCE, 'WITHVALUES')
 end

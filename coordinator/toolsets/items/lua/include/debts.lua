@@ -1,0 +1,35 @@
+-- @include keys
+-- What a script leaves to be done after it, in slices (include/settle.lua), where all of it would keep the server for
+-- too long. It is written down in the step that it follows from, and paid before anybody goes by counts of blockers,
+-- looks for an item or writes notes; the caller has it paid before it answers.
+--   K_OWED  packed, in order, of two kinds:
+--           {events kept, id, by how many, id, by how many ..}  changes of counts of blockers; by 0, items that
+--                                                               are to be ranked and offered to parked callers
+--           {events kept, 'notes', list of notes}               first notes of new items (include/notes.lua)
+
+local PART = 32 -- items that are seen to together
+
+local owing, owes = {}, false -- what this run owes, by id
+
+local function write_down(parts)
+  owes = true
+  redis.call('RPUSH', K_OWED, unpack(parts))
+end
+
+local function owe(counts, cap)
+  local parts, part = {}, {cap}
+  for id, by in pairs(counts) do
+    owing[id] = (owing[id] or 0) + by
+    part[#part + 1], part[#part + 2] = id, by
+    if #part > 2 * PART then
+      parts[#parts + 1], part = cmsgpack.pack(part), {cap}
+    end
+  end
+  if part[2] then parts[#parts + 1] = cmsgpack.pack(part) end
+  if parts[1] then write_down(parts) end
+end
+
+-- The reply of a script; the store's side sees by its form that something is owed, and has it paid.
+local function with_debts(reply)
+  return owes and {reply, 'owed'} or reply
+end

@@ -1,0 +1,47 @@
+-- @include blockers
+-- @include notes
+-- @include serve
+-- Pays what is owed (include/debts.lua). Scripts that depend on it begin with it and refuse while more is owed than one
+-- run pays (UNSETTLED: to be called again), so that none of them acts between a change and what follows from it.
+
+local WRITES_A_RUN = 600 -- roughly
+
+-- Returns what it took of that number.
+local function pay_items(list)
+  local counts, items, writes = {}, {}, 0
+  for n = 2, #list, 2 do
+    local id, by = list[n], list[n + 1]
+    local it = glance(id)
+    if by ~= 0 then
+      counts[id] = by
+    elseif it then
+      items[#items + 1] = it
+      enter(it, it.class)
+    end
+    writes = writes + 4 + #(it and scopes(it) or {})
+  end
+  add_blockers(counts)
+  rank_all(items)
+  return writes
+end
+
+local function pay(now)
+  local left, part = WRITES_A_RUN, redis.call('LPOP', K_OWED)
+  while part do
+    local list = cmsgpack.unpack(part)
+    if list[2] == 'notes' then
+      store_first_notes(list[3], now, list[1])
+      left = left - 5 * #list[3]
+    else
+      left = left - pay_items(list)
+      serve(now, list[1])
+    end
+    part = left > 0 and handed_over < HAND_OVERS and redis.call('LPOP', K_OWED)
+  end
+  return redis.call('EXISTS', K_OWED) == 0
+end
+
+-- Whether nothing is owed any more.
+local function settle(now)
+  return redis.call('EXISTS', K_OWED) == 0 or pay(now)
+end

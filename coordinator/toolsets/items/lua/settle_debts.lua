@@ -1,0 +1,10 @@
+--[[
+purpose:   Pays what scripts before have left to be done, a bounded part per run.
+guarantee: What is paid is taken off what is owed in the same step, so any process can go on.
+args:      none
+reply:     whether nothing is owed any more
+errors:    none
+--]]
+-- @include clock
+-- @include settle
+return cmsgpack.pack(settle(server_time()))

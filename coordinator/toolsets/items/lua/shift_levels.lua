@@ -1,0 +1,32 @@
+--[[
+purpose:   Moves levels of items (include/levels.lua), so that an edge that is to come needs no repair.
+guarantee: An item is moved only where all that it blocks stays above it, or all that blocks it below: the levels
+           are an order of the graph after each step, wherever it ends.
+args:      step moves
+           step = 1 up, -1 down; moves = packed {id, level, id, level ..}, the furthest first
+reply:     {how many were seen to, whether all of these have their place now}
+errors:    none
+--]]
+-- @include levels
+
+local EDGES = 300
+local list, up, left = cmsgpack.unpack(moves), tonumber(step), EDGES
+
+local function fits(id, level)
+  for _, other in ipairs(neighbours(id)[up]) do
+    if up * (level_at(other) - level) <= 0 then return false end
+  end
+  return true
+end
+
+for n = 1, #list, 2 do
+  local id, level = list[n], list[n + 1]
+  if left <= 0 then return cmsgpack.pack({(n - 1) / 2, true}) end
+  if redis.call('EXISTS', K_ITEM .. id) == 1 and up * (level - level_at(id)) > 0 then
+    if not fits(id, level) then return cmsgpack.pack({(n - 1) / 2, false}) end
+    set_level(id, level)
+    left = left - edges_stored(id)
+  end
+  left = left - 1
+end
+return cmsgpack.pack({#list / 2, true})

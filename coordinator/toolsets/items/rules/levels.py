@@ -1,0 +1,70 @@
+"""Levels of items (``lua/include/levels.lua``): a repair that is too large for one script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+Move = tuple[str, int]
+"""An item and the level that it is to have."""
+
+
+class Repair:
+    """What has to move so that a blocker stands below what it blocks.
+
+    Args:
+        start: the end of the edge that moves.
+        level: where to.
+        step: 1 raises what is blocked, -1 lowers blockers.
+        stop: the other end of the edge; who arrives there has found a cycle.
+    """
+
+    def __init__(self, start: str, level: int, step: int, stop: str) -> None:
+        self.step = step
+        self.cyclic = False
+        self._stop = stop
+        self._moved = {start: level}
+        self._near: dict[str, Sequence[Move]] = {}
+        self._unseen: dict[str, None] = {start: None}
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to be looked at."""
+        return self.cyclic or not self._unseen
+
+    def wanted(self, most: int) -> list[str]:
+        """Items whose neighbours have to be known next."""
+        return list(self._unseen)[:most]
+
+    def look(self, items: Sequence[str], found: Iterable[Sequence[Move]]) -> None:
+        """Goes on with the neighbours of the first of ``items``, each with the level it has now."""
+        todo: list[str] = []
+        for item, near in zip(items, found, strict=False):
+            del self._unseen[item]
+            self._near[item] = near
+            todo.append(item)
+        while todo:
+            item = todo.pop()
+            bound = self._moved[item] + self.step
+            for other, level in self._near[item]:
+                self.cyclic |= other == self._stop
+                if (bound - self._moved.get(other, level)) * self.step > 0:
+                    self._moved[other] = bound
+                    if other in self._near:
+                        todo.append(other)
+                    else:
+                        self._unseen[other] = None
+            if self.cyclic:
+                return
+
+    def moves(self) -> list[Move]:
+        """Where items have to stand at least, the furthest first."""
+        return sorted(self._moved.items(), key=lambda move: -move[1] * self.step)
+
+
+def added(edges: Iterable[tuple[str, str]], step: int) -> Mapping[str, list[str]]:
+    """What edges (blocker, blocked) lead to from each item, in the direction of ``step``."""
+    found: dict[str, list[str]] = {}
+    for blocker, blocked in edges:
+        near, far = (blocker, blocked) if step > 0 else (blocked, blocker)
+        found.setdefault(near, []).append(far)
+    return found
