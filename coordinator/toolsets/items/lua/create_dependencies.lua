@@ -68,29 +68,11 @@ local function problem(position, from, to, code)
   if code == 'I' and closes_cycle(position, to, from) then return 'cycle', to end
 end
 
--- Adds blockers to an item and gives it a level, as far as either is there; true when it has to be ranked anew.
-local function add_to(it, blockers, level)
-  local key, moves = K_ITEM .. it.id, false
-  if blockers then
-    it.nb = (it.nb or 0) + blockers
-    moves = not is_held(it) and reclass(it, resting(it, it.role))
-    if level and level ~= 0 then
-      redis.call('HSET', key, 'w', it.w, 'nb', it.nb, 'lv', level)
-    else
-      redis.call('HSET', key, 'w', it.w, 'nb', it.nb)
-    end
-  elseif level and level ~= 0 then
-    redis.call('HSET', key, 'lv', level)
-  end
-  if level == 0 then redis.call('HDEL', key, 'lv') end
-  return moves
-end
-
 local ids = {}
 for n, edge in ipairs(list) do
   local reason, item = problem(n - 1, edge[2], edge[3], edge[4])
   if far then
-    for id, level in pairs(keep()) do set_level(id, level) end -- which need no repair when it comes again
+    keep() -- what is mended needs no repair when it comes again
     return cmsgpack.pack({{}, {}, far})
   end
   if reason then failures[#failures + 1] = {n - 1, reason, item} end
@@ -98,7 +80,8 @@ for n, edge in ipairs(list) do
 end
 
 if #failures == 0 then
-  local levels, waits, waiting, moved = keep(), {}, 0, {}
+  local waits, waiting = {}, 0
+  keep()
   store_edges(list)
   for _, edge in ipairs(list) do
     local from, to, code = edge[2], edge[3], edge[4]
@@ -112,13 +95,6 @@ if #failures == 0 then
     end
     emit(events_max, 'link', from, 'o', to, 'c', code)
   end
-  if waiting > AT_ONCE then
-    owe(waits, events_max)
-    waits = {}
-  end
-  for id, it in pairs(loaded) do
-    if add_to(it, waits[id], levels[id]) then moved[#moved + 1] = it end
-  end
-  rank_all(moved)
+  if waiting > AT_ONCE then owe(waits, events_max) else add_blockers(waits) end
 end
 return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack({failures, ids, {}}), keep_ms))

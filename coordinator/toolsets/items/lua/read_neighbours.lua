@@ -7,7 +7,7 @@ args:      step ids added
 reply:     list of {{other, level} ..} of the first ids
 errors:    none
 --]]
--- @include levels
+-- @include neighbours
 
 local EDGES = 300
 local reply, left, further = {}, EDGES, cmsgpack.unpack(added)

@@ -7,7 +7,7 @@ args:      step moves
 reply:     {how many were seen to, whether all of these have their place now}
 errors:    none
 --]]
--- @include levels
+-- @include neighbours
 
 local EDGES = 300
 local list, up, left = cmsgpack.unpack(moves), tonumber(step), EDGES

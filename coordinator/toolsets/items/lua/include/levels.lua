@@ -1,4 +1,4 @@
--- @include graph
+-- @include neighbours
 -- Cycle check by levels: each item has a level (`lv`, 0 when absent) and every blocker's level is below
 -- that of what it blocks. An edge that already points upwards needs no search, nor does one from an item that
 -- nothing blocks or to one that blocks nothing. Otherwise both repairs are tried in lockstep, raising what the edge
@@ -7,41 +7,7 @@
 -- looks at a bounded number of edges for it; where that is not enough the caller moves levels in slices before.
 
 local LOOKS = 300 -- edges that one run looks at for repairs
-local counted, known, looked = {}, {}, 0
-
--- How many edges of an item are stored.
-local function edges_stored(id)
-  local count = counted[id] or redis.call('HLEN', K_EDGES .. id)
-  counted[id] = count
-  return count
-end
-
--- What an item blocks (1) and what blocks it (-1), as stored. Read once for all edges of a batch.
-local function neighbours(id)
-  if not known[id] then
-    local blocked, blockers = {}, {}
-    if counted[id] ~= 0 then
-      each_edge(id, function(code, other)
-        if blocks_other(code) then blocked[#blocked + 1] = other end
-        if blocked_by_other(code) then blockers[#blockers + 1] = other end
-      end)
-    end
-    known[id] = {[1] = blocked, [-1] = blockers}
-  end
-  return known[id]
-end
-
-local function level_at(id)
-  return tonumber(redis.call('HGET', K_ITEM .. id, 'lv') or 0)
-end
-
-local function set_level(id, level)
-  if level ~= 0 then
-    redis.call('HSET', K_ITEM .. id, 'lv', level)
-  else
-    redis.call('HDEL', K_ITEM .. id, 'lv')
-  end
-end
+local looked = 0
 
 -- A repair in steps: from `start` at `level`, in direction `step` (+1 raises what is blocked, -1 lowers
 -- blockers); `added` are edges of this batch that are not stored yet.
@@ -68,8 +34,7 @@ local function repair(start, level, step, stop, level_of, added)
 end
 
 -- A check over one batch: try(blocker, blocked) is false where the edge would close a cycle, nil and the levels of
--- both where the repair is too large for this run; else the levels are mended in memory. keep() stores them, but
--- those of items that are loaded: it returns these, {id -> level}.
+-- both where the repair is too large for this run; else the levels are mended in memory. keep() stores them.
 local function level_check()
   local level, changed, above, below = {}, {}, {}, {}
   local taken, ends, indexed = {}, 0, 0 -- edges of the batch, blocker and blocked in turn
@@ -122,15 +87,7 @@ local function level_check()
     return true
   end
   local function keep()
-    local left = {}
-    for id in pairs(changed) do
-      if loaded[id] then
-        left[id] = level[id]
-      else
-        set_level(id, level[id])
-      end
-    end
-    return left
+    for id in pairs(changed) do set_level(id, level[id]) end
   end
   return try, keep
 end
