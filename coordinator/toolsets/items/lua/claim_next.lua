@@ -17,14 +17,14 @@ errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 -- @include select
 -- @include settle
 
+local SCAN = 200
+local now, sel, wait = server_time(), cmsgpack.unpack(selector), tonumber(wait_ms)
+if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end -- which may have served this very call
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return {stored} end
 
-local SCAN = 200
-local now, sel, wait = server_time(), cmsgpack.unpack(selector), tonumber(wait_ms)
 if sel.parent and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
-if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 local waiter = {}
 nobody_waits = redis.call('EXISTS', K_WAITING, K_WAITER .. request) == 0
 if not nobody_waits then

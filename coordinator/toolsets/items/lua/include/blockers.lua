@@ -10,7 +10,7 @@ local edges_moved = 0 -- of items whose role has changed in this run
 local function add_blockers(counts)
   local moved = {}
   for id, by in pairs(counts) do
-    local it = by ~= 0 and glance(id)
+    local it = glance(id)
     if it then
       local key, n = K_ITEM .. id, (it.nb or 0) + by
       it.nb = n > 0 and n or nil
@@ -42,20 +42,23 @@ end
 -- Returns the blocked items that have no unsatisfied blocker now (seed 004, unblockedItems).
 local function role_moved(it, before, cap)
   local edges = redis.call('HGETALL', K_EDGES .. it.id)
-  local count, counts, blocked, open = #edges / 2, {}, {}, {}
+  local count, counts, seen, blocked, open = #edges / 2, {}, {}, {}, {}
   if count == 0 then return open end
   edges_moved = edges_moved + count
   local by = {} -- by threshold
   for needed = QUEUE, TERMINAL do
     local was, is = satisfies(before, needed), satisfies(it.role, needed)
-    by[needed] = was == is and 0 or is and -1 or 1
+    by[needed] = was ~= is and (is and -1 or 1) or nil
   end
   for n = 1, 2 * count, 2 do
     local code, other = string.sub(edges[n], 1, 1), string.sub(edges[n], 2)
     if blocks_other(code) then
-      local so_far = counts[other]
-      counts[other] = (so_far or 0) + by[threshold(edges[n + 1])]
-      if not so_far then blocked[#blocked + 1] = loaded[other] or count > AT_ONCE and peek(other) or load(other) end
+      local change = by[threshold(edges[n + 1])]
+      if change then counts[other] = (counts[other] or 0) + change end
+      if not seen[other] then
+        seen[other] = true
+        blocked[#blocked + 1] = loaded[other] or count > AT_ONCE and peek(other) or load(other)
+      end
     end
   end
   if count > AT_ONCE then owe(counts, cap) else add_blockers(counts) end
