@@ -7,7 +7,8 @@ args:      request fingerprint keep_ms events_max edges cyclic
            the positions of edges that the caller knows to close a cycle
 reply:     {failures {position, reason, item}, ids, far}; no failures when all were created. far = {}, or, where
            no edge was created because one needs a large repair of levels: {{position, blocker, blocked, levels
-           of both}}; the caller makes it in slices (shift_levels.lua) and comes again
+           of both}}, with the failures of edges before it; the caller makes it in slices (shift_levels.lua)
+           and comes again
 errors:    REQUEST_ID_REUSED
 --]]
 -- @include clock
@@ -73,7 +74,7 @@ for n, edge in ipairs(list) do
   local reason, item = problem(n - 1, edge[2], edge[3], edge[4])
   if far then
     keep() -- what is mended needs no repair when it comes again
-    return cmsgpack.pack({{}, {}, far})
+    return cmsgpack.pack({failures, {}, far})
   end
   if reason then failures[#failures + 1] = {n - 1, reason, item} end
   ids[n] = {edge[1], edge[2], edge[3]}

@@ -21,6 +21,9 @@ class Repair:
     def __init__(self, start: str, level: int, step: int, stop: str) -> None:
         self.step = step
         self.cyclic = False
+        self.torn = False
+        """Whether items were seen to block themselves: the graph has changed while it was read."""
+        self._level = level
         self._stop = stop
         self._moved = {start: level}
         self._near: dict[str, Sequence[Move]] = {}
@@ -29,7 +32,7 @@ class Repair:
     @property
     def done(self) -> bool:
         """Whether nothing is left to be looked at."""
-        return self.cyclic or not self._unseen
+        return self.cyclic or self.torn or not self._unseen
 
     def wanted(self, most: int) -> list[str]:
         """Items whose neighbours have to be known next."""
@@ -49,11 +52,12 @@ class Repair:
                 self.cyclic |= other == self._stop
                 if (bound - self._moved.get(other, level)) * self.step > 0:
                     self._moved[other] = bound
+                    self.torn |= abs(bound - self._level) > len(self._moved)  # no path without a circle is as long
                     if other in self._near:
                         todo.append(other)
                     else:
                         self._unseen[other] = None
-            if self.cyclic:
+            if self.cyclic or self.torn:
                 return
 
     def moves(self) -> list[Move]:

@@ -35,7 +35,7 @@ class Linked(msgspec.Struct, array_like=True):
     edges: list[tuple[str, str, str]]
     """Dependency id, from, to."""
     far: list[_Far]
-    """None, or one for which no edge was created."""
+    """None, or one for which no edge was created; the refusals are of edges before it then."""
 
 
 class Unlinked(msgspec.Struct, array_like=True):
@@ -66,7 +66,8 @@ class DependencyStore(RoomStore):
             if not reply.far:
                 return reply
             (far,) = reply.far
-            before = [edge for n, edge in enumerate(edges[: far.position]) if n not in cyclic]
+            refused = {position for position, _, _ in reply.refusals}
+            before = [edge for n, edge in enumerate(edges[: far.position]) if n not in refused]
             if not await self._move_apart(project, far, before):
                 cyclic.append(far.position)
 
@@ -100,7 +101,8 @@ class DependencyStore(RoomStore):
                 if repair.cyclic:
                     return False
                 if repair.done:
-                    await self._shift(project, repair)
+                    if not repair.torn:
+                        await self._shift(project, repair)
                     return True
 
     async def _shift(self, project: str, repair: Repair) -> None:
