@@ -24,13 +24,18 @@ RETURNING id \gset
 UPDATE items SET role = 'terminal', role_changed = now()
  WHERE id = :id::uuid AND claimed_by = 'agent-' || :client_id::text;
 """
+WITH_RECORDS = r"""
+SELECT claim('agent-' || :client_id::text, gen_random_uuid()) AS id \gset
+SELECT complete('agent-' || :client_id::text, gen_random_uuid(), :id::uuid);
+"""
+_RECORDS = Path(__file__).with_name("records.sql")
 _TABLE = """
 CREATE TABLE items (id uuid PRIMARY KEY, parent uuid, title text NOT NULL, role text NOT NULL,
   priority smallint NOT NULL, complexity smallint NOT NULL, created timestamptz NOT NULL, role_changed timestamptz,
   claimed_by text, claim_expires timestamptz, fence bigint NOT NULL DEFAULT 0);
-INSERT INTO items (id, title, role, priority, complexity, created)
-  SELECT gen_random_uuid(), rpad('design login ' || n, 60, 'x'), 'queue', (n * 7 % 3), (n * 11 % 10),
-         now() - n * interval '1 millisecond' FROM generate_series(1, {items}) n;
+INSERT INTO items (id, parent, title, role, priority, complexity, created)
+  SELECT gen_random_uuid(), lpad(to_hex(n / {family}), 32, '0')::uuid, rpad('design login ' || n, 60, 'x'), 'queue',
+         (n * 7 % 3), (n * 11 % 10), now() - n * interval '1 millisecond' FROM generate_series(1, {items}) n;
 CREATE INDEX ready ON items (priority, complexity, created) WHERE role = 'queue';
 """
 # Durable as it comes; the rest only spares it work that has nothing to do with the question.
@@ -110,18 +115,22 @@ class PostgreSQL:
         """Where its socket is."""
         return self._folder
 
-    def fill(self, items: int) -> None:
-        """Makes the table of items."""
-        self.sql(_TABLE.format(items=items) + "CHECKPOINT; VACUUM ANALYZE items;")
+    def fill(self, items: int, family: int) -> None:
+        """Makes the table of items, so many of which have one parent."""
+        self.sql(_TABLE.format(items=items, family=family) + "CHECKPOINT; VACUUM ANALYZE items;")
+
+    def keep_records(self) -> None:
+        """Makes the tables and functions of ``WITH_RECORDS``."""
+        self.sql(_RECORDS.read_text())
 
     def tidy(self) -> None:
         """Vacuums, as autovacuum would with time: rows that were changed cost later scans otherwise."""
         self.sql("VACUUM ANALYZE items;")
 
-    def cycles(self, clients: int, count: int) -> Rate:
+    def cycles(self, clients: int, count: int, statements: str) -> Rate:
         """Claims and completes ``count`` items with ``clients`` connections."""
         script = self._folder / "cycle.sql"
-        script.write_text(CLAIM_AND_COMPLETE)
+        script.write_text(statements)
         before, work = os.times(), self._cpu()
         text = self._run(
             "pgbench", "-h", str(self._folder), "-n", "-M", "prepared", "-c", str(clients), "-j", "1",
