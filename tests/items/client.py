@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -24,6 +24,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import ActorResolver
+from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from coordinator.toolsets.tool import Call, Services
 from coordinator.transport.schema import output_schema
 
@@ -189,6 +190,14 @@ class Client:
     async def try_link(self, source: str, target: str, **fields: Any) -> Json:
         edge = {"fromItemId": source, "toItemId": target, **fields}
         return await self("manage_dependencies", operation="create", dependencies=[edge])
+
+    async def link_all(self, edges: Iterable[tuple[str, str]]) -> None:
+        """Creates BLOCKS edges, in as many calls as they take."""
+        specs = [{"fromItemId": source, "toItemId": target} for source, target in edges]
+        for start in range(0, len(specs), MAX_EDGES):
+            part = specs[start : start + MAX_EDGES]
+            result = await self("manage_dependencies", operation="create", dependencies=part)
+            assert result["created"] == len(part), result
 
     async def unlink(self, **selector: Any) -> Json:
         return await self("manage_dependencies", operation="delete", **selector)

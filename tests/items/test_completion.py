@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -74,9 +75,7 @@ def order(answer: Json) -> list[str]:
 
 async def chained(tools: Client, ids: list[str]) -> None:
     """Makes each item wait for the one before."""
-    for start in range(0, len(ids) - 1, 200):
-        part = ids[start : start + 201]
-        await tools("manage_dependencies", operation="create", pattern="linear", itemIds=part)
+    await tools.link_all(pairwise(ids))
 
 
 async def in_order(tools: Client) -> None:

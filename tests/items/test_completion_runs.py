@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -76,7 +77,7 @@ async def planted(tools: Client, count: int = COUNT, *, chained: bool = True) ->
     root = await tools.add("root")
     ids = await tools.add_many(count, parentId=root)
     if chained:
-        await tools("manage_dependencies", operation="create", pattern="linear", itemIds=ids)
+        await tools.link_all(pairwise(ids))
     return root, ids
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from tests.items.client import Client, fresh_id
 
 pytestmark = pytest.mark.anyio
@@ -104,7 +105,7 @@ async def test_a_pattern_takes_type_and_threshold(tools: Client, ids: list[str])
         {"pattern": "ring", "itemIds": ["0000", "1111"]},
         {"dependencies": [{"fromItemId": "0000", "toItemId": "0001"}], "type": "NEEDS"},
         {"dependencies": [{"fromItemId": "0000"}]},
-        {"dependencies": [{"fromItemId": "0000", "toItemId": "0001"}] * 501},
+        {"dependencies": [{"fromItemId": "0000", "toItemId": "0001"}] * (MAX_EDGES + 1)},
     ],
 )
 async def test_a_malformed_create_is_refused_whole(tools: Client, arguments: dict[str, Any]) -> None:

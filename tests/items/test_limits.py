@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.items.rules.specs import MAX_TEXT
 from coordinator.toolsets.items.store.base import SLICE, slices
 from tests.items.client import Client, Json, actor, fresh_id
 
@@ -28,6 +30,9 @@ FITTING: dict[str, Json] = {
     "traits": {"traits": listed(32, 100)},
     "properties": {"properties": json.dumps({"traits": names(32, 100)})},
     "label": {"statusLabel": "l" * 200},
+    "a long description": {"description": "d" * MAX_TEXT},
+    "long metadata": {"metadata": "é" * (MAX_TEXT // 2)},
+    "long properties": {"properties": "🦊" * (MAX_TEXT // 4)},
 }
 TOO_MUCH: dict[str, Json] = {
     "many tags": {"tags": listed(33)},
@@ -38,7 +43,13 @@ TOO_MUCH: dict[str, Json] = {
     "many traits in properties": {"properties": json.dumps({"traits": names(33)})},
     "a long trait in properties": {"properties": json.dumps({"traits": "t" * 101})},
     "a long label": {"statusLabel": "l" * 201},
+    "a long description": {"description": "d" * (MAX_TEXT + 1)},
+    "long metadata": {"metadata": "é" * (MAX_TEXT // 2) + "m"},
+    "long properties": {"properties": "🦊" * (MAX_TEXT // 4) + "p"},
 }
+
+
+TOO_MANY_EDGES = "an item can have at most 600 dependencies"
 
 
 @pytest.mark.parametrize("fields", FITTING.values(), ids=FITTING)
@@ -61,7 +72,7 @@ async def test_more_is_refused(tools: Client, fields: Json) -> None:
         assert failure["error"].startswith(f"{field}: ")
         assert len(failure["error"]) < 300
     assert await tools.get(item) == before
-    if field in ("tags", "traits"):
+    if field in ("tags", "traits", "description"):
         many = {"title": "t", **fields}
         refused = await tools.refusal("create_work_tree", root=many)
         assert refused.message.startswith(f"root.{field}: ")
@@ -121,6 +132,20 @@ async def test_long_refs_are_neither_taken_nor_repeated(tools: Client) -> None:
 async def test_a_pattern_with_too_many_edges(tools: Client, field: str, pattern: Json) -> None:
     refused = await tools.refusal("manage_dependencies", operation="create", **pattern)
     assert refused.message == f"{field}: must make at most {MAX_EDGES} edges"
+
+
+async def test_as_many_edges_as_fit_in_one_call(tools: Client) -> None:
+    one, *others = ids = await tools.add_many(MAX_EDGES + 1)
+    steps = [{"fromItemId": target, "toItemId": source} for source, target in pairwise(ids)]
+    for arguments in (
+        {"pattern": "linear", "itemIds": ids},
+        {"pattern": "fan-out", "source": one, "targets": others, "type": "RELATES_TO"},
+        {"pattern": "fan-in", "sources": others, "target": one, "type": "RELATES_TO"},
+        {"dependencies": steps, "type": "IS_BLOCKED_BY"},
+    ):
+        assert (await tools("manage_dependencies", operation="create", **arguments))["created"] == MAX_EDGES
+    assert await tools.next(limit=20) == [one]
+    assert not (await audit(tools.store, tools.project)).differences
 
 
 @pytest.mark.parametrize(
@@ -184,7 +209,9 @@ async def test_elements_with_many_tags_or_long_texts_go_in_smaller_parts() -> No
     assert parts() == []
     assert parts(*[("", "")] * (2 * SLICE + 1)) == [SLICE, SLICE, 1]
     assert parts(*[("", listed(32))] * 25) == [10, 10, 5]
-    assert parts(("", ""), ("x" * 2_000_000, ""), ("", "")) == [1, 1, 1]
+    for long in ("x" * 2_000_000, "\u2603" * 700_000):
+        assert parts(("", ""), (long, ""), ("", "")) == [1, 1, 1]
+    assert parts(*[("\u2603" * 250_000, "")] * 4) == [2, 2]
 
 
 async def test_parts_of_any_size_have_one_answer(tools: Client) -> None:
@@ -211,14 +238,15 @@ async def test_a_long_batch_of_transitions_has_one_answer(tools: Client) -> None
     assert [(result["itemId"], result["trigger"]) for result in first["results"]] == steps
     assert first["summary"] == {"total": 100, "succeeded": 100, "failed": 0}
     assert await tools("advance_item", **call) == first
-    assert runs == ["advance_item new"] * 2 + ["advance_item replay"] * 2
+    of_script = [run for run in runs if run.startswith("advance_item")]
+    assert of_script == ["advance_item new"] * 2 + ["advance_item replay"] * 2
 
 
 @pytest.mark.parametrize("tool", ["advance_item", "complete_tree"])
 async def test_items_that_very_many_wait_for_are_changed_in_runs_of_their_own(tools: Client, tool: str) -> None:
     items, others = await tools.add_many(4), await tools.add_many(450)
     for item in items[:2]:
-        await tools("manage_dependencies", operation="create", pattern="fan-out", source=item, targets=others)
+        await tools.link_all((item, other) for other in others)
     runs: list[str] = []
     tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
     call: Json = {"actor": actor("agent"), "itemIds": items, "requestId": fresh_id()}
@@ -251,32 +279,55 @@ async def test_notes_of_an_item(tools: Client) -> None:
     assert (await tools("manage_notes", operation="delete", itemId=item))["deleted"] == 500
 
 
-async def test_long_notes_are_read_one_by_one(tools: Client) -> None:
+@pytest.mark.parametrize("letter", ["x", "é", "☃", "🦊"])
+async def test_a_note_holds_so_many_bytes(tools: Client, letter: str) -> None:
     item = await tools.add()
-    for key in ("b", "a", "c"):
-        note = {"itemId": item, "key": key, "role": "work", "body": key * 2_000_000}
+    fitting = letter * (MAX_TEXT // len(letter.encode()))
+    notes = [
+        {"itemId": item, "key": key, "role": "work", "body": body}
+        for key, body in (("long", fitting + "x"), ("fits", fitting), ("fits", fitting + "x"))
+    ]
+    answer = await tools("manage_notes", operation="upsert", notes=notes)
+    error = "body: must be at most 750,000 bytes, not 750,001"
+    assert answer["failures"] == [{"index": 0, "error": error}, {"index": 2, "error": error}]
+    (read,) = (await tools("query_notes", operation="list", itemId=item))["notes"]
+    assert (read["key"], read["body"] == fitting) == ("fits", True)
+
+
+async def test_long_notes_are_read_a_few_at_a_time(tools: Client) -> None:
+    item = await tools.add()
+    for key in "badfceg":
+        note = {"itemId": item, "key": key, "role": "work", "body": key * MAX_TEXT}
         await tools("manage_notes", operation="upsert", notes=[note])
     runs: list[str] = []
     tools.store.observe = lambda script, seconds, outcome: runs.append(script)
     read = await tools("query_notes", operation="list", itemId=item)
-    assert [note["key"] for note in read["notes"]] == ["b", "a", "c"]
-    assert [len(note["body"]) for note in read["notes"]] == [2_000_000] * 3
+    assert [note["key"] for note in read["notes"]] == list("badfceg")
+    assert all(note["body"] == note["key"] * MAX_TEXT for note in read["notes"])
     assert runs == ["read_notes"] * 3
-    assert (await tools("query_notes", operation="list", itemId=item, includeBody=False))["total"] == 3
+    assert (await tools("query_notes", operation="list", itemId=item, includeBody=False))["total"] == 7
     assert runs == ["read_notes"] * 4
 
 
 async def test_dependencies_of_an_item(tools: Client) -> None:
-    hub, others = await tools.add(), [*await tools.add_many(1000), *await tools.add_many(1000)]
-    one_more = await tools.add()
-    for start in range(0, 2000, 500):
-        pattern = {"pattern": "fan-out", "source": hub, "targets": others[start : start + 500]}
-        await tools("manage_dependencies", operation="create", **pattern)
+    hub, one_more, *others = await tools.add_many(602)
+    await tools.link_all((hub, other) for other in others[:-1])
+    batch = [{"fromItemId": hub, "toItemId": other} for other in (others[-1], one_more)]
+    for edges in (batch, [{**edge, "type": "RELATES_TO"} for edge in batch]):
+        answer = await tools("manage_dependencies", operation="create", dependencies=edges)
+        assert (answer["created"], answer["failures"]) == (0, [{"index": 1, "error": TOO_MANY_EDGES}])
+    assert (await tools("query_dependencies", itemId=hub))["counts"]["outgoing"] == 599
+    await tools.link(hub, others[-1])
     for edge in ({"fromItemId": hub, "toItemId": one_more}, {"fromItemId": one_more, "toItemId": hub}):
         answer = await tools("manage_dependencies", operation="create", dependencies=[edge])
-        assert answer["failures"] == [{"index": 0, "error": "an item can have at most 2000 dependencies"}]
+        assert answer["failures"] == [{"index": 0, "error": TOO_MANY_EDGES}]
+    unblocked = (await tools.advance(hub, "complete"))["unblockedItems"]
+    assert sorted(entry["itemId"] for entry in unblocked) == sorted(others)
+    await tools.move(hub, "reopen")
+    assert set(await tools.next(limit=20)) == {hub, one_more}
     runs: list[str] = []
     tools.store.observe = lambda script, seconds, outcome: runs.append(script)
     assert (await tools("manage_items", operation="delete", ids=[hub, one_more]))["deleted"] == 2
-    assert runs == ["delete_items"] * 2, "the second item has to wait for the next run"
-    assert not (await audit(tools.store, tools.project)).differences
+    assert runs.count("delete_items") > 5, "its edges go some at a time"
+    report = await audit(tools.store, tools.project)
+    assert (report.items, report.edges, report.differences) == (600, 0, [])

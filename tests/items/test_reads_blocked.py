@@ -164,7 +164,7 @@ async def test_a_parent_restricts_the_answer_to_its_children(tools: Client) -> N
 async def test_an_item_with_many_blockers_is_shown_once_with_all_of_them(tools: Client) -> None:
     sources = await tools.add_many(450)
     before, hub, after = [await tools.add(complexity=number) for number in (1, 2, 3)]
-    await tools("manage_dependencies", operation="create", pattern="fan-in", sources=sources, target=hub)
+    await tools.link_all((source, hub) for source in sources)
     for item in (before, after):
         await tools.link(sources[0], item)
     await tools.move(sources[0], "hold")

@@ -145,6 +145,6 @@ async def test_asking_changes_nothing(tools: Client) -> None:
 async def test_all_of_many_blockers_are_named_once(tools: Client) -> None:
     sources = await tools.add_many(450)
     hub = await tools.add()
-    await tools("manage_dependencies", operation="create", pattern="fan-in", sources=sources, target=hub)
+    await tools.link_all((source, hub) for source in sources)
     blockers = (await tools("get_next_status", itemId=hub))["blockers"]
     assert sorted(entry["fromItemId"] for entry in blockers) == sorted(sources)

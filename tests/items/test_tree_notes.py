@@ -9,6 +9,8 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted, Trusted
+from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.tree import MAX_NOTES, MAX_NOTES_EACH
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.planting import SCHEMAS, note, notes_of, plant
 
@@ -65,6 +67,32 @@ async def test_blank_notes_open_no_gate_and_given_ones_do(with_schemas: Client) 
     assert (refused["applied"], refused["missingNotes"][0]["key"]) == (False, "plan")
     filled = await plant(tools, **call, notes=[note("root", "plan", body="p")])
     assert (await tools.advance(filled["root"], "start"))["applied"]
+
+
+async def test_blank_notes_count_as_given_ones_do(store: Store, project: str) -> None:
+    each = [{"key": f"k{n}", "role": "queue", "required": True} for n in range(100)]
+    tools = Client(store, project, msgspec.convert({"work_item_schemas": {"wide": {"notes": each}}}, Settings))
+    wide = [{"ref": f"c{n}", "title": "t", "type": "wide"} for n in range(MAX_NOTES // 100)]
+    call: Json = {"root": {"title": "R"}, "children": wide, "createNotes": True}
+    refused = await tools.refusal("create_work_tree", **call, notes=[note("root", "one too many")])
+    assert refused.message == f"notes: at most {MAX_NOTES} notes in one call, those of createNotes with them, not 1001"
+    ids = await plant(tools, **call, notes=[note("c3", "k7", body="given")])
+    assert not await notes_of(tools, ids.pop("root"))
+    for ref, item in ids.items():
+        bodies = {each["key"]: each["body"] for each in await notes_of(tools, item)}
+        assert bodies == {f"k{n}": "given" if (ref, n) == ("c3", 7) else "" for n in range(100)}
+        started = await tools.advance(item, "start")
+        assert (started["applied"], len(started["missingNotes"])) == (False, 99 if ref == "c3" else 100)
+    assert not (await audit(tools.store, tools.project)).differences
+
+
+async def test_as_many_notes_of_one_item_as_fit(tools: Client) -> None:
+    notes = [note("root", str(n)) for n in range(MAX_NOTES_EACH)]
+    ids = await plant(tools, notes=notes)
+    more = {"itemId": ids["root"], "key": "one too many", "role": "queue"}
+    answer = await tools("manage_notes", operation="upsert", notes=[more])
+    assert answer["failures"][0]["error"].startswith(f"an item can have at most {MAX_NOTES_EACH} notes")
+    assert len(await notes_of(tools, ids["root"])) == MAX_NOTES_EACH
 
 
 async def test_no_notes_are_made_unasked(with_schemas: Client) -> None:

@@ -11,6 +11,7 @@ import pytest
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.tree import MAX_ELEMENTS, MAX_NOTES, MAX_NOTES_EACH, MAX_TEXT
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.planting import LEAVES, LOG, PLAN, SCHEMAS, edge, note, notes_of, plant
 
@@ -157,6 +158,12 @@ async def test_any_text_is_kept_to_the_letter(tools: Client, title: str) -> None
 
 # --- all or nothing -----------------------------------------------------------------------------
 
+
+def many_notes(count: int) -> list[Json]:
+    """As many notes, on all leaves."""
+    return [note("abc"[n % 3], str(n)) for n in range(count)]
+
+
 WRONG: dict[str, tuple[Json, str]] = {
     "no title": ({"root": {}}, "Object missing required field `title`"),
     "a blank title": ({"root": {"title": " "}}, "root.title: "),
@@ -215,9 +222,29 @@ WRONG: dict[str, tuple[Json, str]] = {
     "a parent too deep for children": ({"parentId": "abcd12340000400080000000000000d2"}, "parentId: the tree would"),
     "an actor without a name": ({"actor": {"id": " ", "kind": "user"}}, "actor.id: "),
     "an actor of no kind": ({"actor": {"id": "ann", "kind": "robot"}}, "actor.kind: "),
-    "too much of everything": (
-        {"notes": [note("a", str(n)) for n in range(245)], "deps": [edge("a", "b"), edge("b", "c")]},
-        "children: at most 250 ",
+    "too many items and edges": (
+        {"deps": [edge("a", "b")] * (MAX_ELEMENTS - len(LEAVES))},
+        f"children: at most {MAX_ELEMENTS} items and deps together in one call, not {MAX_ELEMENTS + 1}",
+    ),
+    "too many notes": (
+        {"notes": many_notes(MAX_NOTES + 1)},
+        f"notes: at most {MAX_NOTES} notes in one call, those of createNotes with them, not {MAX_NOTES + 1}",
+    ),
+    "too many notes with the blank ones": (
+        {"root": {"title": "t", "type": "bug"}, "notes": many_notes(MAX_NOTES - 1), "createNotes": True},
+        f"notes: at most {MAX_NOTES} notes in one call, those of createNotes with them, not {MAX_NOTES + 1}",
+    ),
+    "too many notes on one item": (
+        {"notes": [note("a", str(n)) for n in range(MAX_NOTES_EACH + 1)]},
+        f"notes: an item can have at most {MAX_NOTES_EACH} notes, not {MAX_NOTES_EACH + 1} ('a')",
+    ),
+    "a long description": (
+        {"root": {"title": "t", "description": "d" * 750_001}},
+        "root.description: must be at most 750,000 bytes, not 750,001",
+    ),
+    "too much text": (
+        {"notes": [note("a", "k", body="\u00e9" * (MAX_TEXT // 2))]},
+        "children: at most 400,000 bytes of text in one call, that of notes with it, not 400,004",
     ),
 }  # fmt: skip
 
@@ -377,20 +404,26 @@ async def test_counts_and_overviews_know_the_tree_at_once(tools: Client) -> None
 
 
 async def test_as_much_as_fits_is_created(tools: Client) -> None:
-    children = [{"ref": f"c{n}", "title": str(n)} for n in range(100)]
-    deps = [edge(f"c{n}", f"c{n + 1}") for n in range(99)]
-    made = await tools(
-        "create_work_tree",
-        root={"title": "R"},
-        children=children,
-        deps=deps,
-        notes=[note("c7", str(n)) for n in range(50)],
-    )
+    count = MAX_ELEMENTS // 2
+    children = [{"ref": f"c{n}", "title": str(n)} for n in range(count)]
+    deps = [edge(f"c{n}", f"c{n + 1}") for n in range(count - 1)]
+    titles = sum(len(item["title"]) for item in [{"title": "R"}, *children])
+    body = "é" * 100_000 + "x" * (MAX_TEXT - 200_000 - titles)
+    notes = [note("root", "long", body=body), *(note(f"c{n % count}", str(n)) for n in range(MAX_NOTES - 1))]
+    call: Json = {"children": children, "deps": deps, "notes": notes}
+    refused = await tools.refusal("create_work_tree", root={"title": "R", "summary": "s"}, **call)
+    assert "400,000 bytes of text" in refused.message
+    assert await everything(tools) == {}
+    made = await tools("create_work_tree", root={"title": "R"}, **call)
     assert [child["ref"] for child in made["children"]] == [child["ref"] for child in children]
     assert [(each["fromRef"], each["toRef"]) for each in made["dependencies"]] == [(d["from"], d["to"]) for d in deps]
     assert set(await tools.next(limit=9)) == {made["root"]["id"], made["children"][0]["id"]}
+    ids = [made["root"]["id"], *(child["id"] for child in made["children"])]
+    stored = [each for item in ids for each in await notes_of(tools, item)]
+    assert sorted(each["id"] for each in stored) == sorted(each["id"] for each in made["notes"])
+    assert (len(stored), stored[0]["body"] == body) == (MAX_NOTES, True)
     report = await audit(tools.store, tools.project)
-    assert (report.items, report.edges, report.differences) == (101, 99, [])
+    assert (report.items, report.edges, report.differences) == (count + 1, count - 1, [])
 
 
 # --- idempotency --------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -19,6 +20,8 @@ from coordinator.toolsets.items.rules.specs import Stored, new_item, not_blank, 
 ROOT = "root"
 MAX_ELEMENTS = 150
 MAX_NOTES = 1000
+MAX_NOTES_EACH = 500
+"""Of one item, as ``upsert_notes.lua`` has it."""
 MAX_TEXT = 400_000
 """Bytes of all texts together."""
 MAX_KEY = 200
@@ -181,12 +184,15 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
         raise invalid(
             "notes", f"at most {MAX_NOTES} notes in one call, those of createNotes with them, not {len(found)}"
         )
+    for ref, count in Counter(ref for ref, _ in found).items():
+        if count > MAX_NOTES_EACH:
+            raise invalid("notes", f"an item can have at most {MAX_NOTES_EACH} notes, not {count} ('{ref}')")
     return list(found.values())
 
 
 def check_texts(items: Iterable[Stored], notes: Iterable[TreeNoteSpec]) -> None:
     """Raises ToolFailure VALIDATION_ERROR where the texts of a tree are too long together."""
-    fields = [field for item in items for field in item if isinstance(field, str)]
+    fields = [field for _, _, *given in items for field in given if isinstance(field, str)]  # but for the ids
     total = sum(map(size, fields)) + sum(size(note.body) for note in notes)
     if total > MAX_TEXT:
         raise invalid(

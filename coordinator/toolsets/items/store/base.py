@@ -13,6 +13,7 @@ from coordinator.store.requests import run_once
 from coordinator.toolsets.items.rules.idempotency import NONE, Request
 from coordinator.toolsets.items.rules.ids import Match, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.rules.specs import size
 from coordinator.toolsets.items.store.noted import Noted
 
 PACKAGE = "coordinator.toolsets.items"
@@ -50,8 +51,8 @@ def slices(
     """
     start = weight = 0
     for number, element in enumerate(elements):
-        size = sum(len(field) for field in texts(element) if isinstance(field, str))
-        own = WEIGHT + more(element) + size // _TEXT_UNIT
+        text = sum(size(field) for field in texts(element) if isinstance(field, str))
+        own = WEIGHT + more(element) + text // _TEXT_UNIT
         if number > start and weight + own > SLICE * WEIGHT:
             yield elements[start:number]
             start, weight = number, 0

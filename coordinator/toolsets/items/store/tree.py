@@ -8,7 +8,7 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.toolsets.items.rules.idempotency import Request
-from coordinator.toolsets.items.rules.specs import Stored
+from coordinator.toolsets.items.rules.specs import Stored, size
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack, slices
 from coordinator.toolsets.items.store.notes import StoredNote
 
@@ -54,7 +54,7 @@ _encode = msgspec.json.Encoder().encode
 
 def _weight(note: StoredNote) -> int:
     """Beside that of any element: notes of a tree come in smaller slices, since others pay them in passing."""
-    return 4 + len(note[3]) // 1000
+    return 4 + size(note[3]) // 1000
 
 
 class TreeStore(RoomStore):
