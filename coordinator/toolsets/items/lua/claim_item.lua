@@ -6,18 +6,19 @@ guarantee: One winner per item among any number of callers. The agent's earlier 
 args:      request fingerprint keep_ms events_max agent claims releases
            claims = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none shown
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}}
-errors:    REQUEST_ID_REUSED
+errors:    REQUEST_ID_REUSED UNSETTLED
 --]]
 -- @include clock
 -- @include idempotency
 -- @include releases
--- @include serve
+-- @include settle
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return {stored} end
 
 local now = server_time()
+if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 sweep(now, events_max, SWEEP_BATCH)
 
 local results, winner, place, ttl = {}, nil, nil, nil

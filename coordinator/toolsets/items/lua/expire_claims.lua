@@ -3,12 +3,13 @@ purpose:   Puts expired claims back, for a caller that counts claims.
 guarantee: Bounded: at most 50 claims a run.
 args:      events_max
 reply:     whether none are left
-errors:    none
+errors:    UNSETTLED
 full:      what has expired is taken away
 --]]
 -- @include clock
--- @include serve
+-- @include settle
 local now = server_time()
+if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 local none_left = sweep(now, events_max, 50)
 serve(now, events_max)
 return with_debts(cmsgpack.pack(none_left))

@@ -7,13 +7,13 @@ args:      request fingerprint keep_ms events_max config labels changes
            changes = packed list of {id, fields}; fields by letter as in include/item.lua, false clears,
            pa = '' moves to the root
 reply:     list of {'updated' or the reason, id, modified at, requires verification}
-errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 -- @include clock
 -- @include idempotency
 -- @include create
 -- @include claims
--- @include serve
+-- @include settle
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -21,6 +21,7 @@ if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
 local run = {now = server_time(), cap = events_max, config = config, labels = labels}
+if not settle(run.now) then return redis.error_reply('FLEET UNSETTLED') end
 local IS_TEXT = {t = true, s = true}
 local IS_LONG = {x = true, m = true, o = true}
 local MOST_MOVED = 700 -- items below one that moves to another depth
