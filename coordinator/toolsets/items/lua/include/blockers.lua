@@ -57,7 +57,7 @@ local function role_moved(it, before, cap)
       if change then counts[other] = (counts[other] or 0) + change end
       if not seen[other] then
         seen[other] = true
-        blocked[#blocked + 1] = loaded[other] or count > AT_ONCE and peek(other) or load(other)
+        blocked[#blocked + 1] = (loaded[other] or count <= AT_ONCE) and load(other) or peek(other)
       end
     end
   end

@@ -1,0 +1,62 @@
+"""Processes that die after a script and before what it left to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from coordinator.store import Script, Store, keys
+from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.recount import CLASS_SPAN
+from tests.items.client import Client
+
+MANY = 120
+"""Items that wait for a hub: more than one script sees to."""
+
+
+class Dies(Store):
+    """The store of such a process, as far as it came: what it does is not followed by the rest."""
+
+    async def _finish(self, rest: Script[bool], project: str) -> None:
+        pass
+
+
+class Pauses(Store):
+    """A store that does something between a script and its rest."""
+
+    def __init__(self, url: str, before: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        super().__init__(url, timeout_ms=20_000)
+        self._before = before
+
+    async def _finish(self, rest: Script[bool], project: str) -> None:
+        await self._before()
+        await super()._finish(rest, project)
+
+
+async def owed(tools: Client) -> int:
+    """How many parts are left to be done."""
+    return int(await tools.store.command("LLEN", keys.owed.key(tools.project)))
+
+
+async def link_pairs(tools: Client, pairs: list[tuple[str, str]], **shared: str) -> None:
+    """Creates edges in as many calls as they take."""
+    edges = [{"fromItemId": source, "toItemId": target, **shared} for source, target in pairs]
+    for start in range(0, len(edges), MAX_EDGES):
+        part = edges[start : start + MAX_EDGES]
+        answer = await tools("manage_dependencies", operation="create", dependencies=part)
+        assert answer["created"] == len(part), answer
+
+
+async def hub(tools: Client, waiting: list[str], **fields: str) -> str:
+    """An item that all of these wait for. ``fields`` are of the edges."""
+    item = await tools.add("hub", tags="hub")
+    await link_pairs(tools, [(item, other) for other in waiting], **fields)
+    return item
+
+
+async def ready(tools: Client, tag: str = "dep") -> set[str]:
+    """Which items of a tag may be worked on next, as the index has it; looking pays nothing."""
+    key = keys.ranked.key(tools.project, f"g{tag}")
+    found = await tools.store.command("ZRANGEBYSCORE", key, 0, CLASS_SPAN - 1)
+    return {dashed(item.decode()) for item in found}
