@@ -2,6 +2,27 @@
 -- @include claims
 
 local left_scopes = {} -- by scope, the ids that this run has removed and that are still ranked there
+local spared = {} -- by id, the edges that go with their items
+
+-- An edge by which the item waits, nil where it waits for nothing: what waits may not become ready while it goes.
+local function last_blocker(it)
+  if it.nb and not spared[it.id] then
+    each_edge(it.id, function(code, other, value)
+      if blocked_by_other(code) and not satisfies(role_at(other), threshold(value)) then spared[it.id] = code .. other end
+    end)
+  end
+  return spared[it.id]
+end
+
+local function spare(edges, field)
+  for n = 1, #edges, 2 do
+    if edges[n] == field then
+      table.remove(edges, n)
+      table.remove(edges, n)
+      return
+    end
+  end
+end
 
 -- Removes one item that has no children, with its claim, edges, notes and index entries; `unrank_erased` is to
 -- follow. Dependents lose a blocker and may become ready. Of very many edges it removes some, and leaves the item.
@@ -9,7 +30,8 @@ local left_scopes = {} -- by scope, the ids that this run has removed and that a
 local function erase(it, cap)
   local id = it.id
   local edges = some_edges(id)
-  if #edges == 2 * AT_ONCE then
+  if redis.call('HLEN', K_EDGES .. id) > AT_ONCE then
+    spare(edges, last_blocker(it))
     unlink(it, edges)
     return false, AT_ONCE
   end
