@@ -107,7 +107,7 @@ async def test_an_overview_writes_nothing(tools: Client) -> None:
 async def test_very_many_expired_claims_are_put_back_first(tools: Client) -> None:
     parent = await tools.add()
     children = await tools.add_many(520, parentId=parent)
-    await asyncio.gather(*(claim_for(tools, f"agent {n}", item, 1) for n, item in enumerate(children[:510])))
+    await asyncio.gather(*(claim_for(tools, f"agent {n}", item, 60_000) for n, item in enumerate(children[:510])))
     await tools.claim("late", children[515])
     end = await server_time(tools.store) - 1
     for n, item in enumerate(children[:510]):
