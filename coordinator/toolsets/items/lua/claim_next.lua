@@ -40,6 +40,7 @@ for _, batch in ipairs({SWEEP_BATCH, SCAN}) do
   serve(now, events_max)
   handed = parked and recall(request, fingerprint)
   if handed then return with_debts(handed) end
+  if owes then return redis.error_reply('FLEET UNSETTLED') end -- there are more for callers that waited before
   stopped, found = select_items(sel, class, agent, now, resume(after), SCAN, 1, nil)
   if found or stopped or swept then break end
 end

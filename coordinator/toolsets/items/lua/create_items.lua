@@ -5,12 +5,12 @@ guarantee: Each item appears whole (hash, texts, indexes) or not at all; its dep
 args:      request fingerprint keep_ms events_max config labels specs
            specs = packed list of specs (include/create.lua)
 reply:     list of {'created', depth, id} or {reason, 0, id}
-errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 -- @include clock
 -- @include idempotency
 -- @include create
--- @include serve
+-- @include settle
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -19,6 +19,7 @@ if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') 
 
 local list, results = cmsgpack.unpack(specs), {}
 local run = {now = server_time(), cap = events_max, config = config, labels = labels, all_new = all_new(list)}
+if not settle(run.now) then return redis.error_reply('FLEET UNSETTLED') end -- a parent that reopens may be handed out
 for n, spec in ipairs(list) do
   local it, reason = create(spec, run)
   results[n] = {it and 'created' or reason, it and it.d or 0, spec[1]}

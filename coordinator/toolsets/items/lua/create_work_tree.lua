@@ -1,20 +1,19 @@
 --[[
 purpose:   Creates a root, its children, edges between them and notes on them.
 guarantee: All or nothing: the only thing that can fail, the parent, is looked at before anything is
-           written. Very many notes are owed, and paid before an item can be changed. Cycles cannot come up, since all edges are between new items; the caller has checked
-           those and worked out levels and blocker counts.
+           written. Very many notes are owed, and paid before an item can be changed. Cycles cannot come up, since
+           all edges are between new items; the caller has checked those and worked out levels and blocker counts.
 args:      request fingerprint keep_ms events_max config labels specs edges noted notes...
            specs = packed list of specs (include/create.lua), root first; edges = packed list of
            {id, from, to, code, mark}; notes = parts as they are owed (include/debts.lua), more than one
            where they are very many or long; noted = text for the reply
 reply:     {reason or '', depth of the root, item ids, edge ids, noted}
-errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 -- @include clock
 -- @include idempotency
 -- @include create
--- @include notes
--- @include serve
+-- @include settle
 
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
@@ -23,6 +22,7 @@ if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') 
 
 local items, deepest = cmsgpack.unpack(specs), MAX_DEPTH
 local run = {now = server_time(), cap = events_max, config = config, labels = labels, all_new = all_new(items)}
+if not settle(run.now) then return redis.error_reply('FLEET UNSETTLED') end -- a parent that reopens may be handed out
 
 -- The root's depth, or nil and why the tree cannot stand there.
 local function place(parent_id)

@@ -1,8 +1,8 @@
 --[[
 purpose:   Deletes items, with `recursive` their subtrees, deepest first, a bounded number per run.
 guarantee: An item goes only when it has no children, so nothing is ever orphaned, whoever adds items
-           meanwhile; of very many edges some go before it. Where a run ends early the progress is kept under the request, and any process
-           can go on from it. An id that is listed twice counts once.
+           meanwhile; of very many edges some go before it. Where a run ends early the progress is kept under the
+           request, and any process can go on from it. An id that is listed twice counts once.
 args:      request fingerprint keep_ms events_max recursive budget ids state
            recursive = 1 or 0, ids = packed list, state = packed progress of the run before or ''
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}

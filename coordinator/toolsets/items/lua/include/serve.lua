@@ -57,13 +57,13 @@ local function first_for(it, now)
   return best
 end
 
--- The items of a list that nobody holds and nothing blocks, best first.
+-- The items of a list that nobody holds and nothing blocks, or is to block once what is owed is paid; best first.
 local function ready_of(ids)
   local items, seen = {}, {}
   for _, id in ipairs(ids) do
     local it = not seen[id] and load(id)
     seen[id] = true
-    if it and it.class % 3 == READY and it.role ~= TERMINAL then items[#items + 1] = {it.w % CLASS, id, it} end
+    if it and it.class % 3 == READY and it.role ~= TERMINAL and (owing[id] or 0) == 0 then items[#items + 1] = {it.w % CLASS, id, it} end
   end
   table.sort(items, function(a, b)
     if a[1] ~= b[1] then return a[1] < b[1] end

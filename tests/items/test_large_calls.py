@@ -1,0 +1,117 @@
+"""What is handed to parked callers while changes of very many counts are on their way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.settings import Settings
+from tests.items.client import Client, Json
+from tests.items.dying import Dies, hub, link_pairs
+from tests.items.moments import lapse
+from tests.items.parked import Front, Fronts, Parked
+from tests.items.planting import SCHEMAS, plant
+from tests.items.selectors import take
+
+pytestmark = pytest.mark.anyio
+
+SOME = 60
+"""Items that wait for a hub: more counts than its own script changes."""
+AT_WORK: Json = {"role": "work"}
+
+
+@pytest.fixture
+async def dying(redis_url: str, project: str) -> AsyncIterator[Client]:
+    """A client whose process dies after each script."""
+    store = Dies(redis_url, timeout_ms=5000)
+    await store.open()
+    yield Client(store, project)
+    await store.close()
+
+
+def reopening(*clients: Client) -> None:
+    """Items of a type return to work when a child comes."""
+    for client in clients:
+        assert client.configure is not None
+        client.configure(msgspec.convert(SCHEMAS, Settings))
+
+
+@pytest.fixture
+async def front(fronts: Fronts) -> Front:
+    return await fronts.make()
+
+
+async def still_waits(front: Front, call: Parked) -> None:
+    """The call waits, with all paid, and nobody has an item."""
+    assert await front.next(role="work", includeClaimed=True) == []
+    assert call.waits
+
+
+async def add_child(tools: Client, parent: str) -> None:
+    await tools.add(parentId=parent)
+
+
+async def add_tree(tools: Client, parent: str) -> None:
+    await plant(tools, parentId=parent)
+
+
+@pytest.mark.parametrize("add", [add_child, add_tree])
+async def test_a_new_child_hands_out_no_parent_that_waits_again(
+    tools: Client, dying: Client, front: Front, add: Any
+) -> None:
+    reopening(tools, dying, front)
+    parent = await tools.add(type="again")
+    others = await tools.add_many(SOME)
+    item = await hub(tools, [parent, *others])
+    await tools.move(item, "complete")
+    await tools.move(parent, "complete")
+    call = await front.park("waiter", AT_WORK)
+    assert (await dying.advance(item, "reopen"))["applied"]
+    await add(tools, parent)
+    assert await tools.role(parent) == "work"
+    await still_waits(front, call)
+
+
+async def test_a_child_that_reopens_hands_out_no_parent_that_waits_for_it(tools: Client, front: Front) -> None:
+    parent = await tools.add()
+    child = await tools.add(parentId=parent)
+    others = await tools.add_many(SOME)
+    await link_pairs(tools, [(child, other) for other in [parent, *others]])
+    await tools.move(child, "complete")
+    assert await tools.role(parent) == "terminal"
+    call = await front.park("waiter", AT_WORK)
+    (event,) = (await tools.advance(child, "reopen"))["cascadeEvents"]
+    assert (event["itemId"], event["targetRole"]) == (parent, "work")
+    await still_waits(front, call)
+
+
+async def test_of_two_parents_that_reopen_the_one_that_waits_for_the_other_is_not_handed_out(
+    tools: Client, front: Front
+) -> None:
+    reopening(tools, front)
+    first, second = await tools.add(type="again"), await tools.add(type="again")
+    others = await tools.add_many(SOME)
+    await link_pairs(tools, [(first, other) for other in [second, *others]])
+    await tools.move(first, "complete")
+    await tools.move(second, "complete")
+    call, other_call = await front.park("waiter", AT_WORK), await front.park("other", AT_WORK)
+    await tools.create({"title": "a", "parentId": first}, {"title": "b", "parentId": second})
+    assert await call.item() == first
+    assert await tools.next(role="work") == []
+    assert other_call.waits
+
+
+async def test_claims_that_end_together_go_to_all_who_waited_before_a_newcomer(tools: Client, front: Front) -> None:
+    items = await tools.add_many(12)
+    for item in items:
+        await tools.claim(f"holder of {item}", item)
+    calls = [await front.park(f"waiter {n}") for n in range(len(items))]
+    await front.kill()  # nobody but the newcomer looks for claims that have ended
+    for item in items:
+        await lapse(tools, item)
+    assert (await take(tools, "newcomer"))["outcome"] == "no_match"
+    holders = {(await tools("get_context", itemId=item))["claimDetail"]["claimedBy"] for item in items}
+    assert holders == {call.agent for call in calls}
