@@ -1,14 +1,18 @@
-"""What is handed to parked callers while changes of very many counts are on their way."""
+"""Large calls beside others: what parked callers are handed meanwhile, and repairs that others undo."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pytest
 
 from coordinator.settings import Settings
+from coordinator.store import Script, Store, keys
+from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.store import dependencies
 from tests.items.client import Client, Json
 from tests.items.dying import Dies, hub, link_pairs
 from tests.items.moments import lapse
@@ -115,3 +119,46 @@ async def test_claims_that_end_together_go_to_all_who_waited_before_a_newcomer(t
     assert (await take(tools, "newcomer"))["outcome"] == "no_match"
     holders = {(await tools("get_context", itemId=item))["claimDetail"]["claimedBy"] for item in items}
     assert holders == {call.agent for call in calls}
+
+
+class Undone(Store):
+    """A store in which somebody undoes repairs of levels: before an edge is tried all are as they were at first."""
+
+    def __init__(self, url: str, times: int) -> None:
+        super().__init__(url, timeout_ms=5000)
+        self.levels: dict[str, bytes | None] = {}
+        self._left = times
+
+    async def run(self, script: Script[Any], project: str, *args: str | bytes | int) -> Any:
+        if script.name == "shift_levels" and not self.levels:
+            pattern = keys.project_prefix(project) + keys.item.suffix.encode() + b":*"
+            names = [name.decode() async for name in self.client.scan_iter(match=pattern)]
+            self.levels = {name: await self.command("HGET", name, "lv") for name in names}
+        if script.name == "create_dependencies" and self.levels and self._left:
+            self._left -= 1
+            for name, level in self.levels.items():
+                await self.command("HSET", name, "lv", level or 0)
+        return await super().run(script, project, *args)
+
+
+async def test_a_repair_that_others_undo_is_made_again_after_growing_pauses(
+    tools: Client, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await tools.add_many(350), await tools.add_many(350)
+    for ids in (first, second):
+        await link_pairs(tools, list(pairwise(ids)))
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(dependencies, "sleep", pause)
+    monkeypatch.setattr(dependencies, "uniform", max)
+    store = Undone(redis_url, times=3)
+    await store.open()
+    assert (await Client(store, tools.project).try_link(first[-1], second[0]))["created"] == 1
+    await store.close()
+    assert pauses[0] == 0 < pauses[1]
+    assert all(later >= 2 * pause for pause, later in pairwise(pauses))
+    assert len(pauses) == 4
+    assert (await audit(tools.store, tools.project)).differences == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from asyncio import sleep
 from collections.abc import Iterable, Sequence
+from random import uniform
+from time import monotonic
 from typing import NamedTuple
 
 import msgspec
@@ -59,8 +62,12 @@ class DependencyStore(RoomStore):
     """Dependency edges of any project."""
 
     async def link(self, project: str, request: Request, edges: Sequence[NewEdge]) -> Linked:
-        """Creates edges, all or none; the refusals say why none."""
-        packed, cyclic = pack(edges), list[int]()
+        """Creates edges, all or none; the refusals say why none.
+
+        Calls that join the same items in ways that exclude each other undo each other's repairs. Before one is made
+        again there is a pause, longer every time and at random, in which one of them comes to its end.
+        """
+        packed, cyclic, pauses = pack(edges), list[int](), dict[int, float]()
         while True:
             reply = await self._change(_LINK, project, request, packed, pack(cyclic))
             if not reply.far:
@@ -68,7 +75,12 @@ class DependencyStore(RoomStore):
             (far,) = reply.far
             refused = {position for position, _, _ in reply.refusals}
             before = [edge for n, edge in enumerate(edges[: far.position]) if n not in refused]
-            if not await self._move_apart(project, far, before):
+            pause = pauses.get(far.position, 0.0)
+            await sleep(uniform(0, pause))
+            began = monotonic()
+            if await self._move_apart(project, far, before):
+                pauses[far.position] = 2 * max(pause, monotonic() - began)
+            else:
                 cyclic.append(far.position)
 
     async def unlink(
