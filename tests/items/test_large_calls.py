@@ -1,4 +1,4 @@
-"""Large calls beside others: what parked callers are handed meanwhile, and repairs that others undo."""
+"""Large calls beside others: what parked callers are handed, repairs that others undo, claims that end together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store import dependencies
+from coordinator.toolsets.items.store.work import WorkStore
 from tests.items.client import Client, Json
 from tests.items.dying import Dies, hub, link_pairs
 from tests.items.moments import lapse
@@ -161,4 +163,21 @@ async def test_a_repair_that_others_undo_is_made_again_after_growing_pauses(
     assert pauses[0] == 0 < pauses[1]
     assert all(later >= 2 * pause for pause, later in pairwise(pauses))
     assert len(pauses) == 4
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+@pytest.mark.parametrize(("tags", "left"), [("t", 0), (",".join(f"t{n}" for n in range(32)), 20)])
+async def test_claims_that_end_together_are_put_back_a_few_at_a_time_where_tags_are_many(
+    tools: Client, tags: str, left: int
+) -> None:
+    items = await tools.add_many(60, tags=tags)
+    for item in items:
+        await tools.claim(f"holder of {item}", item)
+    for item in items:
+        await lapse(tools, item)
+    work = WorkStore(tools.store, Settings(), SchemaSource())
+    earliest, now, _ = await work.sweep(tools.project, "process", 1)
+    assert await tools.store.command("ZCARD", keys.leases.key(tools.project)) == left
+    assert (0 < earliest < now) == (left > 0)
+    assert len(await tools.next(tags="t" if not left else "t1", limit=20)) == 20
     assert (await audit(tools.store, tools.project)).differences == []

@@ -11,6 +11,7 @@
 --   K_LEASES  agents by the expiry of their claims, those of held items only
 
 local SWEEP_BATCH = 16
+local SWEEP_WRITES = 1500 -- of one sweep, roughly: items with many tags are put back a few at a time
 local unshielded = {} -- items that this run has freed: what is below them is within reach again
 
 local function live(it, now)
@@ -25,9 +26,11 @@ end
 
 local function put_back(now, cap, budget)
   local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, budget)
-  redis.call('ZREM', K_LEASES, unpack(agents))
-  for _, id in ipairs(redis.call('HMGET', K_AGENTS, unpack(agents))) do
+  local ended, left = {}, SWEEP_WRITES
+  for n, id in ipairs(redis.call('HMGET', K_AGENTS, unpack(agents))) do
+    if left <= 0 then break end
     local it = id and glance(id)
+    ended[n], left = agents[n], left - 4 - (it and #scopes(it) or 0)
     if it and is_held(it) then
       move(it, resting(it, it.role))
       save(it)
@@ -38,6 +41,7 @@ local function put_back(now, cap, budget)
       emit(cap, 'expire', id, 'a', it.cb, 'f', it.f)
     end
   end
+  redis.call('ZREM', K_LEASES, unpack(ended))
   return redis.call('ZCOUNT', K_LEASES, '-inf', now) == 0
 end
 

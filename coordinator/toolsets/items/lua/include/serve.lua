@@ -63,7 +63,9 @@ local function ready_of(ids)
   for _, id in ipairs(ids) do
     local it = not seen[id] and load(id)
     seen[id] = true
-    if it and it.class % 3 == READY and it.role ~= TERMINAL and (owing[id] or 0) == 0 then items[#items + 1] = {it.w % CLASS, id, it} end
+    if it and it.class % 3 == READY and it.role ~= TERMINAL and (owing[id] or 0) == 0 then
+      items[#items + 1] = {it.w % CLASS, id, it}
+    end
   end
   table.sort(items, function(a, b)
     if a[1] ~= b[1] then return a[1] < b[1] end
