@@ -6,7 +6,7 @@ args:      request fingerprint keep_ms events_max config labels transitions
            labels = packed {trigger -> label}; transitions = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
 reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, notes}, of the first
-           transitions only where these changed items with very many edges: the others are for another run
+           transitions only where these changed items with very many edges or tags: the others are for another run
            applied: reason ''; cascades {id, title, from, to, applied, missing keys}; unblocked {id, title}
            refused: in place of cascades, for dependencies {blocker, role, needed}, for gate missing
            keys, for claim {expires, whether no actor was given}
@@ -52,9 +52,10 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
   return {it.id, '', from, to, it.lb or false, cascades, named(open), title(it), schema_inputs(it, config)}
 end
 
+local MARKS = 500 -- places by tag that a run gives the items it moves
 local results = {}
 for n, element in ipairs(cmsgpack.unpack(transitions)) do
-  if edges_moved > AT_ONCE then break end
+  if edges_moved > AT_ONCE or marks_written > MARKS then break end
   results[n] = advance(unpack(element))
 end
 serve(now, events_max)

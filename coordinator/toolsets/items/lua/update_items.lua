@@ -12,7 +12,6 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 -- @include clock
 -- @include idempotency
 -- @include create
--- @include claims
 -- @include settle
 
 local stored, _, refused = recall(request, fingerprint)

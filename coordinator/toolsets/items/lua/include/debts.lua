@@ -2,9 +2,10 @@
 -- What a script leaves to be done after it, in slices (include/settle.lua), where all of it would keep the server for
 -- too long. It is written down in the step that it follows from, and paid before anybody goes by counts of blockers,
 -- looks for an item or writes notes; the caller has it paid before it answers.
---   K_OWED  packed, in order, of two kinds:
---           {events kept, id, by how many, id, by how many ..}  changes of counts of blockers; by 0, items that
---                                                               are to be ranked and offered to parked callers
+--   K_OWED  packed, in order, of three kinds:
+--           {events kept, id, by how many, id, by how many ..}  changes of counts of blockers; by 0, new items that
+--                                                               are to be ranked, and offered to parked callers
+--           {events kept, 'offers', list of ids}                items that are to be offered
 --           {events kept, 'notes', list of notes}               first notes of new items (include/notes.lua)
 
 local PART = 32 -- items that are seen to together
@@ -26,6 +27,14 @@ local function owe(counts, cap)
     end
   end
   if part[2] then parts[#parts + 1] = cmsgpack.pack(part) end
+  if parts[1] then write_down(parts) end
+end
+
+local function owe_offers(ids, cap)
+  local parts = {}
+  for first = 1, #ids, PART do
+    parts[#parts + 1] = cmsgpack.pack({cap, 'offers', {unpack(ids, first, math.min(first + PART - 1, #ids))}})
+  end
   if parts[1] then write_down(parts) end
 end
 

@@ -16,9 +16,14 @@ local function scopes(it)
   return list
 end
 
+local marks_written = 0 -- places by tag that this run has written one by one
+
 local function rank_marked(it)
   if it.g then
-    for tag in each_tag(it.g) do redis.call('ZADD', K_RANKED .. 'g' .. tag, it.w, it.id) end
+    for tag in each_tag(it.g) do
+      redis.call('ZADD', K_RANKED .. 'g' .. tag, it.w, it.id)
+      marks_written = marks_written + 1
+    end
   end
   if it.y then redis.call('ZADD', K_RANKED .. 'y' .. it.y, it.w, it.id) end
 end

@@ -1,9 +1,10 @@
--- @include waiters
+-- @include wanted
 -- @include debts
 -- Hands out what a run of a script has made ready: every script that may do so ends with `serve`.
 
 local BELOW = 100 -- items below freed ones that one run looks at
 local HAND_OVERS = 8 -- items that one run gives to parked callers; others are owed
+local COMPARISONS = 1000 -- of items with what is waited for, in one run
 local handed_over = 0
 
 -- Items below one that nobody holds any more were out of reach and may be wanted now. Takes what it looks
@@ -23,38 +24,6 @@ local function look_below(id, budget)
     at = at + 1
   end
   return budget
-end
-
--- The selectors that calls wait for at a place, by queue. One answer per place.
-local sought
-local function wanted_at(place, now)
-  if not sought[place] then
-    local found, flat = {}, redis.call('HGETALL', K_WANTED .. place)
-    for n = 1, #flat, 2 do
-      if tonumber(string.sub(flat[n + 1], 1, 13)) > now then
-        found[flat[n]] = cmsgpack.unpack(string.sub(flat[n + 1], 14))
-      else
-        redis.call('HDEL', K_WANTED .. place, flat[n])
-      end
-    end
-    sought[place] = found
-  end
-  return sought[place]
-end
-
--- Who has waited longest for an item, nil when nobody does.
-local function first_for(it, now)
-  local keeper, best = keeper_above(it, now), nil
-  if keeper == false then return nil end
-  for _, scope in ipairs(scopes(it)) do
-    for queue, selector in pairs(wanted_at(scope .. ':' .. it.class, now)) do
-      if not none_before(queue, best and best.order or math.huge) and matches(it, selector) then
-        local waiter = front_waiter(queue, keeper, now)
-        if waiter and (not best or waiter.order < best.order) then best = waiter end
-      end
-    end
-  end
-  return best
 end
 
 -- The items of a list that nobody holds and nothing blocks, or is to block once what is owed is paid; best first.
@@ -83,6 +52,10 @@ local function offer(it, now, cap)
   end
 end
 
+local function has_offered_enough()
+  return handed_over >= HAND_OVERS or compared > COMPARISONS
+end
+
 local function hand_out(now, cap)
   local budget, around, later = BELOW, {}, {}
   keepers, sought = nil, {}
@@ -96,15 +69,15 @@ local function hand_out(now, cap)
     local items = ready_of(readied)
     readied = {}
     for _, entry in ipairs(items) do
-      if handed_over == HAND_OVERS then
-        later[entry[2]] = 0
+      if has_offered_enough() then
+        later[#later + 1] = entry[2]
       else
         offer(entry[3], now, cap)
       end
     end
   until #readied + #unshielded == 0
   settle_queues()
-  owe(later, cap)
+  owe_offers(later, cap)
   if budget < 0 then
     for _, queue in ipairs(redis.call('ZRANGE', K_WAITING, 0, -1)) do poke(queue, now, around) end
   end

@@ -4,7 +4,7 @@
 -- Pays what is owed (include/debts.lua). Scripts that depend on it begin with it and refuse while more is owed than one
 -- run pays (UNSETTLED: to be called again), so that none of them acts between a change and what follows from it.
 
-local WRITES_A_RUN = 600 -- roughly
+local WRITES_A_RUN = 600 -- roughly; who has paid for more than half of these does nothing else in the run
 
 -- Returns what it took of that number.
 local function pay_items(list)
@@ -25,6 +25,14 @@ local function pay_items(list)
   return writes
 end
 
+local function pay_offers(ids)
+  for _, id in ipairs(ids) do
+    local it = glance(id)
+    if it then enter(it, it.class) end
+  end
+  return #ids
+end
+
 local function pay(now)
   local left, part = WRITES_A_RUN, redis.call('LPOP', K_OWED)
   while part do
@@ -33,15 +41,15 @@ local function pay(now)
       store_first_notes(list[3], now, list[1])
       left = left - 5 * #list[3]
     else
-      left = left - pay_items(list)
+      left = left - (list[2] == 'offers' and pay_offers(list[3]) or pay_items(list))
       serve(now, list[1])
     end
-    part = left > 0 and handed_over < HAND_OVERS and redis.call('LPOP', K_OWED)
+    part = left > 0 and not has_offered_enough() and redis.call('LPOP', K_OWED)
   end
-  return redis.call('EXISTS', K_OWED) == 0
+  return left > WRITES_A_RUN / 2 and redis.call('EXISTS', K_OWED) == 0
 end
 
--- Whether nothing is owed any more.
+-- Whether nothing is owed any more, and the run can go on.
 local function settle(now)
   return redis.call('EXISTS', K_OWED) == 0 or pay(now)
 end
