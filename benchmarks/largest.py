@@ -101,22 +101,22 @@ async def _edges(caller: Caller, edges: Callable[[list[str]], Edges]) -> Prepare
 
 async def _tree(caller: Caller, tags: int) -> Prepared:
     marked = _marked(tags)
-    children = [{"ref": f"t{n}", "title": f"task {n}", **marked} for n in range(149)]
+    children = [{"ref": f"t{n}", "title": f"task {n}", **marked} for n in range(124)]
     arguments = {"root": {"title": "tree", **marked}, "children": children}
     return lambda: caller.call("create_work_tree", actor=caller.actor(), **arguments)
 
 
 async def _noted_tree(caller: Caller) -> Prepared:
-    children = [{"ref": f"t{n}", "title": f"task {n}"} for n in range(149)]
+    children = [{"ref": f"t{n}", "title": f"task {n}"} for n in range(124)]
     notes = [
-        {"itemRef": f"t{n % 149}", "key": f"note-{n // 149}", "role": "work", "body": "x" * 370} for n in range(1000)
+        {"itemRef": f"t{n % 124}", "key": f"note-{n // 124}", "role": "work", "body": "x" * 370} for n in range(1000)
     ]
     arguments = {"root": {"title": "tree"}, "children": children, "notes": notes}
     return lambda: caller.call("create_work_tree", actor=caller.actor(), **arguments)
 
 
 async def _long_tree(caller: Caller) -> Prepared:
-    children = [{"ref": f"t{n}", "title": f"task {n}", "description": "x" * 2_600} for n in range(149)]
+    children = [{"ref": f"t{n}", "title": f"task {n}", "description": "x" * 3_100} for n in range(124)]
     return lambda: caller.call("create_work_tree", actor=caller.actor(), root={"title": "tree"}, children=children)
 
 
@@ -138,9 +138,9 @@ async def _awaited_tree(caller: Caller) -> Prepared:
             "claim_item", actor=caller.actor(), requestId=str(uuid4()), claims=[claim], waitMs=60_000
         )
 
-    waiting = asyncio.gather(*(wait() for _ in range(149)))
-    await caller.parked(149)
-    children = [{"ref": f"t{n}", "title": f"task {n}", "type": "awaited"} for n in range(149)]
+    waiting = asyncio.gather(*(wait() for _ in range(124)))
+    await caller.parked(124)
+    children = [{"ref": f"t{n}", "title": f"task {n}", "type": "awaited"} for n in range(124)]
 
     async def make() -> None:
         await caller.call("create_work_tree", actor=caller.actor(), root={"title": "tree"}, children=children)
@@ -204,13 +204,13 @@ CASES: dict[str, Callable[[Caller], Awaitable[Prepared]]] = {
     "150 edges, a chain": lambda c: _edges(c, lambda ids: list(pairwise(ids))),
     "150 edges, a chain from its end": lambda c: _edges(c, lambda ids: list(zip(ids[1:], ids, strict=False))[::-1]),
     "150 edges, all to one": lambda c: _edges(c, lambda ids: [(one, ids[0]) for one in ids[1:]]),
-    "tree of 150": lambda c: _tree(c, 0),
-    "tree of 150 with 32 tags each": lambda c: _tree(c, 32),
-    "tree of 150 with 1,000 notes, 370 kB": _noted_tree,
-    "tree of 150 with descriptions of 390 kB": _long_tree,
+    "tree of 125": lambda c: _tree(c, 0),
+    "tree of 125 with 32 tags each": lambda c: _tree(c, 32),
+    "tree of 125 with 1,000 notes, 370 kB": _noted_tree,
+    "tree of 125 with descriptions of 390 kB": _long_tree,
     "a note of 750 kB": _long_note,
     "an item with texts of 2.2 MB": _long_item,
-    "tree of 150 that 149 calls wait for": _awaited_tree,
+    "tree of 125 that 124 calls wait for": _awaited_tree,
     "complete an item that 500 wait for": lambda c: _finish(c, 500),
     "the same, with 32 tags each": lambda c: _finish(c, 500, 32),
     "complete an item that 600 wait for": lambda c: _finish(c, 600),

@@ -12,6 +12,7 @@ import pytest
 from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.tree import MAX_ELEMENTS
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.dying import MANY, Dies, hub, link_pairs, owed, ready
 from tests.items.parked import Front, Fronts, Parked
@@ -182,8 +183,8 @@ async def test_callers_are_served_from_a_large_tree_in_order_of_arrival(
     tools: Client, dying: Client, fronts: Fronts, lives: bool
 ) -> None:
     """Where the caller's process dies, those that tend the parked calls do it."""
-    calls = await park_all(await fronts.make(), 152)
-    answer = await (tools if lives else dying)("create_work_tree", **tree(149, tags="dep"))
+    calls = await park_all(await fronts.make(), MAX_ELEMENTS + 2)
+    answer = await (tools if lives else dying)("create_work_tree", **tree(MAX_ELEMENTS - 1, tags="dep"))
     items = set(ids_of(answer).values()) - {answer["root"]["id"]}
     if lives:
         assert await owed(tools) == 0

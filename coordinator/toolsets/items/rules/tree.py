@@ -18,7 +18,7 @@ from coordinator.toolsets.items.rules.schema import Resolved
 from coordinator.toolsets.items.rules.specs import Stored, new_item, not_blank, size
 
 ROOT = "root"
-MAX_ELEMENTS = 150
+MAX_ELEMENTS = 125
 MAX_NOTES = 1000
 MAX_NOTES_EACH = 500
 """Of one item, as ``upsert_notes.lua`` has it."""

@@ -35,7 +35,7 @@ MAX_COMPLETED = 2000
 _CREATE = (
     "Create a root item, children, dependency edges and notes in one step, all or nothing. Edges and notes name items "
     "by ref; 'root' is the root. With createNotes every note that a schema asks for is added blank; a note whose key "
-    "the schema declares must have the schema's role. At most 150 items and edges "
+    "the schema declares must have the schema's role. At most 125 items and edges "
     "together, 1,000 notes, and 400,000 bytes of text."
 )
 _COMPLETE = (
