@@ -40,15 +40,6 @@ MAX_SOCKET_PATH = 100
 _READY_SECONDS = 300.0
 _LEAVE_SECONDS = 10.0
 _PORT_ATTEMPTS = 5
-_ALLOCATOR = {
-    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=60000:glibc.malloc.mmap_threshold=33554432:"
-    "glibc.malloc.trim_threshold=134217728:glibc.malloc.top_pad=33554432"
-}
-"""Scripts come and go with thousands of small objects, tens of thousands where one reads much. Where the server uses
-the C library's allocator, it gets them back from a list of those freed last, which are still in the processor's
-caches, instead of from all over a large heap, and never frees so many at once to the heap that others wait for it. The
-lists hold some tens of MB at most of what was in use before. Nor are long texts got from the kernel and given back one
-by one: what it has to clear, or to take away, in the middle of a script made some of these 15 ms longer."""
 _LIFELINE = """
 import ctypes, os, signal, sys
 PR_SET_PDEATHSIG = 1
@@ -266,7 +257,6 @@ class EmbeddedServer:
                             stdin=subprocess.PIPE,
                             stdout=output,
                             stderr=output,
-                            env=_ALLOCATOR | os.environ,
                             pass_fds=(lock,),
                             umask=0o077,
                             start_new_session=True,  # Ctrl-C is for the owner, who stops us last

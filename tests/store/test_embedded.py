@@ -227,20 +227,6 @@ def test_the_terminals_interrupt_is_not_for_the_server(tmp_path: Path) -> None:
         assert os.getsid(server.pid) == server.pid
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("given", [None, "glibc.malloc.arena_max=1"])
-def test_its_allocator_keeps_small_objects_at_hand_unless_told_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
-) -> None:
-    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
-    if given is not None:
-        monkeypatch.setenv("GLIBC_TUNABLES", given)
-    with EmbeddedServer(tmp_path) as server:
-        found = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
-    wanted = given or "glibc.malloc.tcache_count=60000"
-    assert [entry for entry in found if entry.startswith(b"GLIBC_TUNABLES=")] == [b"GLIBC_TUNABLES=" + wanted.encode()]
-
-
 def test_it_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
     """The kernel tells a child of the death of the thread that made it, so one stays for the server."""
 

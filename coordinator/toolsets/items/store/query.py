@@ -130,7 +130,7 @@ class Pace:
     """
 
     LEAST, START, MOST = 50, 150, 600
-    TARGET = 0.001
+    TARGET = 0.0007
     """Seconds."""
 
     def __init__(self) -> None:
