@@ -122,12 +122,12 @@ async def _long_tree(caller: Caller) -> Prepared:
 
 async def _long_note(caller: Caller) -> Prepared:
     (item,) = await caller.create(1)
-    note = {"itemId": item, "key": "long", "role": "work", "body": "x" * 750_000}
+    note = {"itemId": item, "key": "long", "role": "work", "body": "x" * 500_000}
     return lambda: caller.call("manage_notes", operation="upsert", actor=caller.actor(), notes=[note])
 
 
 async def _long_item(caller: Caller) -> Prepared:
-    item = {"title": "long", **dict.fromkeys(("description", "metadata", "properties"), "x" * 750_000)}
+    item = {"title": "long", **dict.fromkeys(("description", "metadata", "properties"), "x" * 500_000)}
     return lambda: caller.call("manage_items", operation="create", items=[item])
 
 
@@ -208,8 +208,8 @@ CASES: dict[str, Callable[[Caller], Awaitable[Prepared]]] = {
     "tree of 125 with 32 tags each": lambda c: _tree(c, 32),
     "tree of 125 with 1,000 notes, 370 kB": _noted_tree,
     "tree of 125 with descriptions of 390 kB": _long_tree,
-    "a note of 750 kB": _long_note,
-    "an item with texts of 2.2 MB": _long_item,
+    "a note of 500 kB": _long_note,
+    "an item with texts of 1.5 MB": _long_item,
     "tree of 125 that 124 calls wait for": _awaited_tree,
     "complete an item that 500 wait for": lambda c: _finish(c, 500),
     "the same, with 32 tags each": lambda c: _finish(c, 500, 32),

@@ -288,7 +288,7 @@ async def test_a_note_holds_so_many_bytes(tools: Client, letter: str) -> None:
         for key, body in (("long", fitting + "x"), ("fits", fitting), ("fits", fitting + "x"))
     ]
     answer = await tools("manage_notes", operation="upsert", notes=notes)
-    error = "body: must be at most 750,000 bytes, not 750,001"
+    error = "body: must be at most 500,000 bytes, not 500,001"
     assert answer["failures"] == [{"index": 0, "error": error}, {"index": 2, "error": error}]
     (read,) = (await tools("query_notes", operation="list", itemId=item))["notes"]
     assert (read["key"], read["body"] == fitting) == ("fits", True)
@@ -304,9 +304,9 @@ async def test_long_notes_are_read_a_few_at_a_time(tools: Client) -> None:
     read = await tools("query_notes", operation="list", itemId=item)
     assert [note["key"] for note in read["notes"]] == list("badfceg")
     assert all(note["body"] == note["key"] * MAX_TEXT for note in read["notes"])
-    assert runs == ["read_notes"] * 3
+    assert runs == ["read_notes"] * 2
     assert (await tools("query_notes", operation="list", itemId=item, includeBody=False))["total"] == 7
-    assert runs == ["read_notes"] * 4
+    assert runs == ["read_notes"] * 3
 
 
 async def test_dependencies_of_an_item(tools: Client) -> None:

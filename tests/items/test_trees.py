@@ -240,7 +240,7 @@ WRONG: dict[str, tuple[Json, str]] = {
     ),
     "a long description": (
         {"root": {"title": "t", "description": "d" * 750_001}},
-        "root.description: must be at most 750,000 bytes, not 750,001",
+        "root.description: must be at most 500,000 bytes, not 500,001",
     ),
     "too much text": (
         {"notes": [note("a", "k", body="\u00e9" * (MAX_TEXT // 2))]},

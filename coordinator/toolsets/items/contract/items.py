@@ -38,7 +38,7 @@ class ItemSpec(Arguments, kw_only=True):
     title: Annotated[
         Text, Meta(description="Required on create; 1 to 500 characters.", extra_json_schema={"maxLength": 500})
     ] = UNSET
-    description: Annotated[Text, Meta(description="Long text, at most 750,000 bytes. Null clears it.")] = UNSET
+    description: Annotated[Text, Meta(description="Long text, at most 500,000 bytes. Null clears it.")] = UNSET
     summary: Annotated[Text, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})] = UNSET
     role: Annotated[
         Text, Meta(description="Create only (default queue).", extra_json_schema={"enum": [*ROLES, None]})
@@ -58,13 +58,13 @@ class ItemSpec(Arguments, kw_only=True):
     tags: Annotated[Text, Meta(description="Comma-separated tags of a-z, 0-9 and '-', at most 32. Null clears.")] = (
         UNSET
     )
-    metadata: Annotated[Text, Meta(description="Free text for tools, at most 750,000 bytes.")] = UNSET
+    metadata: Annotated[Text, Meta(description="Free text for tools, at most 500,000 bytes.")] = UNSET
     type: Annotated[
         Text,
         Meta(description="Selects the work-item schema; up to 200 characters.", extra_json_schema={"maxLength": 200}),
     ] = UNSET
     properties: Annotated[
-        Text, Meta(description="JSON object as a string, at most 750,000 bytes; traits are kept in it.")
+        Text, Meta(description="JSON object as a string, at most 500,000 bytes; traits are kept in it.")
     ] = UNSET
     traits: Annotated[Text, Meta(description="Comma-separated trait names, at most 32; replaces the stored list.")] = (
         UNSET

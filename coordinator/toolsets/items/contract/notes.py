@@ -41,7 +41,7 @@ class NoteInput(Arguments, kw_only=True):
     key: Annotated[GivenNoteKey | UnsetType, Meta(extra=REFUSED_ALONE)] = UNSET
     role: Annotated[GivenPhase | UnsetType, Meta(extra=REFUSED_ALONE)] = UNSET
     body: Annotated[
-        str | None, Meta(description="Content, at most 750,000 bytes; default empty. A blank note fills no gate.")
+        str | None, Meta(description="Content, at most 500,000 bytes; default empty. A blank note fills no gate.")
     ] = None
     actor: Annotated[Actor | None, Meta(description="Who writes it.")] = None
 

@@ -15,7 +15,7 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAME
 
 MAX_TITLE = 500
 MAX_SUMMARY = 2000
-MAX_TEXT = 750_000
+MAX_TEXT = 500_000
 """Bytes of a long text: the store is busy with a text for as long as it is."""
 MAX_TYPE = 200
 MAX_LABEL = 200
@@ -117,7 +117,7 @@ def long_text(value: Any, field: str) -> str:
     """A description, metadata, properties or the body of a note; '' where it is blank or absent.
 
     Raises:
-        ToolFailure: VALIDATION_ERROR over 750,000 bytes.
+        ToolFailure: VALIDATION_ERROR over 500,000 bytes.
     """
     text = not_blank(value)
     if size(text) > MAX_TEXT:
