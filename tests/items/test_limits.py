@@ -282,7 +282,8 @@ async def test_notes_of_an_item(tools: Client) -> None:
 @pytest.mark.parametrize("letter", ["x", "é", "☃", "🦊"])
 async def test_a_note_holds_so_many_bytes(tools: Client, letter: str) -> None:
     item = await tools.add()
-    fitting = letter * (MAX_TEXT // len(letter.encode()))
+    size = len(letter.encode())
+    fitting = letter * (MAX_TEXT // size) + "x" * (MAX_TEXT % size)
     notes = [
         {"itemId": item, "key": key, "role": "work", "body": body}
         for key, body in (("long", fitting + "x"), ("fits", fitting), ("fits", fitting + "x"))

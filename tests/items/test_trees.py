@@ -239,7 +239,7 @@ WRONG: dict[str, tuple[Json, str]] = {
         f"notes: an item can have at most {MAX_NOTES_EACH} notes, not {MAX_NOTES_EACH + 1} ('a')",
     ),
     "a long description": (
-        {"root": {"title": "t", "description": "d" * 750_001}},
+        {"root": {"title": "t", "description": "d" * 500_001}},
         "root.description: must be at most 500,000 bytes, not 500,001",
     ),
     "too much text": (
