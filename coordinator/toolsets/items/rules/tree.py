@@ -19,7 +19,7 @@ from coordinator.toolsets.items.rules.specs import Stored, new_item, not_blank, 
 
 ROOT = "root"
 MAX_ELEMENTS = 125
-MAX_NOTES = 1000
+MAX_NOTES = 600
 MAX_NOTES_EACH = 500
 """Of one item, as ``upsert_notes.lua`` has it."""
 MAX_TEXT = 400_000
