@@ -109,14 +109,14 @@ async def _tree(caller: Caller, tags: int) -> Prepared:
 async def _noted_tree(caller: Caller) -> Prepared:
     children = [{"ref": f"t{n}", "title": f"task {n}"} for n in range(124)]
     notes = [
-        {"itemRef": f"t{n % 124}", "key": f"note-{n // 124}", "role": "work", "body": "x" * 620} for n in range(600)
+        {"itemRef": f"t{n % 124}", "key": f"note-{n // 124}", "role": "work", "body": "x" * 310} for n in range(600)
     ]
     arguments = {"root": {"title": "tree"}, "children": children, "notes": notes}
     return lambda: caller.call("create_work_tree", actor=caller.actor(), **arguments)
 
 
 async def _long_tree(caller: Caller) -> Prepared:
-    children = [{"ref": f"t{n}", "title": f"task {n}", "description": "x" * 3_100} for n in range(124)]
+    children = [{"ref": f"t{n}", "title": f"task {n}", "description": "x" * 1_550} for n in range(124)]
     return lambda: caller.call("create_work_tree", actor=caller.actor(), root={"title": "tree"}, children=children)
 
 
@@ -206,8 +206,8 @@ CASES: dict[str, Callable[[Caller], Awaitable[Prepared]]] = {
     "150 edges, all to one": lambda c: _edges(c, lambda ids: [(one, ids[0]) for one in ids[1:]]),
     "tree of 125": lambda c: _tree(c, 0),
     "tree of 125 with 32 tags each": lambda c: _tree(c, 32),
-    "tree of 125 with 600 notes, 370 kB": _noted_tree,
-    "tree of 125 with descriptions of 390 kB": _long_tree,
+    "tree of 125 with 600 notes, 190 kB": _noted_tree,
+    "tree of 125 with descriptions of 190 kB": _long_tree,
     "a note of 500 kB": _long_note,
     "an item with texts of 1.5 MB": _long_item,
     "tree of 125 that 124 calls wait for": _awaited_tree,

@@ -244,7 +244,7 @@ WRONG: dict[str, tuple[Json, str]] = {
     ),
     "too much text": (
         {"notes": [note("a", "k", body="\u00e9" * (MAX_TEXT // 2))]},
-        "children: at most 400,000 bytes of text in one call, that of notes with it, not 400,004",
+        "children: at most 200,000 bytes of text in one call, that of notes with it, not 400,004",
     ),
 }  # fmt: skip
 
@@ -408,11 +408,11 @@ async def test_as_much_as_fits_is_created(tools: Client) -> None:
     children = [{"ref": f"c{n}", "title": str(n)} for n in range(count)]
     deps = [edge(f"c{n}", f"c{n + 1}") for n in range(count - 1)]
     titles = sum(len(item["title"]) for item in [{"title": "R"}, *children])
-    body = "é" * 100_000 + "x" * (MAX_TEXT - 200_000 - titles)
+    body = "é" * 50_000 + "x" * (MAX_TEXT - 100_000 - titles)
     notes = [note("root", "long", body=body), *(note(f"c{n % count}", str(n)) for n in range(MAX_NOTES - 1))]
     call: Json = {"children": children, "deps": deps, "notes": notes}
     refused = await tools.refusal("create_work_tree", root={"title": "R", "summary": "s"}, **call)
-    assert "400,000 bytes of text" in refused.message
+    assert "200,000 bytes of text" in refused.message
     assert await everything(tools) == {}
     made = await tools("create_work_tree", root={"title": "R"}, **call)
     assert [child["ref"] for child in made["children"]] == [child["ref"] for child in children]

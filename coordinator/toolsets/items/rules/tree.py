@@ -22,7 +22,7 @@ MAX_ELEMENTS = 125
 MAX_NOTES = 600
 MAX_NOTES_EACH = 500
 """Of one item, as ``upsert_notes.lua`` has it."""
-MAX_TEXT = 400_000
+MAX_TEXT = 200_000
 """Bytes of all texts together."""
 MAX_KEY = 200
 MAX_REF = 100

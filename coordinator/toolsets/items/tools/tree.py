@@ -36,7 +36,7 @@ _CREATE = (
     "Create a root item, children, dependency edges and notes in one step, all or nothing. Edges and notes name items "
     "by ref; 'root' is the root. With createNotes every note that a schema asks for is added blank; a note whose key "
     "the schema declares must have the schema's role. At most 125 items and edges "
-    "together, 600 notes, and 400,000 bytes of text."
+    "together, 600 notes, and 200,000 bytes of text."
 )
 _COMPLETE = (
     "Complete (or cancel) all descendants of rootId, or the items of itemIds, in dependency order. An item whose "
