@@ -244,7 +244,7 @@ WRONG: dict[str, tuple[Json, str]] = {
     ),
     "too much text": (
         {"notes": [note("a", "k", body="\u00e9" * (MAX_TEXT // 2))]},
-        "children: at most 200,000 bytes of text in one call, that of notes with it, not 400,004",
+        f"children: at most {MAX_TEXT:,} bytes of text in one call, that of notes with it, not {MAX_TEXT + 4:,}",
     ),
 }  # fmt: skip
 
