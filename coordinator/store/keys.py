@@ -128,7 +128,7 @@ prefixes = Family("u", "zset", reason="empties with its items", doc="ids by thei
 edges = Family("e", "hash", reason="goes with its item", doc="an item's dependency edges, each held at both ends")
 dependency = Family("d", "string", reason="lives until the edge is deleted", doc="the two ends of a dependency id")
 owed = Family("ow", "list", single=True, reason="empties as it is paid, with the call that left it",
-              doc="what a script left to be done in slices: counts of blockers, items to be offered")  # fmt: skip
+              doc="what a script left to do in slices: counts of blockers, notes, items to be offered")  # fmt: skip
 leases = Family("ls", "zset", single=True, reason="empties as claims end", doc="agents by their claims' expiry")
 agents = Family("ag", "hash", single=True, reason="an entry goes with its claim", doc="the item that each agent holds")
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",

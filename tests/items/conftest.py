@@ -11,6 +11,7 @@ from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
+from tests.items.dying import Dies, owed
 from tests.items.parked import Fronts
 from tests.support import leaks
 
@@ -48,3 +49,14 @@ def elsewhere(store: Store, project: str, redis_url: str) -> Iterator[Client]:
     yield other
     with redis.Redis(**parse(redis_url).client_options()) as client:
         leaks.delete_keys(client, other.project)
+
+
+@pytest.fixture
+async def dying(redis_url: str, project: str, tools: Client) -> AsyncIterator[Client]:
+    """A client whose process dies after each script; what it has left is in order for everybody else."""
+    store = Dies(redis_url, timeout_ms=5000)
+    await store.open()
+    yield Client(store, project)
+    await store.close()
+    assert (await audit(tools.store, project)).differences == []
+    assert await owed(tools) == 0

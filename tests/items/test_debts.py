@@ -13,7 +13,7 @@ from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.dying import MANY, Dies, Pauses, hub, link_pairs, owed, ready
+from tests.items.dying import MANY, Pauses, hub, link_pairs, owed, ready
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
 from tests.items.selectors import take
@@ -21,17 +21,6 @@ from tests.items.selectors import take
 pytestmark = pytest.mark.anyio
 
 TAGGED: Json = {"tags": "dep"}
-
-
-@pytest.fixture
-async def dying(redis_url: str, project: str, tools: Client) -> AsyncIterator[Client]:
-    """A client whose process dies after each script; what it has left is in order for everybody else."""
-    store = Dies(redis_url, timeout_ms=5000)
-    await store.open()
-    yield Client(store, project)
-    await store.close()
-    assert (await audit(tools.store, project)).differences == []
-    assert await owed(tools) == 0
 
 
 def done(agent: str, *items: str, trigger: str = "complete", request_id: str = "") -> Json:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
 
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
-from tests.items.dying import Dies, hub, link_pairs, owed, ready
+from tests.items.dying import hub, link_pairs, owed, ready
 
 pytestmark = pytest.mark.anyio
 
@@ -70,14 +69,6 @@ class Model:
     def ready(self, among: list[str]) -> set[str]:
         waits = self.waiting()
         return {item for item in among if self.roles[item] == "queue" and not waits[item]}
-
-
-@pytest.fixture
-async def dying(redis_url: str, project: str) -> AsyncIterator[Client]:
-    store = Dies(redis_url, timeout_ms=5000)
-    await store.open()
-    yield Client(store, project)
-    await store.close()
 
 
 class World:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.tree import MAX_ELEMENTS
 from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.dying import MANY, Dies, hub, link_pairs, owed, ready
+from tests.items.dying import MANY, hub, link_pairs, owed, ready
 from tests.items.parked import Front, Fronts, Parked
 from tests.items.planting import notes_of
 from tests.items.selectors import take
@@ -24,17 +23,6 @@ pytestmark = pytest.mark.anyio
 
 KEYS = 6
 """Notes of each item of a tree: many more than are written at once."""
-
-
-@pytest.fixture
-async def dying(redis_url: str, project: str, tools: Client) -> AsyncIterator[Client]:
-    """A client whose process dies after each script; what it has left is in order for everybody else."""
-    store = Dies(redis_url, timeout_ms=5000)
-    await store.open()
-    yield Client(store, project)
-    await store.close()
-    assert (await audit(tools.store, project)).differences == []
-    assert await owed(tools) == 0
 
 
 def tree(children: int, **fields: Any) -> Json:

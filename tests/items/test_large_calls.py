@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,7 @@ from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store import dependencies
 from coordinator.toolsets.items.store.work import WorkStore
 from tests.items.client import Client, Json
-from tests.items.dying import Dies, hub, link_pairs
+from tests.items.dying import hub, link_pairs
 from tests.items.moments import lapse
 from tests.items.parked import Front, Fronts, Parked
 from tests.items.planting import SCHEMAS, plant
@@ -27,15 +26,6 @@ pytestmark = pytest.mark.anyio
 SOME = 60
 """Items that wait for a hub: more counts than its own script changes."""
 AT_WORK: Json = {"role": "work"}
-
-
-@pytest.fixture
-async def dying(redis_url: str, project: str) -> AsyncIterator[Client]:
-    """A client whose process dies after each script."""
-    store = Dies(redis_url, timeout_ms=5000)
-    await store.open()
-    yield Client(store, project)
-    await store.close()
 
 
 def reopening(*clients: Client) -> None:

@@ -1,7 +1,7 @@
 --[[
 purpose:   Creates dependency edges, all or none.
 guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking edges (seed 004 rules,
-           over the whole batch), and every blocked item's readiness is right in the same step.
+           over the whole batch), and every blocked item's readiness is right in the same step, or owed in it.
 args:      request fingerprint keep_ms events_max edges cyclic
            edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}; cyclic = packed list of
            the positions of edges that the caller knows to close a cycle
