@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.actor import Actor, ActorResolver, CallerActor, Trusted, Verification, echo
 
@@ -16,9 +19,10 @@ def trusting_callers(others: ActorResolver) -> ActorResolver:
             looked at as that of anybody, and cannot make him somebody else.
     """
 
-    async def resolve(actor: Actor) -> Trusted:
-        if type(actor) is not CallerActor:
-            return await others(actor)
+    def resolve(actor: Actor) -> Coroutine[Any, Any, Trusted]:
+        return of_caller(actor) if type(actor) is CallerActor else others(actor)
+
+    async def of_caller(actor: CallerActor) -> Trusted:
         if actor.proof is None:
             return Trusted(actor.id, echo(actor), _BY_BEARER)
         trusted = await others(actor)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from coordinator.metrics import catalogue
-from coordinator.metrics.cells import Cell, Cells, MemoryCells
+from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
 
@@ -89,6 +89,9 @@ class Recorder:
         self._key_age = Family(catalogue.KEY_AGE, cells.number)
         self._identity_state = Family(catalogue.IDENTITY_STATE, cells.number)
         self._identity_policy = Family(catalogue.IDENTITY_POLICY, cells.number)
+        # What changes with each call, bound together: one look-up in place of one per metric.
+        self._answered: dict[tuple[str, str, str], tuple[Cell, Buckets, Cell]] = {}
+        self._ran: dict[tuple[str, str], tuple[Buckets, tuple[Cell, ...]]] = {}
         self.hot = HotItems(time.monotonic)
         self._cpu_seen = 0.0
         self._config: Cell | None = None
@@ -140,9 +143,13 @@ class Recorder:
 
     def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:
         """A tool call was answered."""
-        self._requests[tool, outcome].value += 1.0
-        self._durations[tool, transport].observe(seconds)
-        self._slot_requests[self.slot,].value += 1.0
+        try:
+            requests, durations, of_slot = self._answered[tool, outcome, transport]
+        except KeyError:
+            requests, durations, of_slot = self._bind_request(tool, outcome, transport)
+        requests.value += 1.0
+        durations.observe(seconds)
+        of_slot.value += 1.0
 
     def fast_path(self, result: str) -> None:
         """A tools/call request took the narrow path (``hit``) or went on to the SDK (``miss``)."""
@@ -222,16 +229,13 @@ class Recorder:
 
     def script(self, script: str, seconds: float, outcome: str) -> None:
         """A store script ended; the outcome is one of ``coordinator.store.store.OUTCOMES``."""
-        self._scripts[script,].observe(seconds)
-        answered = _ANSWERS.get(outcome)
-        if answered is not None:
-            if answered != "ok":
-                self._script_failures(script, answered).inc()
-            if outcome in _WITH_ID:
-                self._idempotency[outcome,].value += 1.0
-        else:
-            self._script_failures(script, "error").inc()
-            self._store_errors(outcome).inc()
+        try:
+            durations, counts = self._ran[script, outcome]
+        except KeyError:
+            durations, counts = self._bind_script(script, outcome)
+        durations.observe(seconds)
+        for count in counts:
+            count.value += 1.0
 
     def restarted(self, operation: str) -> None:
         """An operation of several scripts begins again: what it had read has changed."""
@@ -350,6 +354,22 @@ class Recorder:
     def close(self) -> None:
         """Gives up the slot."""
         self._cells.close()
+
+    def _bind_request(self, tool: str, outcome: str, transport: str) -> tuple[Cell, Buckets, Cell]:
+        bound = self._requests(tool, outcome), self._durations(tool, transport), self._slot_requests(self.slot)
+        self._answered[tool, outcome, transport] = bound
+        return bound
+
+    def _bind_script(self, script: str, outcome: str) -> tuple[Buckets, tuple[Cell, ...]]:
+        """The durations, and what else counts for an outcome."""
+        answered = _ANSWERS.get(outcome, "error")
+        counts = [] if answered == "ok" else [self._script_failures(script, answered)]
+        if answered == "error":
+            counts.append(self._store_errors(outcome))
+        if outcome in _WITH_ID:
+            counts.append(self._idempotency(outcome))
+        bound = self._ran[script, outcome] = self._scripts(script), tuple(counts)
+        return bound
 
 
 def _resident_bytes() -> int:

@@ -38,6 +38,11 @@ def lacks_function(error: Exception) -> bool:
     return str(error).removeprefix("ERR ") == "Function not found"
 
 
+def wants_again(error: Exception, script: Script[Any]) -> bool:
+    """Whether the script has only done a part of what others left to be done, and is to be called again."""
+    return str(error) == "FLEET UNSETTLED" and "UNSETTLED" in script.errors
+
+
 def failure(error: ServerError, script: Script[Any] | None = None) -> Exception:
     """The exception that an error reply means.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ _encode = msgspec.json.Encoder().encode
 _DONE = b"D"
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """The first arguments of every mutating script (``lua/include/idempotency.lua``)."""
 
     key: str
@@ -42,7 +42,7 @@ def request(actor: str, request_id: str, tool: str, *arguments: Any) -> Request:
 
 
 async def run_once(
-    store: Store, script: Script[R], project: str, request: Request, keep_ms: int, *args: str | bytes | int
+    store: Store, script: Script[R], project: str, request: Request, keep_ms: int | str, *args: str | bytes | int
 ) -> R:
     """Runs a script that begins with a request and how long its record is kept, in ms.
 

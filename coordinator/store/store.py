@@ -143,7 +143,7 @@ class Store:
             key = self._keys.get(project) or self._pack_key(script, project)
             command = script.pack(key, args)
             reply = await self._link.submit(command)
-            if type(reply) is ServerError:
+            while type(reply) is ServerError:
                 reply = await self._recover(script, command, reply)
             outcome = "new" if script.remembers and args[0] else "ok"
             rest = None
@@ -239,11 +239,14 @@ class Store:
         return key
 
     async def _recover(self, script: Script[Any], command: bytes, error: ServerError) -> Any:
-        """The reply after a function that the server lacks was given to it; raises what any other error means.
+        """The reply after a function that the server lacks was given to it, or to a script that wants to be called
+        again; raises what any other error means.
 
         What is not there has not run, so sending the call again is safe. The load goes ahead of the call on the
         same connection; should somebody flush or delete functions in between, that is done again.
         """
+        if replies.wants_again(error, script):
+            return await self._link.submit(command)
         for _ in range(_LOAD_ATTEMPTS):
             if not replies.lacks_function(error):
                 break

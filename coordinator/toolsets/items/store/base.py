@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -37,7 +37,6 @@ _RESOLVE = Script(PACKAGE, "resolve_ids", list[list[Match]])
 _INSTALL = Script(PACKAGE, "install_schemas", int)
 SETTLE = Script(PACKAGE, "settle_debts", bool)
 """The rest of every script that may make items ready or change counts of blockers."""
-_UNSETTLED = "UNSETTLED"
 
 
 def slices(
@@ -70,31 +69,17 @@ class RoomStore:
 
     def __init__(self, store: Store, settings: Settings, schemas: SchemaSource) -> None:
         self._store = store
-        self._keep_ms = settings.idempotency_seconds * 1000
-        self._events = settings.events_max
+        # As text, which is what becomes of them: made here and not with each call.
+        self._keep_ms = str(settings.idempotency_seconds * 1000)
+        self._events = str(settings.events_max)
         self.schemas = schemas
         self._noted = Noted(store)
 
-    async def _read(self, script: Script[R], project: str, *args: str | bytes | int) -> R:
-        """A script that changes nothing, or nothing that a caller asked for."""
-        while True:
-            try:
-                return await self._store.run(script, project, *args)
-            except ScriptFailure as failure:
-                if failure.code != _UNSETTLED:
-                    raise
-
-    async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
-        """A script that begins with a request and the number of events to keep.
-
-        Made again while it pays what others have left owed, and does nothing else (``lua/include/settle.lua``).
-        """
-        while True:
-            try:
-                return await run_once(self._store, script, project, request, self._keep_ms, self._events, *args)
-            except ScriptFailure as failure:
-                if failure.code != _UNSETTLED:
-                    raise
+    def _change(
+        self, script: Script[R], project: str, request: Request, *args: str | bytes | int
+    ) -> Coroutine[Any, Any, R]:
+        """A script that begins with a request and the number of events to keep."""
+        return run_once(self._store, script, project, request, self._keep_ms, self._events, *args)
 
     async def _change_by_schema(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
         """As ``_change``, for scripts that go on with the schema version and the status labels.

@@ -108,7 +108,7 @@ class DependencyStore(RoomStore):
         while True:
             for repair, further in ways:
                 items = repair.wanted(SLICE)
-                near = await self._read(_NEIGHBOURS, project, repair.step, pack(items), further)
+                near = await self._store.run(_NEIGHBOURS, project, repair.step, pack(items), further)
                 repair.look(items, near)
                 if repair.cyclic:
                     return False
@@ -121,7 +121,7 @@ class DependencyStore(RoomStore):
         moves = repair.moves()
         while moves:
             part = [word for move in moves[: 4 * SLICE] for word in move]
-            done, placed = await self._read(_SHIFT, project, repair.step, pack(part))
+            done, placed = await self._store.run(_SHIFT, project, repair.step, pack(part))
             if not placed:
                 return
             del moves[:done]

@@ -65,7 +65,9 @@ class NoteStore(RoomStore):
         rows: list[NoteRow] = []
         left: list[str] = []
         while True:
-            part, left = await self._read(_READ, project, note, item, role, int(bodies), pack(left) if left else "")
+            part, left = await self._store.run(
+                _READ, project, note, item, role, int(bodies), pack(left) if left else ""
+            )
             rows += part
             if not left:
                 return sorted(rows, key=lambda row: (row.created, row.key))

@@ -194,7 +194,7 @@ class QueryStore(RoomStore):
             ToolFailure: RESOURCE_NOT_FOUND.
         """
         try:
-            return await self._read(_READ, project, item, int(ancestors))
+            return await self._store.run(_READ, project, item, int(ancestors))
         except ScriptFailure:
             raise ToolFailure("RESOURCE_NOT_FOUND", "id: no such item") from None
 
@@ -208,7 +208,7 @@ class QueryStore(RoomStore):
         state: bytes | str = ""
         span = pack(search.span)
         while True:
-            found = await self._read(
+            found = await self._store.run(
                 _PAGE, project, search.scopes[0][1][0], search.classes, span, search.sorting, int(search.descending),
                 search.offset, search.limit, int(ancestors), state,
             )  # fmt: skip
@@ -227,7 +227,7 @@ class QueryStore(RoomStore):
             bound = pack(best.bound) if best.bound else ""
             async with self._scanning:
                 began = perf_counter()
-                part = await self._read(_SCAN, project, asked, state, bound, self._pace.budget)
+                part = await self._store.run(_SCAN, project, asked, state, bound, self._pace.budget)
                 self._pace.took(perf_counter() - began)
             total += part.matched - best.add(part.listed)
             state, done = pack((part.choice, part.score, part.last)), part.done
@@ -243,7 +243,7 @@ class QueryStore(RoomStore):
         claimed: list[bool] = []
         asked = pack(search.packable())
         for start in range(0, len(ids), ROW_SLICE):
-            part = await self._read(_ROWS, project, asked, pack(ids[start : start + ROW_SLICE]), int(ancestors))
+            part = await self._store.run(_ROWS, project, asked, pack(ids[start : start + ROW_SLICE]), int(ancestors))
             rows += part[0]
             paths += part[1]
             claimed += part[2]
@@ -256,9 +256,9 @@ class QueryStore(RoomStore):
         while position < len(ids):
             part = pack(ids[position:])
             shown = SHOWN_CHILDREN if children else 0
-            finished, entries = await self._read(_ROOTS, project, part, shown, OVERVIEW_BUDGET)
+            finished, entries = await self._store.run(_ROOTS, project, part, shown, OVERVIEW_BUDGET)
             if finished < 0:
-                while not await self._read(_EXPIRE, project, self._events):
+                while not await self._store.run(_EXPIRE, project, self._events):
                     pass
                 continue
             position += finished
@@ -272,6 +272,6 @@ class QueryStore(RoomStore):
             ToolFailure: RESOURCE_NOT_FOUND.
         """
         try:
-            return await self._read(_ITEM, project, item, limit)
+            return await self._store.run(_ITEM, project, item, limit)
         except ScriptFailure:
             raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None

@@ -152,7 +152,7 @@ class ReadStore(RoomStore):
         position, cursor, left = 0, START, most
         while position < len(items) and left > 0:
             part = pack(items[position : position + READ_SLICE])
-            finished, cursor, entries = await self._read(_EDGES, project, cursor, follow, part, packed)
+            finished, cursor, entries = await self._store.run(_EDGES, project, cursor, follow, part, packed)
             position += finished
             for item, flat in entries:
                 held = found.setdefault(item, {})
@@ -166,7 +166,7 @@ class ReadStore(RoomStore):
         ids = list(dict.fromkeys(items))
         found: dict[str, Head] = {}
         for start in range(0, len(ids), HEAD_SLICE):
-            heads = await self._read(_HEADS, project, pack(ids[start : start + HEAD_SLICE]))
+            heads = await self._store.run(_HEADS, project, pack(ids[start : start + HEAD_SLICE]))
             found.update((head.id, head) for head in heads)
         return found
 
@@ -180,7 +180,7 @@ class ReadStore(RoomStore):
         cursor = START
         while True:
             try:
-                status = await self._read(_STATUS, project, item, cursor)
+                status = await self._store.run(_STATUS, project, item, cursor)
             except ScriptFailure:
                 raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None
             blockers.update((blocker.field, blocker) for blocker in status.blockers)
@@ -195,7 +195,7 @@ class ReadStore(RoomStore):
             ToolFailure: RESOURCE_NOT_FOUND.
         """
         try:
-            return await self._read(_CONTEXT, project, item, self.schemas.current.version, int(ancestors))
+            return await self._store.run(_CONTEXT, project, item, self.schemas.current.version, int(ancestors))
         except ScriptFailure:
             raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None
 
@@ -206,7 +206,7 @@ class ReadStore(RoomStore):
             ToolFailure: RESOURCE_NOT_FOUND for the parent.
         """
         try:
-            return await self._read(_RANKED, project, parent, classes, limit)
+            return await self._store.run(_RANKED, project, parent, classes, limit)
         except ScriptFailure:
             raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item") from None
 
@@ -217,7 +217,7 @@ class ReadStore(RoomStore):
         found: list[Listed] = []
         while position < len(ids):
             part = pack(ids[position : position + READ_SLICE])
-            finished, entries = await self._read(_LIST, project, role, config, int(ancestors), part)
+            finished, entries = await self._store.run(_LIST, project, role, config, int(ancestors), part)
             position += finished
             found += entries
         return found
@@ -230,7 +230,7 @@ class ReadStore(RoomStore):
         found: dict[str, Blocked] = {}
         while waiting and (len(found) < most or cursor != START):
             part = pack(waiting[:READ_SLICE])
-            finished, cursor, entries = await self._read(
+            finished, cursor, entries = await self._store.run(
                 _BLOCKED, project, cursor, role, int(details), int(ancestors), part
             )
             del waiting[:finished]
@@ -241,7 +241,7 @@ class ReadStore(RoomStore):
 
     async def claims(self, project: str) -> tuple[int, int]:
         """How many claims are live, and how many have expired without being released."""
-        return await self._read(_CLAIMS, project)
+        return await self._store.run(_CLAIMS, project)
 
     async def transitions(self, project: str, since: int, limit: int) -> tuple[list[Row], bool]:
         """Up to ``limit`` role changes at or after ``since`` (ms), newest first, of items that exist.
@@ -253,7 +253,7 @@ class ReadStore(RoomStore):
         while len(rows) < limit:
             if looked_at >= MAX_ROWS:
                 return rows, True
-            last, part = await self._read(_TRANSITIONS, project, since, before, STREAM_SLICE)
+            last, part = await self._store.run(_TRANSITIONS, project, since, before, STREAM_SLICE)
             rows += part
             looked_at += STREAM_SLICE
             if not last:

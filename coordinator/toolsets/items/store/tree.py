@@ -83,7 +83,7 @@ class TreeStore(RoomStore):
             for item in level:
                 after, more = "", True
                 while more and len(found) + len(below) <= most:
-                    ids, after = await self._read(_CHILDREN, project, item, after, _PAGE)
+                    ids, after = await self._store.run(_CHILDREN, project, item, after, _PAGE)
                     below.extend(ids)
                     more = bool(after)
             found.extend(below)
@@ -94,7 +94,7 @@ class TreeStore(RoomStore):
         """What each existing item blocks, in bounded slices; unknown ones are left out."""
         found: dict[str, list[str]] = {}
         for start in range(0, len(items), SLICE):
-            rows = await self._read(_DEPENDENTS, project, pack(items[start : start + SLICE]))
+            rows = await self._store.run(_DEPENDENTS, project, pack(items[start : start + SLICE]))
             found.update({item: blocked for item, exists, blocked in rows if exists})
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -91,16 +91,16 @@ def _no_such_item(field: str) -> ToolFailure:
 class WorkStore(RoomStore):
     """Claims, transitions and recommendations of any project."""
 
-    async def claim(
+    def claim(
         self,
         project: str,
         request: Request,
         agent: str,
         claims: Sequence[tuple[str, int, int]],
         releases: Sequence[tuple[str, int]],
-    ) -> ClaimReply:
+    ) -> Coroutine[Any, Any, ClaimReply]:
         """Claims (id, ttl in ms, fence or 0) and releases (id, fence or 0) of one agent, in one step."""
-        return await self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
+        return self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
 
     async def advance(self, project: str, request: Request, transitions: Sequence[tuple[Any, ...]]) -> list[Advanced]:
         """Transitions in order, each whole or not at all, in bounded slices; each goes on where the last one ended."""
@@ -139,7 +139,7 @@ class WorkStore(RoomStore):
         while True:
             left = limit - len(rows)
             try:
-                found, more, after = await self._read(
+                found, more, after = await self._store.run(
                     _NEXT, project, self._events, int(held), int(shields), packed, left, int(ancestors), after
                 )
             except ScriptFailure as failure:
@@ -193,4 +193,4 @@ class WorkStore(RoomStore):
             When the earliest live claim expires, 0 for none, and the store's time, both in ms;
             and whether the process was known to live.
         """
-        return await self._read(_SWEEP, project, self._events, process, alive_ms)
+        return await self._store.run(_SWEEP, project, self._events, process, alive_ms)

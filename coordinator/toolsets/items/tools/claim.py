@@ -93,6 +93,15 @@ def _released(entry: ReleaseEntry, result: tuple[str, str]) -> ReleaseResult:
     return ReleaseResult(item_id=item, outcome=outcome, error=_LOST.get(outcome, UNSET))
 
 
+def _taking(item: str, entry: ClaimEntry) -> tuple[str, int, int]:
+    """A claim as the store takes it."""
+    return item, entry.ttl_seconds * 1000, entry.fence_token or 0
+
+
+def _letting_go(item: str, entry: ReleaseEntry) -> tuple[str, int]:
+    return item, entry.fence_token or 0
+
+
 class _Named(Protocol):
     """What claims and releases have in common."""
 
@@ -100,17 +109,12 @@ class _Named(Protocol):
     def item_id(self) -> str | None: ...
 
 
-async def _ids(work: WorkStore, project: str, entries: Sequence[_Named], field: str) -> Sequence[str]:
-    """The item of each entry."""
-    ids: list[str] = []
-    full = True
-    for number, entry in enumerate(entries):
-        item = to_inner(entry.item_id or "")
-        if not item:
-            raise no_id(f"{field}[{number}].itemId")
-        full = full and len(item) == FULL
-        ids.append(item)
-    return ids if full else await work.resolve(project, ids)
+def _ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
+    """The item of each entry, in the inner form: an id, or a prefix that is to be resolved."""
+    ids = [to_inner(entry.item_id or "") for entry in entries]
+    if "" in ids:
+        raise no_id(f"{field}[{ids.index('')}].itemId")
+    return ids
 
 
 def _check(args: ClaimItem) -> Selector | None:
@@ -195,30 +199,24 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
         record = request(agent, args.request_id, "claim_item", claims, releases)
         letting_go: list[tuple[str, int]] = []
         if releases:
-            ids = await _ids(work, call.project, releases, "releases")
-            letting_go = [(item, entry.fence_token or 0) for item, entry in zip(ids, releases, strict=True)]
+            ids = await work.resolve(call.project, _ids(releases, "releases"))
+            letting_go = list(map(_letting_go, ids, releases))
         if selector is not None:
             reply = await by_selector(call, args, record, trusted, selector, letting_go)
         else:
-            ids = await _ids(work, call.project, claims, "claims")
-            taking = [
-                (item, entry.ttl_seconds * 1000, entry.fence_token or 0)
-                for item, entry in zip(ids, claims, strict=True)
-            ]
-            reply = await work.claim(call.project, record, agent, taking, letting_go)
-        claimed: list[ClaimResult] = []
-        released: list[ReleaseResult] = []
+            ids = _ids(claims, "claims")
+            if ids and min(map(len, ids)) < FULL:
+                ids = await work.resolve(call.project, ids)
+            reply = await work.claim(call.project, record, agent, list(map(_taking, ids, claims)), letting_go)
+        claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
+        released = list(map(_released, releases, reply.releases))
         won = freed = 0
-        for entry, found in zip(claims, reply.claims, strict=True):
-            result = _claimed(entry, found, agent, reply.now)
-            claimed.append(result)
+        for result in claimed:
             won += result.outcome == "success"
             metrics.claim(result.outcome)
             if result.outcome in _COLLISIONS:
                 metrics.claim_conflict(_COLLISIONS[result.outcome], call.project, result.item_id or "")
-        for freed_entry, freed_as in zip(releases, reply.releases, strict=True):
-            freeing = _released(freed_entry, freed_as)
-            released.append(freeing)
+        for freeing in released:
             freed += freeing.outcome == "success"
         return ClaimItemResult(
             claim_results=claimed,
