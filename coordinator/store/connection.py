@@ -13,7 +13,7 @@ from coordinator.errors import ToolFailure
 from coordinator.store.errors import ServerError, StoreError
 from coordinator.store.replies import unavailable
 
-FLUSH_AT = 8
+FLUSH_AT = 4
 """Commands that are written without waiting for the end of the event loop's turn."""
 MAX_IN_FLIGHT = 2048
 MAX_UNSENT_BYTES = 64 * 1024 * 1024

@@ -20,7 +20,7 @@ end
 -- Keeps `reply` for `keep_ms` and hands it back, so that a script can end with `return remember(...)`.
 local function remember(request, fingerprint, state, reply, keep_ms)
   if request ~= '' then
-    redis.call('SET', K_REQUEST .. request, fingerprint .. state .. reply, 'PX', keep_ms)
+    redis.call('PSETEX', K_REQUEST .. request, keep_ms, fingerprint .. state .. reply)
   end
   return reply
 end

@@ -20,13 +20,15 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 -- @include notes
 -- @include refusal
 
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
-if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
-
 local now = server_time()
-if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
+local unusual = redis.call('EXISTS', K_OWED, K_REQUEST .. request) > 0
+if unusual then
+  local stored, _, refused = recall(request, fingerprint)
+  if refused then return refused end
+  if stored then return {stored} end
+end
+if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+if unusual and not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 local run = {now = now, cap = events_max, config = config, labels = labels}
 sweep(now, events_max, SWEEP_BATCH)
 

@@ -13,18 +13,19 @@ errors:    REQUEST_ID_REUSED UNSETTLED
 -- @include releases
 -- @include settle
 
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
-
 local now = server_time()
-if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
+if redis.call('EXISTS', K_OWED, K_REQUEST .. request) > 0 then
+  local stored, _, refused = recall(request, fingerprint)
+  if refused then return refused end
+  if stored then return {stored} end
+  if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
+end
 sweep(now, events_max, SWEEP_BATCH)
 
 local results, winner, place, ttl = {}, nil, nil, nil
 for n, claim in ipairs(claims ~= '' and cmsgpack.unpack(claims) or {}) do
   local id, fence = claim[1], claim[3]
-  local it, outcome, wait = glance(id), 'success', 0
+  local it, outcome, wait = claim_of(id), 'success', 0
   if not it then
     outcome = absent(id)
   elseif it.role == TERMINAL then
@@ -41,7 +42,12 @@ for n, claim in ipairs(claims ~= '' and cmsgpack.unpack(claims) or {}) do
   results[n] = {outcome, id, wait, 0, 0}
 end
 if winner then
-  acquire(winner, agent, ttl, now, events_max)
+  if winner.cb == agent and live(winner, now) and is_held(winner) then
+    renew(winner, ttl, now, events_max)
+  else
+    winner = glance(winner.id)
+    acquire(winner, agent, ttl, now, events_max)
+  end
   results[place] = {'success', winner.id, now + ttl, winner.co, winner.f}
 end
 

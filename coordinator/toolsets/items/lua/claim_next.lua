@@ -19,18 +19,17 @@ errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 
 local SCAN = 200
 local now, sel, wait = server_time(), cmsgpack.unpack(selector), tonumber(wait_ms)
-if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end -- which may have served this very call
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
-
-if sel.parent and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
 local waiter = {}
-nobody_waits = redis.call('EXISTS', K_WAITING, K_WAITER .. request) == 0
+nobody_waits = redis.call('EXISTS', K_OWED, K_REQUEST .. request, K_WAITING, K_WAITER .. request) == 0
 if not nobody_waits then
+  if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end -- which may have served this very call
+  local stored, _, refused = recall(request, fingerprint)
+  if refused then return refused end
+  if stored then return {stored} end
   waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'f', 'w')
   if waiter[4] and waiter[4] ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
 end
+if sel.parent and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
 local parked, found = waiter[1], nil
 
 local class, swept, handed, stopped = (sel.role or QUEUE) * 3 + READY, nil, nil, nil

@@ -74,6 +74,24 @@ local function release(it, cap, now)
   unclaim(it, now)
 end
 
+-- Who has claimed an item, and its score: for less than `glance`, and without the rest of it.
+local function claim_of(id)
+  if loaded[id] then return loaded[id] end
+  local f = redis.call('HMGET', K_ITEM .. id, 'w', 'h')
+  if not f[1] then return nil end
+  local it = {id = id}
+  stand(it, f[1], f[2])
+  return it
+end
+
+-- Refreshes a claim that is live and counted as such.
+local function renew(it, ttl_ms, now, cap)
+  it.cc, it.cx = now, now + ttl_ms
+  redis.call('ZADD', K_LEASES, it.cx, it.cb)
+  redis.call('HSET', K_ITEM .. it.id, 'h', struct.pack(CLAIM, it.f, it.cx, now, it.co) .. it.cb)
+  return emit(cap, 'renew', it.id, 'a', it.cb, 'f', it.f, 'x', whole(it.cx))
+end
+
 -- Places or refreshes `agent`'s claim on an item that nobody else holds, and lets go of the one the agent
 -- had. The fence rises unless the agent's own claim was still live.
 local function acquire(it, agent, ttl_ms, now, cap)
