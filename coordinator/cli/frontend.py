@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -167,12 +168,7 @@ async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Gu
     # as long as answering a hundred calls.
     gc.set_threshold(10_000, 20, 50)
 
-    async def announce() -> None:
-        await _check_ready(app)
-        guardian.ready()
-        _log.info("front-end ready", port=sock.getsockname()[1])
-
-    server.on_listening = announce
+    server.on_listening = partial(announce, app, guardian, sock.getsockname()[1])
     await server.serve([sock])
 
 
@@ -202,15 +198,21 @@ class _Server(QuietServer):
         self.should_exit = True
 
 
-async def _check_ready(app: FrontEnd) -> None:
-    """Asks this very process, which a request to the shared port might not reach.
+async def announce(app: FrontEnd, guardian: Guardian, port: int) -> None:
+    """Says that this process is ready, having asked it: a request to the shared port might reach another one.
+
+    Who is told to end before that ends without having been ready.
 
     Raises:
         CommandFailed: it is not ready.
     """
     ready, found = await app.readiness()
+    if app.draining:
+        return
     if not ready:
         raise CommandFailed(f"the front-end is not ready: {msgspec.json.encode(found).decode()}")
+    guardian.ready()
+    _log.info("front-end ready", port=port)
 
 
 async def _watch(server: _Server, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:

@@ -1,5 +1,5 @@
 -- @include filters
--- @include claims
+-- @include acquire
 -- @include idempotency
 -- @include queues
 -- Parked claims. Whatever makes items ready hands each, in the same script, to the waiter that has been

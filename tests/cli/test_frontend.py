@@ -1,0 +1,57 @@
+"""A front-end process as it begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.cli.exits import CommandFailed
+from coordinator.cli.frontend import announce
+from coordinator.cli.news import News
+from coordinator.store.replies import unavailable
+from tests.transport.rig import FakeStore, make_app
+
+
+class Told:
+    """Whoever waits for the process."""
+
+    orphaned = False
+    news: News | None = None
+    heard = False
+
+    def ready(self) -> None:
+        self.heard = True
+
+    def on_news(self, take: object) -> None:
+        """Nothing ever comes."""
+
+
+@pytest.mark.anyio
+async def test_it_says_that_it_is_ready() -> None:
+    told = Told()
+    await announce(make_app(), told, 8420)
+    assert told.heard
+
+
+@pytest.mark.anyio
+async def test_it_fails_when_it_is_not() -> None:
+    store, told = FakeStore(), Told()
+    store.error = unavailable("is not there")
+    with pytest.raises(CommandFailed, match="not ready"):
+        await announce(make_app(store=store), told, 8420)
+    assert not told.heard
+
+
+@pytest.mark.anyio
+async def test_told_to_end_meanwhile_it_does_not_fail() -> None:
+    """SIGTERM between the first connection and the first look is an end like any other."""
+
+    class Signalled(FakeStore):
+        async def ping(self) -> float:
+            app.begin_drain()
+            return await super().ping()
+
+    told = Told()
+    app = make_app(store=Signalled())
+    await announce(app, told, 8420)
+    assert app.draining
+    assert not told.heard
