@@ -46,7 +46,7 @@ _MAX_CACHED_KEYS = 10_000
 _LOAD_ATTEMPTS = 5
 _TUNE: Script[Any] = Script("coordinator.store", "tune_collector", scope="fleet")
 _PAUSE = 150
-"""Percent. With Lua's 200 the server now and then spends 5 ms in a script on what earlier ones have left."""
+"""Percent. Longer pauses end in longer passes, and scripts that wait for them; without a pause passes cost a tenth."""
 # They answer late, more than once or not at all, or change what later replies mean: not on a shared connection.
 _NOT_SHARED = frozenset(
     b"SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MONITOR SYNC PSYNC BLPOP BRPOP BLMOVE "
