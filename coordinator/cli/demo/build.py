@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from coordinator.cli.demo.calls import Caller, Refused
 from coordinator.cli.demo.proof import Planned
 from coordinator.cli.demo.work import Item
+from coordinator.toolsets.items.rules.edges import MAX_EDGES
 
 _ITEMS = 200
-_EDGES = 200
 _ACTOR = {"id": "fleet-demo", "kind": "orchestrator"}
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ async def build(caller: Caller, items: Sequence[Item]) -> dict[str, Planned]:
         for item in items
         for blocker in item.blockers
     ]
-    for part in _slices(edges, _EDGES):
+    for part in _slices(edges, MAX_EDGES):
         answer = await caller.call("manage_dependencies", _signed(operation="create", dependencies=part))
         if answer["created"] != len(part):
             raise Refused(f"manage_dependencies refused: {answer['failures'][0]['error']}")
