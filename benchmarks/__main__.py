@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from benchmarks.support import console
+from benchmarks.support import Missing, console
 
 ALL = (
     "frontend",
@@ -42,7 +42,10 @@ def main() -> int:
     for name in names:
         module = importlib.import_module(f"benchmarks.{name}")
         console.print(f"[bold]{name}[/bold]: {str(module.__doc__).splitlines()[0]}")
-        module.main(*arguments)
+        try:
+            module.main(*arguments)
+        except Missing as missing:
+            console.print(f"{name}: skipped, {missing}\n")
     return 0
 
 

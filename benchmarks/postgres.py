@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from benchmarks.loader import FAMILY, PROJECT, servers
 from benchmarks.rivals.cycles import Cycles
-from benchmarks.rivals.postgresql import CLAIM_AND_COMPLETE, WITH_RECORDS, Missing, Rate, postgresql
+from benchmarks.rivals.postgresql import CLAIM_AND_COMPLETE, WITH_RECORDS, Rate, postgresql
 from benchmarks.server import Server
 from benchmarks.support import console, median, table
 
@@ -52,29 +52,25 @@ def main(items: str = "20000", rounds: str = "3", cycles: str = "3000", clients:
     ready = count - count // FAMILY
     if ready < (many + 1) * each:
         raise SystemExit(f"{many} rounds and one to warm up take {(many + 1) * each} items; there are {ready}")
-    try:
-        with postgresql() as rival, postgresql() as recording, servers([count], fsync="always") as started:
-            rival.fill(count, FAMILY)
-            recording.fill(count, FAMILY)
-            recording.keep_records()
-            server = Server(started[count].url)
-            ours = Cycles(started[count].url, PROJECT, callers)
-            found: list[tuple[Rate, Rate, Rate]] = []
-            for number in range(many + 1):
-                rival.tidy()
-                recording.tidy()
-                theirs = rival.cycles(callers, each, CLAIM_AND_COMPLETE)
-                recorded = recording.cycles(callers, each, WITH_RECORDS)
-                server.begin()
-                made = Rate(*ours.run(each), 2 * server.cost().cpu_us)
-                if number:
-                    found.append((theirs, recorded, made))
-            ours.close()
-            server.close()
-            version = rival.sql("SHOW server_version").strip()
-    except Missing as reason:
-        console.print(f"postgres: skipped, {reason}\n")
-        return
+    with postgresql() as rival, postgresql() as recording, servers([count], fsync="always") as started:
+        rival.fill(count, FAMILY)
+        recording.fill(count, FAMILY)
+        recording.keep_records()
+        server = Server(started[count].url)
+        ours = Cycles(started[count].url, PROJECT, callers)
+        found: list[tuple[Rate, Rate, Rate]] = []
+        for number in range(many + 1):
+            rival.tidy()
+            recording.tidy()
+            theirs = rival.cycles(callers, each, CLAIM_AND_COMPLETE)
+            recorded = recording.cycles(callers, each, WITH_RECORDS)
+            server.begin()
+            made = Rate(*ours.run(each), 2 * server.cost().cpu_us)
+            if number:
+                found.append((theirs, recorded, made))
+        ours.close()
+        server.close()
+        version = rival.sql("SHOW server_version").strip()
     table(
         f"Claim and complete, {count:,} items, {callers} clients, median of {many} rounds of {each:,} cycles",
         ("side", "cycles/s", "client CPU us/cycle", "server CPU us/cycle"),

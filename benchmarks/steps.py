@@ -29,9 +29,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 from benchmarks.rivals import jobs as rivals
-from benchmarks.rivals.postgresql import Missing as NoPostgreSQL
 from benchmarks.rivals.postgresql import postgresql
-from benchmarks.support import console, cpu_seconds, embedded, median, table
+from benchmarks.support import Missing, console, cpu_seconds, embedded, median, table
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.toolsets.flows.rules import planner, spec
@@ -176,7 +175,7 @@ def rival(name: str, measure: Callable[[], float]) -> float | None:
     """What a rival does, or None with the reason printed."""
     try:
         return measure()
-    except (rivals.Missing, NoPostgreSQL) as reason:
+    except Missing as reason:
         console.print(f"{name}: left out, {reason}", markup=False)
         return None
 

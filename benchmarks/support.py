@@ -113,6 +113,10 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
+class Missing(Exception):
+    """Something that a benchmark needs is not installed here; says what."""
+
+
 class Load(NamedTuple):
     """What one run of wrk measured."""
 
@@ -126,10 +130,10 @@ def wrk(url: str, script: Path, connections: int, seconds: float) -> Load:
     """Runs wrk with a Lua script.
 
     Raises:
-        FileNotFoundError: wrk is not installed.
+        Missing: wrk is not installed.
     """
     if shutil.which("wrk") is None:
-        raise FileNotFoundError("wrk is not installed (Debian: apt-get install wrk)")
+        raise Missing("wrk is not installed (Debian: apt-get install wrk)")
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--latency", "-s", str(script), url]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rate = re.search(r"Requests/sec:\s+([\d.]+)", text)

@@ -21,14 +21,11 @@ from typing import Any
 import redis
 
 from benchmarks.rivals.postgresql import PostgreSQL
+from benchmarks.support import Missing
 from coordinator.store.address import Address, parse
 
 HERE = Path(__file__).parent
 LOW, HIGH = 0.1, 0.9
-
-
-class Missing(Exception):
-    """A rival is not installed; says how it would be."""
 
 
 def home() -> Path:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.support import Missing
+
 CLAIM_AND_COMPLETE = r"""
 UPDATE items SET role = 'work', claimed_by = 'agent-' || :client_id::text,
        claim_expires = now() + interval '15 minutes', fence = fence + 1
@@ -48,10 +50,6 @@ _OPTIONS = {
     "max_connections": "120",
     "log_min_messages": "fatal",
 }
-
-
-class Missing(Exception):
-    """PostgreSQL cannot be run here; says why."""
 
 
 class Rate(NamedTuple):

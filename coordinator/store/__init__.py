@@ -1,9 +1,9 @@
 """Redis: the connection, the scripts, the names of keys, and the embedded server.
 
-All state of the product lives in Redis and changes only in Lua scripts, one script per
-operation. A room keeps its scripts in its ``lua`` directory, declares each as a ``Script``
-and runs it with ``Store.run``; whatever a script calls, it stays within one project, whose
-keys share a hash tag (``keys.py``).
+All state of the product lives in Redis, and what callers change is changed by Lua scripts, one per
+operation; hints and registers that the fleet keeps for itself are plain commands. A room keeps
+its scripts in its ``lua`` directory, declares each as a ``Script`` and runs it with ``Store.run``;
+whatever a script calls, it stays within one project, whose keys share a hash tag (``keys.py``).
 
 What may be relied on:
 

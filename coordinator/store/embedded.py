@@ -188,7 +188,7 @@ class EmbeddedServer:
             self._process = process = self._spawn(binary, server_lock.fileno(), log)
         # Settings come over stdin: every user can read a command line. A server that ended already is told of below.
         with contextlib.suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as stdin:
-            stdin.write(self._config(binary, settings, password).encode())
+            stdin.write(self._config(settings, password).encode())
         self._await_ready(process, log, said_before)
 
     def _server_lock(self) -> IO[str]:
@@ -222,8 +222,7 @@ class EmbeddedServer:
         port_file.write_text(f"{port}\n", encoding="ascii")
         return port, [("port", str(port)), ("bind", "127.0.0.1")]
 
-    def _config(self, binary: server_binary.Binary, settings: list[tuple[str, str]], password: str) -> str:
-        packed = "ziplist" if binary.name == "Redis" and binary.version < (7, 0) else "listpack"
+    def _config(self, settings: list[tuple[str, str]], password: str) -> str:
         settings = [
             *settings,
             ("requirepass", password),
@@ -236,8 +235,8 @@ class EmbeddedServer:
             ("save", ""),
             ("maxmemory-policy", "noeviction"),
             # Items stay in their compact form with values up to this length; a third of the memory otherwise lost.
-            (f"hash-max-{packed}-value", "512"),
-            (f"hash-max-{packed}-entries", "128"),
+            ("hash-max-listpack-value", "512"),
+            ("hash-max-listpack-entries", "128"),
         ]
         return "".join(f"{name} {_quoted(value)}\n" for name, value in settings)
 

@@ -25,6 +25,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.settings import Settings
 from coordinator.store import keys
+from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from tests.support.fleets import RunningFleet, fleet_command
 
 pytestmark = pytest.mark.timeout(120)
@@ -47,15 +48,33 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     fleet.clean_up()
 
 
+def entangled(count: int) -> str:
+    """A lock of distributions that each need all those before."""
+    names = [f"part-{number:02d}" for number in range(count)]
+    lines = (f"{name}==1  # via {', '.join(names[at + 1 :])}" for at, name in enumerate(names[:-1]))
+    return "\n".join((*lines, f"{names[-1]}==1", ""))
+
+
 def report_of(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.json.decode(path.read_bytes())
     return found
 
 
-def demo(tmp_path: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+def demo(tmp_path: Path, *arguments: str, content: str = LOCK, **env: str) -> subprocess.CompletedProcess[str]:
     lock = tmp_path / "some.lock"
-    lock.write_text(LOCK)
+    lock.write_text(content)
     return fleet_command("demo", "--from", str(lock), "--agents", "10", *arguments, timeout=110, **env)
+
+
+def test_a_graph_may_have_more_edges_than_one_call_takes(running: RunningFleet, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    done = demo(
+        tmp_path, "--data-dir", str(running.data_dir), "--crash-rate", "0", "--report", str(path),
+        content=entangled(20),
+    )  # fmt: skip
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    assert MAX_EDGES < 20 * 19 / 2
+    assert report_of(path)["facts"]["items_done"] == 1 + 20 + 60
 
 
 def test_agents_drain_a_running_fleet_and_the_audit_passes(running: RunningFleet, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def _layout(config: Info) -> Iterator[Finding]:
             "warns", "store.config", "CONFIG GET is not allowed", "allow it to have the server's settings checked"
         )
         return
-    value = int(config.get("hash-max-listpack-value") or config.get("hash-max-ziplist-value") or LISTPACK_BYTES)
+    value = int(config.get("hash-max-listpack-value") or LISTPACK_BYTES)
     if value < LISTPACK_BYTES:
         yield Finding(
             "warns",

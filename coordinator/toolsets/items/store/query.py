@@ -1,4 +1,4 @@
-"""Reading items: one, those that a search finds, and the overviews. None of this changes an item."""
+"""Reading items: one, those that a search finds, and the overviews. All that changes is that expired claims end."""
 
 from __future__ import annotations
 

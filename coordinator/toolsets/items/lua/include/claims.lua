@@ -3,8 +3,9 @@
 -- @include holds
 -- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its
 -- expiry lies ahead. A held class means a claim that was live when last looked at; `sweep` moves expired ones back,
--- lazily and in bounded batches, which keeps expiry passive (seed 004): no reaper runs. The record of an expired
--- claim stays on the item ("lapsed") until somebody claims, releases or deletes it, and is counted per scope.
+-- lazily and in bounded batches, which keeps expiry passive (seed 004): no reaper is needed, only processes with
+-- parked calls look for expired claims by themselves. The record of an expired claim stays on the item ("lapsed")
+-- until somebody claims, releases or deletes it, and is counted per scope.
 -- Events: release and expire show a agent, f fence; claim and renew also x expires; a claim that lets go of an
 -- earlier one o that item, p that fence, in place of a release.
 --   K_AGENTS  agent -> the item whose claim it has, live or lapsed

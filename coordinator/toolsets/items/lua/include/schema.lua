@@ -3,7 +3,7 @@
 -- hash, each packed: 's:' .. name = {lifecycle, default traits, notes}, 't:' .. trait = notes,
 -- 'default' = name; a note is {key, role, required}. An empty `config` means that none is configured.
 
-local AUTO, MANUAL, PERMANENT, AUTO_REOPEN = 'A', 'M', 'P', 'R'
+local MANUAL, PERMANENT, AUTO_REOPEN = 'M', 'P', 'R' -- lifecycles that differ from the usual one, 'A'
 
 local function config_missing(config)
   return config ~= '' and redis.call('EXISTS', K_SCHEMAS .. config) == 0
