@@ -252,7 +252,7 @@ class Store:
                 break
             load = self._load(script)
             reply = await self._link.submit(command)
-            if type(reply) is not ServerError:
+            if type(reply) is not ServerError or replies.wants_again(reply, script):
                 return reply
             error = reply
             if load.done() and isinstance(load.result(), ServerError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.store import Store
+from coordinator.store import Script, Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json, actor, fresh_id
@@ -142,6 +142,23 @@ async def test_who_comes_next_pays_first(
     assert await ready(tools) == set()
     assert (await dying.advance(item, "complete"))["applied"]
     assert await owed(tools) > 1
+    taken = await call(tools, waiting)
+    assert await owed(tools) == 0
+    assert await ready(tools) == set(waiting) - taken
+
+
+@pytest.mark.parametrize("call", [claim_by_selector, what_is_next, start], ids=lambda call: call.__name__)
+async def test_who_pays_may_have_to_give_the_server_the_function_first(
+    tools: Client, dying: Client, call: Callable[[Client, list[str]], Awaitable[set[str]]]
+) -> None:
+    """As after an upgrade by another front-end, or a failover."""
+    waiting = await tools.add_many(MANY, tags="dep")
+    item = await hub(tools, waiting)
+    assert (await dying.advance(item, "complete"))["applied"]
+    assert await owed(tools) > 1
+    for script in Script.registered():
+        if script.name in ("claim_next", "next_items", "advance_item"):
+            await tools.store.command("FUNCTION", "DELETE", script.function)
     taken = await call(tools, waiting)
     assert await owed(tools) == 0
     assert await ready(tools) == set(waiting) - taken

@@ -131,6 +131,17 @@ async def test_releases_come_after_the_claim(tools: Client) -> None:
     assert await tools.next(limit=9) == [own]
 
 
+async def test_what_is_found_may_be_released_in_the_same_call(tools: Client) -> None:
+    item = await tools.add("found", tags="q")
+    call = call_of("agent", {"tags": "q"}, releases=[item])
+    answer = await tools("claim_item", **call)
+    assert answer["claimResults"][0]["outcome"] == "success"
+    assert answer["claimResults"][0]["fenceToken"] == 1
+    assert answer["releaseResults"] == [{"itemId": item, "outcome": "success"}]
+    assert await tools("claim_item", **call) == answer
+    assert (await take(tools, "other", {"tags": "q"}))["itemId"] == item
+
+
 async def test_releases_are_carried_out_when_nothing_suits(tools: Client) -> None:
     own = await tools.add()
     await tools.claim("agent", own)

@@ -47,16 +47,17 @@ if not found and (stopped or not swept) then
   return with_debts(cmsgpack.pack({now, {{'more', cursor(stopped), 0, 0, 0}}, {}}))
 end
 
-if found then acquire(found, agent, tonumber(ttl_ms), now, events_max) end
-local released = {}
+local result, released = {'no_match', '', 0, 0, 0}, {}
+if found then
+  acquire(found, agent, tonumber(ttl_ms), now, events_max)
+  result = {'success', found.id, found.cx, found.co, found.f} -- which the releases may take from it again
+end
 if parked then
   released = cmsgpack.unpack(waiter[3])
 elseif releases ~= '' then
   released = release_all(releases, agent, events_max, now)
 end
 if found or wait == 0 then
-  local result = {'no_match', '', 0, 0, 0}
-  if found then result = {'success', found.id, found.cx, found.co, found.f} end
   local reply = remember(request, fingerprint, 'D', cmsgpack.pack({now, {result}, released}), keep_ms)
   if parked then
     answer_call(request, waiter, reply, found, now)

@@ -143,6 +143,8 @@ class WorkStore(RoomStore):
                     _NEXT, project, self._events, int(held), int(shields), packed, left, int(ancestors), after
                 )
             except ScriptFailure as failure:
+                if failure.code != "NOT_FOUND":
+                    raise
                 raise _no_such_item(f"{failure.detail}Id") from None
             rows += found
             if not more:
@@ -174,7 +176,9 @@ class WorkStore(RoomStore):
                 reply = await self._change(
                     _CLAIM_NEXT, project, request, agent, ttl_ms, packed, queue, let_go, wait_ms, process, after
                 )
-            except ScriptFailure:
+            except ScriptFailure as failure:
+                if failure.code != "NOT_FOUND":
+                    raise
                 raise _no_such_item("claims[0].selector.parentId") from None
             if reply.claims[0][0] != "more":
                 return reply
