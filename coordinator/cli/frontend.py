@@ -149,6 +149,10 @@ async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Gu
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
+        if app.draining and guardian.orphaned:
+            # Not asked again: the kernel says what the supervisor has said as it ended.
+            server.config.timeout_graceful_shutdown = ORPHAN_SECONDS  # type: ignore[assignment]
+            return
         if app.draining:
             # Asked twice: whoever asks does not want to wait.
             server.force_exit = server.should_exit = True

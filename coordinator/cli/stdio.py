@@ -61,7 +61,10 @@ def stdio(
     """Serves until the client closes stdin, or SIGTERM or SIGINT."""
     # Not for the processes that this one starts.
     token = os.environ.pop(TOKEN_VARIABLE, None)
-    streams = claim_standard_streams()
+    try:
+        streams = claim_standard_streams()
+    except OSError:
+        raise CommandFailed("stdin and stdout have to be open: they carry the protocol", Exit.USAGE) from None
     settings = loaded.settings
     logs.configure(settings.log_level, settings.log_format, context={"slot": f"stdio-{os.getpid()}"})
     names = toolset or settings.toolsets

@@ -255,7 +255,10 @@ class FrontEnd:
             await send({"type": "websocket.close", "code": 1000})
             return
         while True:
-            message = await receive()
+            try:
+                message = await receive()
+            except asyncio.CancelledError:
+                return  # the process ends at once, without a last word from its server
             if message["type"] == "lifespan.startup":
                 await self._warm_up()
                 await send({"type": "lifespan.startup.complete"})

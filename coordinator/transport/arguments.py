@@ -10,7 +10,7 @@ import msgspec
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.tool import Tool
-from coordinator.transport.schema import allowed, at
+from coordinator.transport.schema import allowed, at, members_at
 
 _PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
@@ -59,7 +59,7 @@ def explained(message: str, schema: dict[str, Any]) -> ToolFailure:
     place = _readable(path)
     node = at(schema, path) or {}
     if unknown := _UNKNOWN.match(problem):
-        names = ", ".join(node.get("properties", {})) or "none"
+        names = ", ".join(members_at(schema, path)) or "none"
         return invalid(_join(place, unknown["name"]), f"no such field; allowed here: {names}")
     if missing := _MISSING.match(problem):
         member = at(schema, f"{path}.{missing['name']}") or {}

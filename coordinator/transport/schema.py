@@ -276,6 +276,12 @@ def at(schema: dict[str, Any], path: str) -> dict[str, Any] | None:
     return _resolved(schema, node)
 
 
+def members_at(schema: dict[str, Any], path: str) -> list[str]:
+    """The names that an object at a path may have."""
+    options = _options(schema, at(schema, path) or {})
+    return [name for option in options for name in option.get("properties", {})]
+
+
 def _member(root: dict[str, Any], node: dict[str, Any], name: str) -> dict[str, Any] | None:
     """The schema of member ``name``, or of the elements where that is empty."""
     for option in _options(root, node):

@@ -14,6 +14,7 @@ from io import TextIOWrapper
 from typing import BinaryIO
 
 import anyio
+import structlog
 from mcp.server.stdio import stdio_server
 
 from coordinator.settings import Settings
@@ -23,6 +24,8 @@ from coordinator.transport.calls import Calls, Hooks
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.sdk import Exchange, build_server
 from coordinator.transport.surfaces import PROJECT, PROJECT_RULE, SurfaceError, Surfaces, Target
+
+_log = structlog.get_logger(__name__)
 
 Principal = Callable[[], Awaitable[Caller | None]]
 """Who is at the other end; None: nobody in particular. Raises ToolFailure if his credential is good no more."""
@@ -83,5 +86,8 @@ async def serve_stdio(
     stdin, stdout = streams
     reading = anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace"))
     writing = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))
-    async with stdio_server(reading, writing) as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+    try:
+        async with stdio_server(reading, writing) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    except* BrokenPipeError:
+        _log.info("the client has left")

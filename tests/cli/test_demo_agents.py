@@ -357,3 +357,12 @@ async def test_a_place_that_was_given_to_who_gives_up_goes_to_the_next() -> None
         gives_up.cancel()  # the place is its own already, but it has not run since
         assert await stays
         assert gives_up.cancelled()
+
+
+async def test_a_refusal_is_told_as_it_is() -> None:
+    """Not in a group, which is how the client's tasks would raise it."""
+    server = Server(failure("permanent", "VALIDATION_ERROR"))
+    async with server.listening() as url:
+        with pytest.raises(Refused, match="VALIDATION_ERROR"):
+            async with caller_on(url) as (caller, _):
+                await caller.call("manage_dependencies", {})

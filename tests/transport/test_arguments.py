@@ -8,6 +8,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.items.contract.claim import ClaimItem
 from coordinator.transport.arguments import decoded, explained
 from coordinator.transport.schema import input_schema
 from tests.transport.rig import Add, Echo, Part, Rig, Tree
@@ -79,3 +80,9 @@ def test_deep_arguments_are_refused_and_not_a_crash() -> None:
         given = {"name": "x", "children": [given]}
     with pytest.raises(ToolFailure, match="nested too deeply"):
         decode("tree", given)
+
+
+def test_the_fields_of_an_object_that_need_not_be_there_are_named() -> None:
+    failure = explained("Object contains unknown field `bogus` - at `$.claims[0].selector`", input_schema(ClaimItem))
+    assert failure.message.startswith("claims[0].selector.bogus: no such field; allowed here: role, ")
+    assert "tags" in failure.message

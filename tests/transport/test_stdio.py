@@ -176,3 +176,34 @@ def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, more: list[
     assert done.stdout == b""
     assert words in done.stderr.decode()
     assert "Traceback" not in done.stderr.decode()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_without_a_stream_it_says_what_it_needs(tmp_path: Path, closed: str) -> None:
+    command = [*fleet_stdio(tmp_path)]
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *command], capture_output=True, text=True, env=ENVIRONMENT, cwd=ROOT,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == Exit.USAGE
+    assert done.stderr == "fleet: stdin and stdout have to be open: they carry the protocol\n"
+
+
+def test_a_client_that_stops_reading_ends_it_quietly() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=ROOT,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        ask = json.dumps(request(1, "tools/list", {"_meta": meta()})) + "\n"
+        process.stdin.write(ask.encode())
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.stdout.close()
+        process.stdin.write(ask.encode())
+        process.stdin.close()
+        said = process.stderr.read().decode()
+        assert process.wait(30) == 0
+        assert "Traceback" not in said

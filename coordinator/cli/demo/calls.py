@@ -140,6 +140,9 @@ class Caller:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, Exception):
+            # The client would wrap it in a group.
+            kind = error = trace = None
         await self._stack.__aexit__(kind, error, trace)
 
     async def call(
