@@ -69,6 +69,9 @@ class Seen(NamedTuple):
     arguments: object = None
     trace: str = ""
     """The trace that it names, if anybody wants to know."""
+    unanswerable: bool = False
+    """Whether it is a request whose id cannot be one. The SDK takes it for a notification in older revisions, and its
+    client would wait for ever."""
 
 
 class Detour:
@@ -145,6 +148,8 @@ class Detour:
         if nested_deeper(body, self._limits.depth):
             raise Refused(400, f"the message is nested deeper than {self._limits.depth} levels")
         seen = glance(body)
+        if seen.unanswerable:
+            raise Refused(400, "the id of a request must be a string or an integer")
         self._check_era(headers, seen)
         if seen.method == "tools/call":
             self._entrance.check(grant, path, target, seen.tool, seen.request_id)
@@ -255,6 +260,8 @@ def glance(body: bytes) -> Seen:
         return Seen()
     if not isinstance(message, dict):
         return Seen()
+    if "method" in message and "id" in message and type(message["id"]) not in (int, str):
+        return Seen(unanswerable=True)
     params = message.get("params")
     if not isinstance(params, dict):
         return Seen(message.get("method"), None, message.get("id"))

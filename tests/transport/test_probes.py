@@ -302,6 +302,13 @@ async def test_older_revisions_take_no_batches_either(front: FrontEnd, body: byt
     assert (await post(front, (headers, body))).status == 400
 
 
+@pytest.mark.parametrize("identity", [b"null", b"1.5", b"true", b"[1]", b"{}", b"NaN"])
+async def test_older_revisions_answer_requests_with_a_wrong_id(front: FrontEnd, identity: bytes) -> None:
+    headers, _ = legacy("ping")
+    body = b'{"jsonrpc":"2.0","id":' + identity + b',"method":"ping"}'
+    assert error(await post(front, (headers, body))) == (400, -32600, None)
+
+
 async def test_hosts_and_origins_are_checked_everywhere(front: FrontEnd) -> None:
     for method, path, (headers, body) in (
         ("POST", "/mcp", modern("tools/call", ADD)),
