@@ -290,7 +290,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the ``fleet`` script."""
-    sys.exit(run(sys.argv[1:]))
+    try:
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        # Before the command has taken the signal over, or where it has nothing to finish.
+        sys.exit(Exit.INTERRUPTED)
 
 
 def _fail(message: str, code: Exit) -> int:

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the exit code of a ``fleet`` command means. 130 (interrupted) is the shell's own."""
+    """What the exit code of a ``fleet`` command means."""
 
     OK = 0
     FAILED = 1
@@ -23,6 +23,8 @@ class Exit(IntEnum):
     """The Redis server does not answer, or refuses the credentials."""
     NO_EMBEDDED_STORE = 7
     """No server binary was found to run as the embedded Redis, or it did not start."""
+    INTERRUPTED = 130
+    """Ctrl-C, before there was anything to finish; the code that shells use."""
 
 
 class CommandFailed(Exception):

@@ -205,3 +205,14 @@ def test_every_setting_has_a_flag_that_states_its_facts(capsys: pytest.CaptureFi
         if field.flag is not None:
             assert f"{field.flag} " in shown
             assert f"env: {field.environment}]" in shown
+
+
+def test_an_interrupted_start_is_silent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "run", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == Exit.INTERRUPTED
+    assert capsys.readouterr() == ("", "")
