@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
+from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import (
     INTERNAL_ENVIRONMENT,
     LoadedSettings,
@@ -25,6 +26,10 @@ from coordinator.settings import (
     yaml_file,
 )
 from coordinator.settings.fields import allowed, fields_of
+from coordinator.settings.model import TOOLSETS
+from coordinator.store import Store
+from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.tool import Services
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -70,7 +75,7 @@ SAMPLES: dict[str, st.SearchStrategy[Any]] = {
     "port": st.integers(0, 65535),
     "frontends": st.integers(1, 64),
     "log_level": st.sampled_from(["debug", "info", "warning", "error"]),
-    "toolsets": st.lists(st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True), min_size=1, max_size=4).map(tuple),
+    "toolsets": st.lists(st.sampled_from(TOOLSETS), min_size=1, unique=True).map(tuple),
     "redis_url": st.sampled_from(["", "redis://h:1/0", "unix:///s", "rediss://u:p@h"]),
 }
 
@@ -306,6 +311,23 @@ def test_long_wrong_values_are_cut() -> None:
 def test_times_must_fit_inside_each_other(changes: dict[str, object], words: str) -> None:
     (problem,) = problems_of(changes)
     assert problem.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("items,nope", "toolsets: there is no toolset 'nope'; allowed: items, flows, sessions, navigator, gateway"),
+        ("items,flows,items", "toolsets: 'items' is named twice"),
+    ],
+)
+def test_toolsets_must_be_there_and_different(names: str, words: str) -> None:
+    (problem,) = problems_of({"toolsets": names})
+    assert problem.startswith(words)
+
+
+def test_all_toolsets_can_be_named() -> None:
+    services = Services(Settings(), Store("redis://localhost"), trust_self_reported)
+    assert tuple(load_toolsets(services)) == TOOLSETS
 
 
 def test_both_broken_links_of_the_time_chain_are_told() -> None:

@@ -52,6 +52,10 @@ Origin = Annotated[
 ]
 
 
+TOOLSETS = ("items", "flows", "sessions", "navigator", "gateway")
+"""What there is to be served, in the order of ``coordinator.toolsets``."""
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What one process of the fleet runs with; see ``load_settings``."""
 
@@ -393,6 +397,12 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
             f"request_deadline_ms ({settings.request_deadline_ms}) must be below drain_seconds "
             f"({settings.drain_seconds} s): a stopping process has to let its last request finish",
         )
+    for name in settings.toolsets:
+        if name not in TOOLSETS:
+            yield ("toolsets",), f"toolsets: there is no toolset '{name}'; allowed: {', '.join(TOOLSETS)}"
+        elif settings.toolsets.count(name) > 1:
+            yield ("toolsets",), f"toolsets: '{name}' is named twice"
+            break
     yield from work_problems(settings, broken)
     if "connections" not in broken:
         yield from connection_problems(settings.connections)
