@@ -150,7 +150,7 @@ async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Gu
 
     def stop() -> None:
         if app.draining and guardian.orphaned:
-            # Not asked again: the kernel says what the supervisor has said as it ended.
+            # The supervisor is gone since it asked: its last words, or the kernel's for it, only shorten the drain.
             server.config.timeout_graceful_shutdown = ORPHAN_SECONDS  # type: ignore[assignment]
             return
         if app.draining:

@@ -1,5 +1,5 @@
 -- @include claims
--- Placing and refreshing claims.
+-- Placing claims and refreshing them. Times are in ms.
 
 -- Who has claimed an item, and its score: for less than `glance`, and without the rest of it.
 local function claim_of(id)
@@ -19,11 +19,9 @@ local function renew(it, ttl_ms, now, cap)
   return emit(cap, 'renew', it.id, 'a', it.cb, 'f', it.f, 'x', whole(it.cx))
 end
 
--- Places or refreshes `agent`'s claim on an item that nobody else holds, and lets go of the one the agent
--- had. The fence rises unless the agent's own claim was still live.
+-- Places `agent`'s claim on an item that nobody holds, and lets go of the one the agent had. The fence rises.
 local function acquire(it, agent, ttl_ms, now, cap)
-  local own, ends = it.cb == agent, now + ttl_ms
-  local renewed, old = own and it.cx > now, nil
+  local own, ends, old = it.cb == agent, now + ttl_ms, nil
   if it.cb and not is_held(it) then count_lapsed(it, -1) end
   if not own then
     if it.cb then
@@ -36,14 +34,13 @@ local function acquire(it, agent, ttl_ms, now, cap)
     old, it.co = before and glance(before), now
     if old and old.cb ~= agent then old = nil end
   end
-  if not renewed then it.f = (it.f or 0) + 1 end
-  it.cb, it.cc, it.cx = agent, now, ends
+  it.f, it.cb, it.cc, it.cx = (it.f or 0) + 1, agent, now, ends
   redis.call('ZADD', K_LEASES, ends, agent)
   local moved = reclass(it, it.role * 3 + HELD)
   redis.call('HSET', K_ITEM .. it.id, 'w', it.w, 'h', struct.pack(CLAIM, it.f, ends, now, it.co) .. agent)
   if not old then
     if moved then rank(it) end
-    return emit(cap, renewed and 'renew' or 'claim', it.id, 'a', agent, 'f', it.f, 'x', whole(ends))
+    return emit(cap, 'claim', it.id, 'a', agent, 'f', it.f, 'x', whole(ends))
   end
   local freed = let_go(old, now)
   if moved and freed then
