@@ -278,12 +278,12 @@ async def test_what_was_said_of_one_token_is_said_of_no_other(verifier: JwksVeri
 
 
 async def test_a_verified_token_ends_when_it_expires(verifier: JwksVerifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    token = GOOD.token(exp=int(time.time()) + 10)
-    assert said(await verifier.verify(token)) == ("verified", None)
-    monkeypatch.setattr(verifier._clock, "now", lambda: time.time() + 69)
-    assert said(await verifier.verify(token)) == ("verified", None)
-    monkeypatch.setattr(verifier._clock, "now", lambda: time.time() + 72)
-    assert said(await verifier.verify(token)) == ("rejected", "claims")
+    start = int(time.time())
+    token = GOOD.token(exp=start + 10)
+    for later, good in ((0, True), (69, True), (71, False)):
+        now = float(start + later)
+        monkeypatch.setattr(verifier._clock, "now", lambda now=now: now)
+        assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
 
 
 # --- tokens that name no key
