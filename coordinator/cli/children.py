@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ class Child:
         """Why the last process ended, in its own words if it had any."""
         self.by_signal = False
         """Whether a signal ended it."""
+        self.hung = False
+        """Whether that was because it had hung."""
         self.session = 0
         """Of the last process, which leads one of its own."""
         self._nursery = nursery
@@ -68,6 +71,7 @@ class Child:
         self._status = self._control = -1
         self._said = self._unsent = b""
         self._ready_at = 0.0
+        self._looks_in_vain = 0
 
     @property
     def pid(self) -> int | None:
@@ -101,7 +105,8 @@ class Child:
         os.set_blocking(control, False)
         self._status, self._said = read, b""
         self._control, self._unsent = control, b""
-        self.state, self.code, self.reason = "starting", Exit.FAILED, ""
+        self._looks_in_vain = 0
+        self.state, self.code, self.reason, self.hung = "starting", Exit.FAILED, "", False
         asyncio.get_running_loop().add_reader(read, self._listen)
 
     def ended(self) -> bool:
@@ -122,6 +127,11 @@ class Child:
         self.by_signal = status < 0
         return True
 
+    @property
+    def cause(self) -> Literal["exit", "hung", "signal"]:
+        """How the last process ended."""
+        return "hung" if self.hung else "signal" if self.by_signal else "exit"
+
     def restart_delay(self) -> float:
         """Seconds to wait before the next start."""
         ready = asyncio.get_running_loop().time() - self._ready_at if self.state == "ready" else 0.0
@@ -132,6 +142,22 @@ class Child:
         """Sends a signal to the process, if there is one."""
         if self._process is not None:
             self._process.send_signal(number)
+
+    def silent_looks(self) -> int:
+        """How often in a row, this time included, one has looked for news of a ready process and there was none.
+
+        Looks are counted, not seconds: a supervisor that was itself stopped for a while has heard nobody.
+        """
+        if self.state != "ready":
+            return 0
+        self._looks_in_vain += 1
+        self._listen()
+        return self._looks_in_vain
+
+    def kill_hung(self, seconds: int) -> None:
+        """Ends a process that has said nothing for so long."""
+        self.hung, self.reason = True, f"it hung: no sign of life for {seconds} seconds"
+        self.signal(signal.SIGKILL)
 
     def tell(self, news: News) -> None:
         """Passes on news of the settings to the process, if there is one."""
@@ -165,11 +191,14 @@ class Child:
         *lines, self._said = self._said.split(b"\n")
         for line in lines:
             report = msgspec.json.decode(line, type=Report)
-            if report.ready:
+            self._looks_in_vain = 0
+            if not report.ready:
+                self.code, self.reason = report.code, report.reason
+            elif self.state == "ready":
+                continue
+            else:
                 self.state = "ready"
                 self._ready_at = asyncio.get_running_loop().time()
-            else:
-                self.code, self.reason = report.code, report.reason
             self._on_report(self)
 
     def _hang_up(self) -> None:

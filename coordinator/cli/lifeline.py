@@ -18,6 +18,8 @@ from coordinator.cli.news import News
 
 ORPHAN_SECONDS = 2.0
 """How long an orphan lets requests in flight finish."""
+BEAT_SECONDS = 1.0
+"""How often a child that is ready says so, for as long as its event loop runs."""
 
 _LOOK_SECONDS = 1.0
 _HUNG_SECONDS = 4.0
@@ -51,6 +53,8 @@ class Lifeline:
         self._descriptor = descriptor
         self._control = control
         self.news = news
+        # Nobody may have to wait for a supervisor that does not read.
+        os.set_blocking(descriptor, False)
         end_with_parent()
         # The supervisor may have ended before the kernel knew what we want.
         if self.orphaned:
@@ -63,8 +67,9 @@ class Lifeline:
         return os.getppid() != self._parent
 
     def ready(self) -> None:
-        """Tells the supervisor that this child does its work."""
+        """Tells the supervisor that this child does its work, now and for as long as the running event loop runs."""
         self._write(Report(ready=True))
+        asyncio.get_running_loop().call_later(BEAT_SECONDS, self.ready)
 
     def on_news(self, take: Callable[[News], None]) -> None:
         """Has ``take`` called in the running event loop whenever the supervisor has read the settings again."""
@@ -103,6 +108,6 @@ class Lifeline:
     def _write(self, report: Report) -> None:
         try:
             os.write(self._descriptor, msgspec.json.encode(report) + b"\n")
-        except BrokenPipeError:
-            # The supervisor is gone, and the signal that says so on its way.
+        except (BlockingIOError, BrokenPipeError):
+            # The supervisor stands still; or it is gone, and the signal that says so on its way.
             pass

@@ -118,7 +118,7 @@ def _supervise(
 
     async def main(stop: asyncio.Event) -> None:
         nonlocal supervisor
-        supervisor = Supervisor(specs, directory, settings.drain_seconds)
+        supervisor = Supervisor(specs, directory, settings.drain_seconds, settings.watchdog_seconds)
         try:
             if await supervisor.start(stop):
                 announcer.ready()

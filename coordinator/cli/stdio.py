@@ -38,6 +38,7 @@ _FOR_THE_NETWORK = (
     "frontends",
     "workers",
     "drain_seconds",
+    "watchdog_seconds",
     "toolsets",
     "allowed_hosts",
     "allowed_origins",

@@ -3,7 +3,8 @@
 ``fleet up``, ``fleet serve`` and ``fleet worker`` all run their processes under this. Until
 every process has been ready once, a failure stops the start with the reason that the
 process gave; from then on whatever ends is started again, for as long as it takes, with
-backoff and in its own slot.
+backoff and in its own slot. What hangs, so that it answers nobody and keeps its share of the
+connections, is ended for that.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import structlog
 
 from coordinator.cli.children import Child, Spec
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.lifeline import BEAT_SECONDS
 from coordinator.cli.linux import end_session
 from coordinator.cli.news import News
 from coordinator.cli.nursery import Nursery
@@ -43,6 +45,7 @@ class Supervisor:
         specs: what is to be kept up.
         metrics_dir: where the processes keep their numbers.
         drain_seconds: how long a stop waits for work in hand.
+        watchdog_seconds: how long the event loop of a process may stand still; 0: for ever.
         on_change: called when a process has started, become ready or ended.
     """
 
@@ -51,12 +54,15 @@ class Supervisor:
         specs: Sequence[Spec],
         metrics_dir: Path,
         drain_seconds: float,
+        watchdog_seconds: int,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._nursery = Nursery(spec.role for spec in specs)
         self._children = [Child(spec, self._nursery, self._reported) for spec in specs]
         self._metrics_dir = metrics_dir
         self._drain_seconds = drain_seconds
+        self._watchdog_seconds = watchdog_seconds
+        self._watchdog: asyncio.Task[None] | None = None
         self._on_change = on_change
         self._all_ready = asyncio.Event()
         self._failed: CommandFailed | None = None
@@ -97,11 +103,15 @@ class Supervisor:
         if not self._all_ready.is_set():
             late = ", ".join(str(child.spec) for child in self._children if child.state != "ready")
             raise CommandFailed(f"not ready after {START_SECONDS:.0f} seconds: {late}")
+        if self._watchdog_seconds:
+            self._watchdog = asyncio.create_task(self._end_what_hangs(), name="watchdog")
         return True
 
     async def drain(self) -> None:
         """Asks every process to finish its work and end; kills what is left when the time is up."""
         self._stopping = True
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         for timer in self._restarts.values():
             timer.cancel()
         self._restarts.clear()
@@ -163,9 +173,16 @@ class Supervisor:
                 _log.warning(
                     "process ended", process=str(child.spec), reason=child.reason, restart_seconds=round(delay, 3)
                 )
-                recorder().restart(child.spec.role, "signal" if child.by_signal else "exit")
+                recorder().restart(child.spec.role, child.cause)
                 self._restarts[child] = asyncio.get_running_loop().call_later(delay, self._start, child)
         self._changed()
+
+    async def _end_what_hangs(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            for child in self._children:
+                if child.silent_looks() * BEAT_SECONDS > self._watchdog_seconds and not child.hung:
+                    child.kill_hung(self._watchdog_seconds)
 
     def _changed(self) -> None:
         living = Counter(child.spec.role for child in self._children if child.pid is not None)

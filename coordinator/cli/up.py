@@ -134,7 +134,10 @@ class _Up:
         children: list[tuple[Role, str]] = [("frontend", slot) for slot in frontends]
         children += [("worker", slot) for slot in workers]
         specs = [Spec(role, slot, self._child_settings, self._metrics_dir) for role, slot in children]
-        self._supervisor = Supervisor(specs, self._metrics_dir, self._settings.drain_seconds, self._write)
+        settings = self._settings
+        self._supervisor = Supervisor(
+            specs, self._metrics_dir, settings.drain_seconds, settings.watchdog_seconds, self._write
+        )
         try:
             if await self._supervisor.start(stop):
                 self._ready = True

@@ -28,6 +28,7 @@ _FOR_FRONTENDS = (
     "frontends",
     "workers",
     "embedded_fsync",
+    "watchdog_seconds",
     "toolsets",
     "tool_name_style",
     "allowed_hosts",

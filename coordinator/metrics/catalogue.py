@@ -389,8 +389,8 @@ RESTARTS = Metric(
     "coordinator_process_restarts_total",
     "counter",
     "restarts",
-    "Processes that the supervisor started again, by how they had ended: exit of their own, or a signal.",
-    (ROLE, Label("cause", ("exit", "signal"))),
+    "Processes that the supervisor started again, by how they ended: by themselves, by a signal, or hung and killed.",
+    (ROLE, Label("cause", ("exit", "hung", "signal"))),
 )
 CPU = Metric(
     "coordinator_process_cpu_seconds_total",

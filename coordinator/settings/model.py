@@ -145,6 +145,18 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             extra={"unit": "seconds"},
         ),
     ] = 25
+    watchdog_seconds: Annotated[
+        int,
+        Meta(
+            description=(
+                "How long the event loop of a front-end or worker may stand still before its supervisor (`fleet up`, "
+                "or a `fleet serve` of several processes) takes it for hung, kills it and starts another. 0: never."
+            ),
+            ge=0,
+            le=3600,
+            extra={"unit": "seconds"},
+        ),
+    ] = 30
 
     redis_url: Annotated[
         str,

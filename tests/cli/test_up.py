@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from coordinator.cli.exits import Exit
 from coordinator.cli.fleetfile import read_fleet
 from tests.support.fleets import Http, RunningFleet, call_body, call_head, fleet_command, once, scrape
-from tests.support.wait import wait_until_sync
+from tests.support.wait import process_alive, wait_until_sync
 
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes through /proc")
 
@@ -149,6 +150,28 @@ def test_a_killed_front_end_comes_back_and_counters_stay_right(fleet: RunningFle
     assert after[restarts] == before[restarts] + 2
     assert after["coordinator_processes{role=frontend}"] == 2
     assert len(list((fleet.data_dir / "run" / "metrics").glob("counter_fe-*.db"))) == 2
+
+
+def test_what_hangs_is_killed_and_started_again(start: Start) -> None:
+    fleet = start("--workers", "1", "--watchdog-seconds", "2")
+    hung = {slot: pid for slot in ("fe-1", "w-0") if (pid := fleet.pid(slot)) is not None}
+    assert len(hung) == 2
+    well = fleet.pid("fe-0")
+    for pid in hung.values():
+        os.kill(pid, signal.SIGSTOP)
+
+    def another(slot: str, before: int) -> bool:
+        return any(one.slot == slot and one.ready and one.pid != before for one in fleet.state.processes)
+
+    for slot, before in hung.items():
+        wait_until_sync(partial(another, slot, before), 60, f"another {slot}")
+        assert not process_alive(before)
+    assert fleet.logged("process ended", process="front-end fe-1", reason="it hung: no sign of life for 2 seconds")
+    wait_until_sync(lambda: all_serve(fleet.port), 20, "both front-ends to answer")
+    found = scrape(fleet.port)
+    for role in ("frontend", "worker"):
+        assert found[f"coordinator_process_restarts_total{{cause=hung,role={role}}}"] == 1
+    assert fleet.pid("fe-0") == well, "what answers is left alone"
 
 
 def test_a_killed_store_comes_back_with_its_data(fleet: RunningFleet) -> None:
