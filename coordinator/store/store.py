@@ -16,7 +16,14 @@ from redis.backoff import NoBackoff
 
 from coordinator.errors import ToolFailure
 from coordinator.store import address, keys, replies
-from coordinator.store.errors import ScriptError, ScriptFailure, ServerError, StoreError, StoreTooOld
+from coordinator.store.errors import (
+    ScriptError,
+    ScriptFailure,
+    ServerError,
+    StoreError,
+    StoreTooOld,
+    StoreUnreachable,
+)
 from coordinator.store.link import Link, pack
 from coordinator.store.scripts import Script, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
@@ -95,9 +102,10 @@ class Store:
         """Connects, checks the server's version and loads every registered script.
 
         Raises:
-            StoreUnreachable: nobody answers, or the server turns us away.
+            StoreUnreachable: nobody answers, not in time, or the server turns us away.
             StoreTooOld: the server is older than 7.0.
             ScriptError: the server does not accept a script.
+            StoreError: it refuses a command.
         """
         try:
             await self._link.open()
@@ -106,7 +114,8 @@ class Store:
             self._opened = True
         except (ToolFailure, ServerError) as error:
             await self.close()
-            raise StoreError(f"the store at {self._address} cannot be used: {error}") from None
+            kind = StoreUnreachable if isinstance(error, ToolFailure) else StoreError
+            raise kind(f"the store at {self._address} cannot be used: {error}") from None
         except BaseException:
             await self.close()
             raise

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from coordinator.store import Script, ServerError, StoreError, StoreTooOld
+from coordinator.cli.stores import open_store
+from coordinator.store import Script, ServerError, StoreError, StoreTooOld, StoreUnreachable
 from tests.store.conftest import MakeStore, StartFake
 from tests.support.fake_redis import Peer, bulk
 from tests.support.wait import wait_until
@@ -92,9 +93,23 @@ async def test_a_server_that_falls_silent_does_not_hold_up_the_start(
 
     store = make_store((await start_fake(talk)).url, timeout_ms=100)
     started = time.monotonic()
-    with pytest.raises(StoreError, match="did not answer within 100 ms"):
+    with pytest.raises(StoreUnreachable, match="did not answer within 100 ms"):
         await store.open()
     assert time.monotonic() - started < 5
+
+
+async def test_a_server_that_is_slow_at_first_is_asked_again(start_fake: StartFake) -> None:
+    async def talk(peer: Peer) -> None:
+        if peer.number == 1:
+            await peer.greet()
+            await asyncio.Event().wait()
+        await tell(peer, "redis_version:7.0.15\r\n")
+        await know_all(peer)
+        await peer.echo()
+
+    store = await open_store((await start_fake(talk)).url, timeout_ms=200)
+    assert store.scripts_loaded
+    await store.close()
 
 
 async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(
