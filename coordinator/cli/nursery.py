@@ -88,7 +88,7 @@ class Nursery:
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 pass_fds=(theirs.fileno(),),
-                env=_environment(),
+                env=package_environment(),
                 start_new_session=True,
             )
         try:
@@ -124,7 +124,7 @@ class Nursery:
             # Only the supervisor speaks on stdout.
             stdout=2,
             pass_fds=(status, control),
-            env=_environment(),
+            env=package_environment(),
             start_new_session=True,  # Ctrl-C is for the supervisor, which ends its children in order
         )
 
@@ -166,8 +166,8 @@ class Nursery:
         return copy
 
 
-def _environment() -> dict[str, str]:
-    """Ours, with this very package first: it may not be installed where Python looks."""
+def package_environment() -> dict[str, str]:
+    """Of new interpreters: ours, with this very package first: it may not be installed where Python looks."""
     root = str(Path(coordinator.__file__).parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{inherited}" if inherited else root}

@@ -7,11 +7,10 @@ are traced, ``trace_id`` and ``span_id`` tie them to their spans.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, TextIO
 
 import structlog
@@ -120,13 +119,6 @@ def name_spans(current: Callable[[], tuple[str, str] | None] | None) -> None:
     """Has lines say from now on which trace and span they belong to, if ``current`` knows; None: no more."""
     global _current
     _current = current
-
-
-@contextlib.contextmanager
-def request_context(request_id: str) -> Iterator[None]:
-    """Puts ``request_id`` into every line logged inside."""
-    with structlog.contextvars.bound_contextvars(request_id=request_id):
-        yield
 
 
 def add_trace(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coordinator.toolsets.gateway.rules.search import Entry, Index, similarity
+from coordinator.toolsets.gateway.rules.search import Entry, Index
 from tests.gateway import plain
 
 PIPELINE = Entry(
@@ -46,7 +46,8 @@ ISSUES = Entry(
     ],
 )
 def test_similarity_of_words(one: str, other: str, expected: float) -> None:
-    assert round(similarity(one, other), 4) == expected == round(similarity(other, one), 4)
+    """Of the plain search, which the index is held against."""
+    assert round(plain.alike(one, other), 4) == expected == round(plain.alike(other, one), 4)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 def test_json_lines_carry_context_and_request_id() -> None:
     out = io.StringIO()
     logs.configure("info", "json", stream=out, context={"slot": "fe-0"})
-    with logs.request_context("r-1"):
+    with structlog.contextvars.bound_contextvars(request_id="r-1"):
         structlog.get_logger("coordinator.x").info("claimed", item="i-1", count=3)
     structlog.get_logger("coordinator.x").debug("not written")
     (line,) = lines(out)

@@ -6,14 +6,13 @@ import asyncio
 import os
 import sys
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import msgspec
 
-import coordinator
 from coordinator.cli.demo.agent import Temper
 from coordinator.cli.demo.messages import News, Orders, line
 from coordinator.cli.demo.proof import Crash
+from coordinator.cli.nursery import package_environment
 
 AGENTS_PER_PROCESS = 25
 _MOST_PROCESSES = 16
@@ -120,10 +119,3 @@ class Hosts:
                 return
         if not self._stopping:
             self.tally.failures.append("an agent process ended before it was told to")
-
-
-def package_environment() -> dict[str, str]:
-    """Ours, with this very package first: it may not be installed where Python looks."""
-    root = str(Path(coordinator.__file__).parent.parent)
-    inherited = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{inherited}" if inherited else root}

@@ -86,15 +86,6 @@ def trigrams(word: str) -> frozenset[str]:
     return frozenset(word[at : at + _GRAM] for at in range(len(word) - _GRAM + 1))
 
 
-def similarity(one: str, other: str) -> float:
-    """How much of the trigrams of two words is common to both: 1 if neither has any, 0 if only one has."""
-    left, right = trigrams(one), trigrams(other)
-    if not left and not right:
-        return 1.0
-    common = len(left & right)
-    return common / (len(left) + len(right) - common)
-
-
 class Index:
     """An index over entries; made once and never changed.
 

@@ -14,7 +14,7 @@ from coordinator.toolsets.items.rules.idempotency import NONE, Request
 from coordinator.toolsets.items.rules.ids import Match, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.specs import size
-from coordinator.toolsets.items.store.noted import Noted
+from coordinator.toolsets.items.store.projects import ProjectList
 
 PACKAGE = "coordinator.toolsets.items"
 SLICE = 50
@@ -73,7 +73,7 @@ class RoomStore:
         self._keep_ms = str(settings.idempotency_seconds * 1000)
         self._events = str(settings.events_max)
         self.schemas = schemas
-        self._noted = Noted(store)
+        self._projects = ProjectList(store)
 
     def _change(
         self, script: Script[R], project: str, request: Request, *args: str | bytes | int
@@ -86,7 +86,7 @@ class RoomStore:
 
         The version is installed in the project when it is not there yet.
         """
-        await self._noted(project)
+        await self._projects.note(project)
         config = self.schemas.current
         labels = config.packed_labels
         try:

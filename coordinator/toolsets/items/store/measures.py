@@ -9,10 +9,10 @@ import msgspec
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.base import PACKAGE
-from coordinator.toolsets.items.store.noted import PROJECTS
+from coordinator.toolsets.items.store.projects import PROJECTS
 
 EMPTY_SECONDS = 3_600
-"""How long a project without items goes on being looked at: well above ``noted.NOTED_SECONDS``."""
+"""How long a project without items goes on being looked at: well above ``projects.NOTED_SECONDS``."""
 ENDS = {"c": "completed", "r": "released", "e": "expired"}
 """How a claim ended, by the letter that ``include/holds.lua`` counts it under."""
 

@@ -14,14 +14,14 @@ PROJECTS = 1_000
 """Projects that are looked at: those changed last."""
 
 
-class Noted:
-    """Says which projects have items, seldom."""
+class ProjectList:
+    """Keeps projects that have items on the list of those, seldom."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._until: dict[str, float] = {}
 
-    async def __call__(self, project: str) -> None:
+    async def note(self, project: str) -> None:
         """Something was changed in a project. Raises nothing: the next change says it as well."""
         now = time.monotonic()
         if now < self._until.get(project, 0.0):
