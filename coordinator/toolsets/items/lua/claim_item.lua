@@ -20,7 +20,6 @@ if redis.call('EXISTS', K_OWED, K_REQUEST .. request) > 0 then
   if stored then return {stored} end
   if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 end
-sweep(now, events_max, SWEEP_BATCH)
 
 local results, winner, place, ttl = {}, nil, nil, nil
 for n, claim in ipairs(claims ~= '' and cmsgpack.unpack(claims) or {}) do
@@ -41,8 +40,10 @@ for n, claim in ipairs(claims ~= '' and cmsgpack.unpack(claims) or {}) do
   end
   results[n] = {outcome, id, wait, 0, 0}
 end
+local renews = winner and winner.cb == agent and live(winner, now) and is_held(winner)
+if not renews then sweep(now, events_max, SWEEP_BATCH) end -- a heartbeat concerns nobody else's claim
 if winner then
-  if winner.cb == agent and live(winner, now) and is_held(winner) then
+  if renews then
     renew(winner, ttl, now, events_max)
   else
     winner = glance(winner.id)
