@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import structlog
@@ -44,6 +45,8 @@ _log = structlog.get_logger(__name__)
 
 GRACE_SECONDS = 0.5
 """How long a draining front-end, unready already, goes on accepting connections that were under way."""
+FRESH_SECONDS = 0.25
+"""How long it then waits for the first request of connections that were just made."""
 KEEP_ALIVE_SECONDS = 75
 _PROBE_SECONDS = 0.25
 _MEASURE_SECONDS = 1.0
@@ -117,7 +120,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
             await app.take_no_new_work(scope)
 
         sock = listening(settings.host, settings.port)
-        server = _Server(app, settings)
+        server = McpServer(app, settings, sock)
         looking = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
         measuring = Measuring(store, recorder, f"{socket.gethostname()}/{recorder.slot}")
         measured = asyncio.create_task(measuring.run(), name="measuring")
@@ -145,7 +148,7 @@ def _observer(recorder: Recorder, admission: Admission) -> Observe:
     return observe
 
 
-async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Guardian, drain_seconds: int) -> None:
+async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, guardian: Guardian, drain_seconds: int) -> None:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -158,7 +161,8 @@ async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Gu
             server.force_exit = server.should_exit = True
             return
         app.begin_drain()
-        patience = ORPHAN_SECONDS if guardian.orphaned else max(drain_seconds - _MARGIN_SECONDS - GRACE_SECONDS, 0.5)
+        rest = drain_seconds - _MARGIN_SECONDS - GRACE_SECONDS - FRESH_SECONDS
+        patience = ORPHAN_SECONDS if guardian.orphaned else max(rest, 0.5)
         server.config.timeout_graceful_shutdown = patience  # type: ignore[assignment] # seconds, which may be fractions
         _log.info("draining", in_flight=app.in_flight, seconds=patience)
         loop.call_later(GRACE_SECONDS, server.leave)
@@ -176,10 +180,10 @@ async def _run(server: _Server, sock: socket.socket, app: FrontEnd, guardian: Gu
     await server.serve([sock])
 
 
-class _Server(QuietServer):
-    """The server of the MCP endpoint, which says when it listens."""
+class McpServer(QuietServer):
+    """The server of the MCP endpoint, which says when it listens and turns no connection away that was made."""
 
-    def __init__(self, app: FrontEnd, settings: Settings) -> None:
+    def __init__(self, app: FrontEnd, settings: Settings, sock: socket.socket) -> None:
         super().__init__(
             server_config(
                 app,
@@ -191,6 +195,8 @@ class _Server(QuietServer):
             )
         )
         self.on_listening: Callable[[], Awaitable[None]] | None = None
+        self._sock = sock
+        self._fresh: set[asyncio.Task[Any]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -199,6 +205,20 @@ class _Server(QuietServer):
 
     def leave(self) -> None:
         """Stops listening, and ends when the last request is answered."""
+        loop = asyncio.get_running_loop()
+        kind: Any = self.config.http_protocol_class
+        # As uvicorn makes them.
+        protocol = partial(kind, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        # The kernel resets what waits to be accepted where a socket is closed.
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                connection, _ = self._sock.accept()
+                self._fresh.add(loop.create_task(loop.connect_accepted_socket(protocol, connection)))
+        for server in self.servers:
+            server.close()
+        loop.call_later(FRESH_SECONDS, self._end)
+
+    def _end(self) -> None:
         self.should_exit = True
 
 
@@ -219,7 +239,7 @@ async def announce(app: FrontEnd, guardian: Guardian, port: int) -> None:
     _log.info("front-end ready", port=port)
 
 
-async def _watch(server: _Server, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:
+async def _watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:
     """Samples how late the loop is and what this process holds."""
     loop = asyncio.get_running_loop()
     told, shown = loop.time(), False

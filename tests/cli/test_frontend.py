@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import socket
+
 import pytest
 
 from coordinator.cli.exits import CommandFailed
-from coordinator.cli.frontend import announce
+from coordinator.cli.frontend import McpServer, announce
 from coordinator.cli.news import News
+from coordinator.cli.sockets import listening
+from coordinator.settings import Settings
 from coordinator.store.replies import unavailable
 from tests.transport.rig import FakeStore, make_app
 
@@ -55,3 +61,28 @@ async def test_told_to_end_meanwhile_it_does_not_fail() -> None:
     await announce(app, told, 8420)
     assert app.draining
     assert not told.heard
+
+
+@pytest.mark.anyio
+async def test_connections_that_wait_to_be_accepted_when_it_leaves_are_answered() -> None:
+    sock = listening("127.0.0.1", 0)
+    server, begun = McpServer(make_app(), Settings(), sock), asyncio.Event()
+
+    async def begin() -> None:
+        begun.set()
+
+    server.on_listening = begin
+    address = sock.getsockname()
+    serving = asyncio.create_task(server.serve([sock]))
+    await begun.wait()
+    with contextlib.ExitStack() as stack:
+        # The kernel makes these connections while this very step of the event loop lasts.
+        clients = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(5)]
+        server.leave()
+        for client in clients:
+            client.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        for client in clients:
+            assert (await asyncio.to_thread(client.recv, 100)).startswith(b"HTTP/1.1 200")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, 20)
+        await serving
