@@ -275,6 +275,7 @@ async def test_prefill_fills_links_and_may_be_overridden(make_lab: MakeLab) -> N
             "service": "$.workflow.input.service",
             "build": "$.context.build",
             "missing": "$.context.no",
+            "options": {"region": "$.context.no", "files": ["$.context.no", "$.context.build.id"]},
             "n": 1,
         },
         "output": {"deployed": "$.arguments.service"},
@@ -285,7 +286,14 @@ async def test_prefill_fills_links_and_may_be_overridden(make_lab: MakeLab) -> N
     )  # fmt: skip
     started = await lab.start("w", service="payments")
     assert started["context"] == {"build": {"id": 7}}
-    assert started["links"][0]["args"]["arguments"] == {"service": "payments", "build": {"id": 7}, "n": 1}
+    # What leads nowhere is left out; within other values its place stays, and is null.
+    assert started["links"][0]["args"]["arguments"] == {
+        "service": "payments",
+        "build": {"id": 7},
+        "options": {"region": None, "files": [None, 7]},
+        "n": 1,
+    }
+    assert await lab.get(started) == started
     assert (await lab.follow(started, "go", service="ledger"))["context"]["deployed"] == "ledger"
 
 

@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct
 
 from coordinator.settings.connections import interpolated
 from coordinator.settings.gateway.executor import Executor, Kind
-from coordinator.toolsets.gateway.rules.scope import MISSING, Scope, is_path, resolve
+from coordinator.toolsets.gateway.rules.scope import Scope, is_path, present, resolve
 from coordinator.toolsets.gateway.rules.task import Task
 
 _encode = msgspec.json.Encoder().encode
@@ -107,7 +107,7 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
         kind=kind,
         connection=executor.connection or "",
         tool=executor.definition_id or "" if kind == "workflow" else executor.tool,
-        arguments=dict(scope.arguments) if stated is None else _present(stated, scope, literal),
+        arguments=dict(scope.arguments) if stated is None else present(stated, scope, literal),
         flow=executor.flow or {},
         name=executor.name,
         key=key,
@@ -134,21 +134,6 @@ def key_of(executor: Executor, task: Task) -> str:
     if task.phase == "enter":
         key += ".enter"
     return key[:_MOST_KEY]
-
-
-def _present(stated: dict[str, Any], scope: Scope, literal: Literal) -> dict[str, Any]:
-    """A map with what its paths lead to; those that lead nowhere are left out."""
-    found = {key: resolve(value, scope, MISSING, literal) for key, value in stated.items()}
-    return {key: _without(value) for key, value in found.items() if value is not MISSING}
-
-
-def _without(value: Any) -> Any:
-    """A value whose paths to nothing are null."""
-    if value is MISSING:
-        return None
-    if isinstance(value, dict):
-        return {key: _without(entry) for key, entry in value.items()}
-    return [_without(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _arguments(stated: tuple[Any, ...], scope: Scope, literal: Literal) -> tuple[str, ...]:

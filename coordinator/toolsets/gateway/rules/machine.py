@@ -9,7 +9,7 @@ from coordinator.settings.gateway.executor import Executor
 from coordinator.settings.gateway.model import State, Transition, Workflow
 from coordinator.toolsets.gateway.rules.graph import ends, targets
 from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Told, all_hold
-from coordinator.toolsets.gateway.rules.scope import MISSING, Scope, resolve
+from coordinator.toolsets.gateway.rules.scope import Scope, present
 
 SUCCESS, FAILURE, TIMED_OUT = "success", "failure", "timed_out"
 NO_ARGUMENTS: Mapping[str, Any] = {}
@@ -101,9 +101,8 @@ def _works(executor: Executor | None) -> bool:
 
 
 def prefilled(transition: Transition, scope: Scope) -> dict[str, Any]:
-    """The arguments that a link proposes; what leads nowhere is left out."""
-    found = {key: resolve(value, scope._replace(arguments={}), MISSING) for key, value in transition.prefill.items()}
-    return {key: value for key, value in found.items() if value is not MISSING}
+    """The arguments that a link proposes; what leads nowhere is left out, and deeper inside of one null."""
+    return present(transition.prefill, scope._replace(arguments={}))
 
 
 def outcome_of(workflow: Workflow, state_name: str) -> str:

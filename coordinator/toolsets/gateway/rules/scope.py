@@ -97,6 +97,24 @@ def resolve(value: Any, scope: Scope, absent: Any = None, literal: Callable[[str
     return value
 
 
+def present(stated: Mapping[str, Any], scope: Scope, literal: Callable[[str], str] = str) -> dict[str, Any]:
+    """A mapping of the configuration with what its paths lead to.
+
+    An entry whose path leads nowhere is left out; deeper inside of an entry such a path becomes null.
+    """
+    found = {key: resolve(value, scope, MISSING, literal) for key, value in stated.items()}
+    return {key: _without(value) for key, value in found.items() if value is not MISSING}
+
+
+def _without(value: Any) -> Any:
+    """A value whose paths to nothing are null."""
+    if value is MISSING:
+        return None
+    if isinstance(value, dict):
+        return {key: _without(entry) for key, entry in value.items()}
+    return [_without(entry) for entry in value] if isinstance(value, list) else value
+
+
 def _member(value: Any, segment: str | int) -> Any:
     """One step; arrays take ``[n]`` and ``.n``, objects names."""
     if isinstance(value, Mapping):
