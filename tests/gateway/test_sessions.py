@@ -27,6 +27,7 @@ CAPABILITIES = {
     "text.shout": {"wraps": "text.upper", "guards": [{"kind": "role", "role": "loud"}]},
     "nothing": {"executor": {"kind": "noop"}},
     "broken": {"executor": sh("exit 9")},
+    "broken.too": {"inputSchema": {"type": "object"}, "executor": sh("exit 9")},
 }
 
 
@@ -85,6 +86,14 @@ async def test_a_failing_call_leaves_the_session_ready(lab: Lab) -> None:
     assert refused["error"]["code"] == "EXECUTOR_FAILED"
     assert (refused["state"], refused["version"]) == ("ready", 1)
     assert (await lab.get(opened))["version"] == 1
+
+
+async def test_a_call_at_once_that_fails_can_be_repeated_by_one_link(lab: Lab) -> None:
+    given = {"capability": "broken.too", "n": 1}
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input=given)
+    assert refused["error"]["code"] == "EXECUTOR_FAILED"
+    assert [link["rel"] for link in refused["links"]] == ["self", "transition"]
+    assert refused["links"][1]["args"]["transition"] == "broken.too"
 
 
 async def test_guards_of_what_it_wraps_come_first(lab: Lab) -> None:

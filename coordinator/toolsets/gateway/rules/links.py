@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from msgspec import UNSET
@@ -74,15 +75,15 @@ class Links:
         """Every legal move of a principal; where only the runtime moves, the moves that go on by hand.
 
         Args:
-            retry: a deterministic transition that somebody has to submit, because the chain stopped before it.
+            retry: a transition that somebody has to submit, because the chain stopped before it.
         """
-        found = [self._move(id, version, name, one, at) for name, one in machine.offered(workflow, state, at)]
+        legal = dict(machine.offered(workflow, state, at))
         transitions = workflow.states[state].transitions
         if retry in transitions:
-            found.append(self._move(id, version, retry, transitions[retry], at))
+            legal.setdefault(retry, transitions[retry])
         elif machine.chains(workflow.states[state]):
-            found += [self._move(id, version, name, one, at) for name, one in transitions.items()]
-        return found[:MOST]
+            legal = transitions
+        return [self._move(id, version, name, one, at) for name, one in islice(legal.items(), MOST)]
 
     def _move(self, id: str, version: int, name: str, transition: Transition, at: Circumstances) -> Link:
         arguments = machine.prefilled(transition, at.scope)
