@@ -307,7 +307,27 @@ async def test_a_flow_is_waited_for(working: Working) -> None:
     done = await lab.follow(await lab.start("w"), "run", title="From a flow")
     assert done["context"] == {"created": 1, "status": "completed"}
     refused = await lab.follow_refused(await lab.start("bad"), "run", title="x")
-    assert "failed" in refused["error"]["message"]
+    assert "failed: step 'bad' failed: operation: 'nonsense' is not one of" in refused["error"]["message"]
+
+
+async def test_a_flow_that_takes_too_long_is_a_failure_like_others(working: Working) -> None:
+    gate = {"start": {"name": "ask", "tool": None, "done": True}}
+    waiting = {"kind": "flow", "flow": gate, "timeoutMs": 150}
+    instead = {"fallback": {"executors": [{"kind": "noop", "map": {"by": "fallback"}}]}}
+
+    def asking(**more: Json) -> Json:
+        ask = {"target": "b", "executor": waiting, "output": {"asked": "$.output"}, **more}
+        return states(a={"transitions": {"ask": ask}}, b={"terminal": True})
+
+    lab = await working(workflows={"w": asking(), "insured": asking(reliability=instead)})
+    refused = await lab.follow_refused(await lab.start("w"), "ask")
+    assert refused["error"]["details"]["errorClass"] == "timeout"
+    assert "took too long" in refused["error"]["message"]
+    assert "executor.failed" in [entry.type for entry in await lab.audit(refused)]
+    done = await lab.follow(await lab.start("insured"), "ask")
+    assert done["context"] == {"asked": {"by": "fallback"}}
+    types = [entry.type for entry in await lab.audit(done)]
+    assert types.count("executor.failed") == types.count("fallback.selected") == 1
 
 
 # --- what waits -----------------------------------------------------------------------------------

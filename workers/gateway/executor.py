@@ -206,7 +206,7 @@ class GatewayExecutor:
             return Success({"id": found["id"], "status": "running"})
         if found["status"] != "completed":
             return permanent(
-                f"the flow {found['id']} {found['status']}: {found.get('error', 'no reason is on record')}"
+                f"the flow {found['id']} {found['status']}: {found.get('reason', 'no reason is on record')}"
             )
         results = {
             one["name"]: msgspec.json.decode(one["result_json"])

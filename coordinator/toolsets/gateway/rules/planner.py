@@ -123,8 +123,12 @@ class _Run:
             return self._failed(outcome, used, executor, reliability)
         if used.kind == "workflow":
             return self._sub_workflow(outcome.value, used, executor, reliability)
-        if used.kind == "flow" and (waiting := self._flow(outcome.value, used)) is not None:
-            return waiting
+        if used.kind == "flow":
+            waiting = self._flow(outcome.value, used)
+            if isinstance(waiting, Failure):
+                return self._failed(waiting, used, executor, reliability)
+            if waiting is not None:
+                return waiting
         self._succeeded(used)
         return self._executed(outcome.value, used)
 
@@ -178,15 +182,15 @@ class _Run:
         self._succeeded(used)
         return self._executed(value.get("context") or {}, used)
 
-    def _flow(self, value: Any, executor: Executor) -> Advance | None:
-        """Waits for a flow; None: it has completed."""
+    def _flow(self, value: Any, executor: Executor) -> Advance | Failure | None:
+        """Waits for a flow, unless that has taken too long; None: it has completed."""
         task = self.task
         if value.get("status") != "running":
             task.wait = ""
             return None
         task.wait = str(value["id"])
         if task.waited_ms >= (executor.timeout_ms or FLOW_LONGEST_MS):
-            return self.fail(Failure(f"the flow {task.wait} took too long", "timeout"))
+            return Failure(f"the flow {task.wait} took too long", "timeout")
         delay = min(FLOW_POLL_MOST_MS, max(FLOW_POLL_MS, task.waited_ms // 2))
         task.waited_ms += delay
         return self._wait_for(NextStep("run", "", delay_ms=delay))
