@@ -260,6 +260,20 @@ async def test_activities(nav: Client) -> None:
     assert await missing(nav, "get_activity", activity_id="x") == "Activity not found: x"
 
 
+async def test_the_index_leads_to_the_skill_that_the_activity_has(tree: Tree, client: Make) -> None:
+    tree.workflow("one", "a")
+    tree.workflow("two", "b")
+    tree.skill("meta", "00", "work", "universal")
+    tree.skill("one", "00", "work", "its own")
+    nav = client()
+    calls = {one["id"]: one["next_action"]["parameters"] for one in (await nav("get_activities"))["activities"]}
+    assert calls == {"a": {"skill_id": "work", "workflow_id": "one"}, "b": {"skill_id": "work"}}
+    for activity, capability in (("a", "its own"), ("b", "universal")):
+        assert (await nav("get_skill", **calls[activity]))["capability"] == capability
+        told = (await nav("get_activity", activity_id=activity))["next_action"]["parameters"]
+        assert (await nav("get_skill", **told))["capability"] == capability
+
+
 async def test_nothing_there_is_an_empty_list(tree: Tree, client: Make) -> None:
     nav = client()
     assert await nav("get_activities") == []

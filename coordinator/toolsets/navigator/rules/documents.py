@@ -77,8 +77,10 @@ def activities(library: Library) -> Json | list[Json]:
                 "problem": found.problem or found.description or found.name,
             }
             if skill is not None:
-                # Only with its workflow is a skill found that no other has.
-                own = {} if library.skill(META, skill) is not None else {"workflow_id": name}
+                # Only with its workflow is a skill found that this has for itself, be there a universal one or not.
+                universal = library.skill(META, skill)
+                alone = universal is not None and universal is library.skill(name, skill)
+                own = {} if alone else {"workflow_id": name}
                 entry |= {"primary_skill": skill, "next_action": _next("get_skill", skill_id=skill, **own)}
             entries.append(entry)
             quick_match |= {phrase.lower(): found.id for phrase in found.recognition or ()}
