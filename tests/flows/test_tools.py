@@ -78,6 +78,21 @@ async def test_a_whole_workflow_can_be_delayed(flows: Flows) -> None:
     await flows("workflow_cancel", id=workflow)
 
 
+async def test_nothing_of_a_delayed_workflow_begins_before_its_time(flows: Flows) -> None:
+    fork = {
+        "start": {"name": "fork", "tool": None, "parallel": ["a", "b"]},
+        "a": {"name": "a", "tool": None, "join": "end"},
+        "b": {"name": "b", "tool": "get_next_item", "join": "end"},
+        "end": {"name": "end", "tool": "get_next_item", "done": True},
+    }
+    workflow = await flows.create(fork, delay_ms=3_600_000)
+    assert [(row["name"], row["status"]) for row in (await flows.get(workflow))["steps"]] == [("fork", "pending")]
+    assert await flows.release(workflow, "fork") == {"queued": True}
+    await flows("workflow_cancel", id=workflow)
+    refused = await flows.refusal("workflow_create", name="w", flow=TWO_GATES, delay_ms=1)
+    assert refused.message == "delay_ms: the first step is a gate, which waits for its release, not for a time"
+
+
 async def test_cancelling_ends_all_steps(flows: Flows) -> None:
     workflow = await flows.create(FORK)
     step = (await flows.step(workflow, "a"))["id"]

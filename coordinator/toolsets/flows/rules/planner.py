@@ -19,10 +19,14 @@ from coordinator.toolsets.flows.rules import conditions
 from coordinator.toolsets.flows.rules.spec import START, Flow, Step
 
 
-def begin(flow: Flow) -> Plan:
-    """What a new workflow starts with; it never ends there and then, a worker ends workflows."""
+def begin(flow: Flow, *, delayed: bool = False) -> Plan:
+    """What a new workflow starts with; it never ends there and then, a worker ends workflows.
+
+    Args:
+        delayed: its first step waits for its time, so what follows that is not there yet.
+    """
     plan = _Planned(flow).enter(START).plan()
-    return Plan((_new(START, flow[START]),)) if plan.complete or plan.error else plan
+    return Plan((_new(START, flow[START]),)) if delayed or plan.complete or plan.error else plan
 
 
 def after(flow: Flow, key: str, outcome: Outcome) -> Plan:

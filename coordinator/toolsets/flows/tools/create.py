@@ -10,7 +10,7 @@ from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
 from coordinator.toolsets.flows.rules import limits, planner
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.parse import QUEUE, QUEUE_RULE, name_problem
-from coordinator.toolsets.flows.rules.spec import Priority, Spec, pack
+from coordinator.toolsets.flows.rules.spec import START, Priority, Spec, pack
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
 from coordinator.toolsets.flows.tools.shared import acting
 from coordinator.toolsets.request_id import keyed
@@ -38,6 +38,8 @@ def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool,
             raise invalid("priority", f"must be one of {', '.join(limits.PRIORITIES)}")
         given = args.input or {}
         flow = check_flow(args.flow, given, names.problem, with_results=with_results)
+        if args.delay_ms and flow[START].gate:
+            raise invalid("delay_ms", "the first step is a gate, which waits for its release, not for a time")
         asked = (args.name, args.flow, given, args.parent, args.queue, args.priority, args.delay_ms)
         record = keyed(who.id, args.request_id, "workflow_create", *asked)
         new = NewFlow(
@@ -45,7 +47,7 @@ def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool,
             creator=who.id,
             spec=pack(Spec(flow, given, who.caller)),
             steps=len(flow),
-            plan=planner.begin(flow),
+            plan=planner.begin(flow, delayed=args.delay_ms > 0),
             priority=cast("Priority", args.priority or "normal"),
             queue=args.queue or "",
             delay_ms=args.delay_ms,
