@@ -385,6 +385,19 @@ def test_what_a_server_calls_its_tools_cannot_do_harm() -> None:
     assert unpacked(packed.text) == packed.bundle
 
 
+def test_what_a_server_calls_its_tools_is_not_taken_for_the_gateways_own() -> None:
+    gateway = section(
+        connections={"srv": {"kind": "mcp", "url": "http://x/mcp"}},
+        proxy={"import": [{"connection": "srv", "prefix": "s"}, {"connection": "srv"}]},
+    )
+    found = Catalogue(gateway, servers={"srv": ServerTools((ImportedTool("workflow.submit"),))})
+    assert list(found.items) == ["s.workflow.submit"]
+    assert found.collisions == [
+        "the tool 'workflow.submit' of the connection 'srv' is left out: its name looks like one of the gateway's own "
+        "tools; give the import a prefix"
+    ]
+
+
 def test_what_is_listed_can_be_chosen() -> None:
     parts: Json = {
         "connections": {"srv": {"kind": "cli", "command": "ls"}},

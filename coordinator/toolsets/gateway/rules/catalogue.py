@@ -18,7 +18,7 @@ from coordinator.settings.gateway.executor import Executor
 from coordinator.settings.gateway.model import PROXY, FieldName, Gateway, Import, State, Workflow
 from coordinator.toolsets.gateway.rules.bundle import Packed, packed
 from coordinator.toolsets.gateway.rules.depth import MAX_DEPTH, too_deep
-from coordinator.toolsets.gateway.rules.resolve import READY, Resolved, all_connections, resolved, session_of
+from coordinator.toolsets.gateway.rules.resolve import OWN, READY, Resolved, all_connections, resolved, session_of
 from coordinator.toolsets.gateway.rules.search import Entry, Index
 
 WORKFLOW, CAPABILITY, CONNECTION = "workflow", "capability", "connection"
@@ -237,6 +237,8 @@ def _unfit(name: str, tool: ImportedTool) -> str:
         return "its name is not one of 1 to 128 characters without blanks, '$' and brackets"
     if not name.isprintable() or not tool.name:
         return "its name is not printable"
+    if name.startswith(OWN):
+        return "its name looks like one of the gateway's own tools; give the import a prefix"
     if too_deep(tool.input_schema):
         return f"the schema of its input is nested more than {MAX_DEPTH} deep"
     return ""

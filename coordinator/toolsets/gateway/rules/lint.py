@@ -13,7 +13,7 @@ from coordinator.settings.gateway.model import Gateway, Workflow
 from coordinator.settings.problems import unknown
 from coordinator.toolsets.gateway.rules import graph, mapping
 from coordinator.toolsets.gateway.rules.expressions import Malformed, parse
-from coordinator.toolsets.gateway.rules.resolve import Resolution, all_connections, plain, resolved
+from coordinator.toolsets.gateway.rules.resolve import OWN, Resolution, all_connections, plain, resolved
 from coordinator.toolsets.gateway.rules.schemas import schema_problem
 from coordinator.toolsets.gateway.rules.scope import is_path
 from coordinator.toolsets.gateway.rules.scope import parse as parse_path
@@ -22,8 +22,6 @@ Level = Literal["error", "warning"]
 ToolProblem = Callable[[str], str]
 """What is wrong with the name of one of the coordinator's own tools, as a sentence; empty: nothing."""
 
-OWN = ("gateway.", "workflow.")
-"""How the gateway's own tools begin, which no capability can be."""
 VARIABLES = ("workflowId", "transition", "correlationId")
 """What a template of an idempotency key may name."""
 

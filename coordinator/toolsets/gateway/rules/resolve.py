@@ -25,6 +25,8 @@ from coordinator.settings.gateway.model import (
 from coordinator.settings.problems import unknown
 from coordinator.toolsets.gateway.rules.schemas import EMPTY
 
+OWN = ("gateway.", "workflow.")
+"""How the gateway's own tools begin, which no capability can be called."""
 READY = "ready"
 """The one state of a session with a capability."""
 _MOST_WRAPPED = 100
