@@ -400,7 +400,7 @@ class _Run:
             message=f"In state {task.state!r} exactly one of these transitions must be possible: {names}.",
             details={"errorClass": SELECTION, "chain": True, "attemptedTransition": next(iter(state.transitions))},
         )
-        return self._ended(self._ending(outcome=self._sunk(), error=problem, retry=next(iter(state.transitions))))
+        return self._ended(self._ending(outcome=self._sunk(), error=problem))
 
     def _ending(self, *, outcome: str = "", stopped: str = "", retry: str = "", error: Problem | None = None) -> Ending:
         task = self.task
