@@ -90,6 +90,29 @@ async def test_a_single_candidate_has_its_guards_asked_too(make_lab: MakeLab) ->
     assert by_hand["error"]["code"] == "GUARD_REJECTED"
 
 
+async def test_defaults_count_in_a_chain_as_they_do_by_hand(working: Working) -> None:
+    schema = {"type": "object", "properties": {"count": {"type": "integer", "default": 20}}}
+
+    def when(comparison: str, target: str) -> Json:
+        guard = {"kind": "expr", "expr": f"$.arguments.count {comparison}"}
+        return auto(target, inputSchema=schema, guards=[guard], output={"counted": "$.arguments.count"})
+
+    look = auto("b", executor={"capability": "log"}, output={"seen": "$.output.json"})
+    lab = await working(
+        capabilities={"log": {"inputSchema": schema, "executor": sh('echo "$1"', "$.arguments.count")}},
+        workflows={
+            "w": states(
+                a={"transitions": {"look": look}},
+                b={"transitions": {"few": when("< 20", "c"), "many": when(">= 20", "d")}},
+                c={"terminal": True},
+                d={"terminal": True},
+            )
+        },
+    )
+    answer = await lab.start("w")
+    assert (answer["state"], answer["context"]) == ("d", {"seen": 20, "counted": 20})
+
+
 async def test_the_depth_of_a_chain_is_limited(make_lab: MakeLab) -> None:
     lab = make_lab(workflows={"w": {**states(a={"transitions": {"again": auto("a", **COUNT)}}), "maxChainDepth": 3}})
     answer = await lab.start("w")

@@ -9,6 +9,7 @@ from coordinator.settings.gateway.executor import Executor
 from coordinator.settings.gateway.model import State, Transition, Workflow
 from coordinator.toolsets.gateway.rules.graph import ends, targets
 from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Told, all_hold
+from coordinator.toolsets.gateway.rules.schemas import with_defaults
 from coordinator.toolsets.gateway.rules.scope import Scope, present
 
 SUCCESS, FAILURE, TIMED_OUT = "success", "failure", "timed_out"
@@ -39,9 +40,18 @@ def chains(state: State) -> bool:
     return bool(state.transitions) and all(one.actor == "deterministic" for one in state.transitions.values())
 
 
+def unasked(transition: Transition) -> dict[str, Any]:
+    """The arguments of a transition that is taken by itself: what its schema has defaults for."""
+    return with_defaults(transition.input_schema, {})
+
+
 def choice(state: State, at: Circumstances, tell: Told) -> str | None:
     """The one deterministic transition whose guards hold; None: there is none, or there are several."""
-    possible = [name for name, transition in state.transitions.items() if all_hold(transition.guards, at, tell)]
+    possible = [
+        name
+        for name, transition in state.transitions.items()
+        if all_hold(transition.guards, at._replace(scope=at.scope._replace(arguments=unasked(transition))), tell)
+    ]
     return possible[0] if len(possible) == 1 else None
 
 
