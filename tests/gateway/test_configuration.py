@@ -213,6 +213,34 @@ def test_what_is_odd_is_told_and_stops_nothing(tmp_path: Path, workflows: Json, 
     assert any(says in sentence for _, sentence in told(loaded)), told(loaded)
 
 
+def test_guards_that_nobody_asks_are_told(tmp_path: Path) -> None:
+    """Only a transition's own executor brings the guards of its capability along."""
+    deploy: Json = {"capability": "deploy"}
+    parts: Json = {
+        "capabilities": {"deploy": {"executor": {"kind": "noop"}, "guards": [{"kind": "role", "role": "ops"}]}},
+        "workflows": {
+            "w": states(
+                a={
+                    "transitions": {
+                        "guarded": {"target": "b", "executor": deploy},
+                        "insured": {
+                            "target": "b",
+                            "executor": {"kind": "noop"},
+                            "reliability": {"fallback": {"executors": [deploy]}},
+                        },
+                    }
+                },
+                b={"onEnter": {"executor": deploy}, "terminal": True},
+            )
+        },
+    }
+    file = tmp_path / "fleet.yaml"
+    file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", **parts}}))
+    found = told(sound(load_settings({}, {}, file)))
+    assert [level for level, _ in found] == ["warning"] * 2
+    assert all("the guards of the capability 'deploy' are not asked here" in sentence for _, sentence in found)
+
+
 def test_a_dead_end_with_a_timeout_is_none(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
     dead_end = states(a={"transitions": {"t": {"target": "b"}}}, b={}, c={"terminal": True})

@@ -111,6 +111,7 @@ class _Lint:
                     yield Problem("warning", (*here, "onEnter"), "onEnter has no executor, so its output has no source")
                 else:
                     yield from self._executor((*here, "onEnter", "executor"), state.on_enter.executor)
+                    yield from self._unasked((*here, "onEnter", "executor"), state.on_enter.executor)
                 yield from _output((*here, "onEnter", "output"), state.on_enter.output)
                 yield from self._reliability((*here, "onEnter", "reliability"), state.on_enter.reliability)
             for key, transition in state.transitions.items():
@@ -156,6 +157,17 @@ class _Lint:
             except KeyError as missing:
                 yield Problem("warning", place, f"the environment variable {missing.args[0]} is not set here")
 
+    def _unasked(self, at: Path, executor: Executor) -> Iterator[Problem]:
+        """Warns of guards that are not asked: those of a capability that is executed where nothing is decided."""
+        found = self._made.capabilities.get(executor.capability or "")
+        if found is not None and found.guards:
+            yield Problem(
+                "warning",
+                (*at, "capability"),
+                f"the guards of the capability {found.id!r} are not asked here: give them to the transitions that lead "
+                "here",
+            )
+
     def _connection(self, at: Path, name: str, kind: str) -> Iterator[Problem]:
         here = (*at, "connection")
         found = self._connections.get(name)
@@ -170,6 +182,7 @@ class _Lint:
         if reliability.fallback is not None:
             for number, executor in enumerate(reliability.fallback.executors):
                 yield from self._executor((*at, "fallback", "executors", number), executor)
+                yield from self._unasked((*at, "fallback", "executors", number), executor)
         most = self._gateway.limits.max_attempt_timeout_ms
         if reliability.timeout_ms is not None and reliability.timeout_ms > most:
             yield Problem("warning", (*at, "timeoutMs"), f"no attempt may take longer than {most} ms (limits)")
