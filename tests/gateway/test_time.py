@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.store import Store, keys
 from coordinator.toolsets.gateway import operations, pace
+from coordinator.toolsets.gateway.store import audit
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, states
@@ -186,6 +187,20 @@ async def test_people_are_asked_and_answer_by_a_transition(make_lab: MakeLab, st
     assert (closed.status, closed.by, closed.answer) == ("resolved", "bo", "approve")
     types = [entry.type for entry in await lab.audit(asked)]
     assert types.count("human.approval.requested") == types.count("human.approval.resolved") == 1
+
+
+async def test_all_open_questions_are_listed_however_many(
+    make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = make_lab(workflows={"w": APPROVAL})
+    started = [await lab.start("w") for _ in range(9)]
+    asked = [await lab.follow(one, "ask") for one in started[:4]]
+    asked += await asyncio.gather(*(lab.follow(one, "ask") for one in started[4:]))
+    for page in (1, 2, 9, 500):
+        monkeypatch.setattr(audit, "PAGE", page)
+        found = await AuditStore(store, lab.settings).open_approvals(project)
+        assert sorted(one.workflow for one in found) == sorted(one["workflowId"] for one in asked)
+        assert [one.asked_at for one in found] == sorted(one.asked_at for one in found)
 
 
 async def test_a_question_that_nobody_answers_any_more_is_withdrawn(

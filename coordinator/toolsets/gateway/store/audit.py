@@ -106,9 +106,18 @@ class AuditStore:
         """Remembers that."""
         await self._store.command("SET", keys.gate_copied.key(project), position)
 
-    async def open_approvals(self, project: str, limit: int = PAGE) -> list[Asked]:
-        """What people are asked for and have not answered, oldest first."""
-        return await self._store.run(_OPEN, project, "-inf", limit)
+    async def open_approvals(self, project: str) -> list[Asked]:
+        """What people are asked for and have not answered, oldest first; read page by page, however much it is."""
+        found: dict[str, Asked] = {}
+        since, size = 0, PAGE
+        while True:
+            page = await self._store.run(_OPEN, project, since, size)
+            found |= {one.id: one for one in page}
+            if len(page) < size:
+                return list(found.values())
+            # The next page begins with the last moment of this one; more than a page may be of one moment.
+            size = size * 2 if page[-1].asked_at == since else PAGE
+            since = page[-1].asked_at
 
     async def approval(self, project: str, approval: str) -> Answered | None:
         """One approval; None: there is none, or its instance was forgotten."""
