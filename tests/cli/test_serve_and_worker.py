@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,6 +14,7 @@ import pytest
 from coordinator.cli.exits import Exit
 from coordinator.store.address import parse
 from tests.support.fleets import Http, RunningCommand, fleet_command, once, scrape
+from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until_sync
 
 Start = Callable[..., RunningCommand]
@@ -99,8 +99,7 @@ def test_without_any_store_it_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_worker_alone_can_be_probed_and_scraped(start: Start, redis_url: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     start("worker", FLEET_REDIS_URL=redis_url, FLEET_WORKER_PORT=str(port))
     assert once(port, "/healthz")[0] == 200
     status, body = once(port, "/readyz")
@@ -115,8 +114,7 @@ def test_a_worker_alone_can_be_probed_and_scraped(start: Start, redis_url: str) 
 
 
 def test_a_worker_without_a_store_lives_but_is_not_ready(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as dead:
-        port, nobody = taken.getsockname()[1], dead.getsockname()[1]
+    port, nobody = free_port(), free_port()
     command = RunningCommand(
         tmp_path / "output",
         "worker",

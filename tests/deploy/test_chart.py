@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import re
-import socket
-from contextlib import ExitStack
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from coordinator.settings import SettingsError, load_settings
 from coordinator.transport.detour import PROBES
 from tests.deploy.chart import CHART, NAMESPACE, RELEASE, RENDERED_HERE, Rendered, check, newest, render
 from tests.support.fleets import RunningCommand, samples
+from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 
 pytestmark = pytest.mark.skipif(not RENDERED_HERE, reason="helm-python-sdk has no wheel for this platform")
@@ -340,9 +339,7 @@ def ask(port: int, path: str, host: str) -> tuple[int, bytes]:
 
 @pytest.fixture
 def ports() -> list[int]:
-    with ExitStack() as held:
-        taken = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-        return [one.getsockname()[1] for one in taken]
+    return [free_port() for _ in range(3)]
 
 
 @pytest.mark.timeout(180)

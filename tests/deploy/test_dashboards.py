@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -23,6 +22,7 @@ from deploy.grafana.boards import ALL, Panel
 from deploy.grafana.build import DASHBOARDS, rendered
 from tests.identity.signing import Signer
 from tests.support.fleets import Http, RunningFleet, call_body
+from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -98,9 +98,7 @@ class Prometheus:
     """A server that scrapes one fleet every half second."""
 
     def __init__(self, folder: Path, target: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         config = folder / "prometheus.yml"
         config.write_text(
             "global: {scrape_interval: 500ms, scrape_timeout: 400ms}\n"

@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from coordinator.cli.exits import Exit
 from tests.door.support import Tokens
 from tests.identity.signing import AUDIENCE, ISSUER, Signer, jwks
 from tests.support.fleets import RunningFleet, fleet_command, samples
+from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 
 CONFIG = """\
@@ -74,8 +74,7 @@ class Guarded:
         self.tokens = Tokens(folder / "tokens.yaml")
         self.signer = Signer()
         (folder / "keys.json").write_text(json.dumps(jwks(self.signer)))
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.admin = probe.getsockname()[1]
+        self.admin = free_port()
         self.config = folder / "fleet.yaml"
         self.config.write_text(CONFIG.format(admin=self.admin, issuer=ISSUER, audience=AUDIENCE))
         self.agent = self.tokens.add("agent-1", permissions=("items",))

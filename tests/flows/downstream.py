@@ -11,6 +11,7 @@ from pathlib import Path
 
 from coordinator.settings.connections import Connection
 from tests.support.fleets import environment
+from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 
 PROGRAM = Path(__file__).with_name("downstream_server.py")
@@ -25,11 +26,6 @@ def stdio(**more: object) -> Connection:
 def raw(kind: str) -> Connection:
     """A connection that starts a server which breaks the protocol; ``kind`` as it takes it."""
     return Connection(kind="mcp", command=sys.executable, args=(str(RAW), kind))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return int(held.getsockname()[1])
 
 
 class HttpServer:

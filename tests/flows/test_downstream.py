@@ -14,7 +14,8 @@ import pytest
 from coordinator.settings.connections import Connection
 from coordinator.steps import downstream
 from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
-from tests.flows.downstream import HttpServer, free_port, raw, stdio
+from tests.flows.downstream import HttpServer, raw, stdio
+from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until
 
 pytestmark = pytest.mark.anyio

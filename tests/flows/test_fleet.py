@@ -15,9 +15,10 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.flows.downstream import PROGRAM, HttpServer, free_port
+from tests.flows.downstream import PROGRAM, HttpServer
 from tests.flows.fleet import Agent, Json, result
 from tests.support.fleets import RunningFleet
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,8 @@ from coordinator.steps.room import CallFailed
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.room import FlowRoom, ToolCall
-from tests.flows.downstream import HttpServer, free_port, stdio
+from tests.flows.downstream import HttpServer, stdio
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from workers.process import opened
 from workers.rooms import make_rooms, step_tools

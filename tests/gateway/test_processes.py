@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pytest
 
 from tests.gateway.fleet import SERVER, STDIO, Agent, GatewayFleet, Json, link
 from tests.support.fleets import fleet_command
+from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until_sync
 
 GATED = """
@@ -38,14 +38,6 @@ def one_move(executor: Json, **more: Any) -> Json:
     """A workflow of one transition."""
     move: Json = {"target": "done", "executor": executor, "output": {"n": "$.output.json"}, **more}
     return {"initialState": "ready", "states": {"ready": {"transitions": {"go": move}}, "done": {"terminal": True}}}
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class World:

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from coordinator.store import AddressError, Store, StoreUnreachable
 from tests.store.calls import BUMP
 from tests.store.conftest import MakeStore
+from tests.support.ports import free_port
 from tests.support.servers import binary_for
 from tests.support.wait import wait_until_sync
 
@@ -53,9 +54,7 @@ def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, 
     binary = binary_for("redis7")
     directory = tmp_path_factory.mktemp("tls")
     certificate(directory)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = {
         "port": 0, "tls-port": port, "bind": "127.0.0.1", "save": "", "dir": directory, "tls-auth-clients": "optional",
         "tls-cert-file": directory / "cert.pem", "tls-key-file": directory / "key.pem",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from coordinator.transport.app import Answer
 from coordinator.transport.calls import Calls
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.fastpath import Order, Plan
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from tests.tracing.collector import Collector
 from tests.tracing.logged import Logged
@@ -300,9 +300,7 @@ def test_the_end_does_not_wait_for_a_collector_that_does_not_answer() -> None:
 
 
 def test_a_collector_that_is_not_there_harms_nobody() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
-    tracer = tracing.start(f"http://127.0.0.1:{port}", 1.0, "1", "fe-0")
+    tracer = tracing.start(f"http://127.0.0.1:{free_port()}", 1.0, "1", "fe-0")
     scope = tracer.call("add", "default", "r", "fast", "")
     scope.end("ok")
     scope.leave()

@@ -1,0 +1,45 @@
+"""Ports that tests write into settings before anybody listens on them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import socket
+from pathlib import Path
+
+_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LOWEST = 12_000
+_WORKERS = 16
+"""Test processes side by side that never choose the same port."""
+
+
+def _first_ephemeral() -> int:
+    """Where those begin that the kernel gives to whoever asks for any."""
+    return int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32_768
+
+
+def _ports_of_this_process() -> list[int]:
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+    found = list(range(_LOWEST + worker, max(_first_ephemeral(), 2 * _LOWEST), _WORKERS))
+    random.SystemRandom().shuffle(found)  # another session beside this one begins elsewhere
+    return found
+
+
+_candidates = itertools.cycle(_ports_of_this_process())
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on, and that nobody is given by chance before it is used.
+
+    One that was asked of the kernel and let go may be given to the next connection of any other test.
+    """
+    for port in _candidates:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("there are always more candidates")
