@@ -74,7 +74,7 @@ def test_a_terminal_gets_a_table() -> None:
         pass  # Linux reports the end of a terminal as an error
     finally:
         os.close(ours)
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     text = shown.decode()
     assert "Setting" in text
     assert "From" in text

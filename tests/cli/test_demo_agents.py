@@ -96,7 +96,7 @@ async def agent_on(
         work_ms=work_ms, ttl_seconds=1, crash_rate=crash_rate, idle_limit=0.01, wait_ms=more.get("wait_ms", 0)
     )
     agent = Agent("a1", fleet, temper, random.Random(1), stop, counts, mends=bool(more.get("mends")))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         yield fleet, agent.run, counts
 
 
@@ -250,7 +250,7 @@ def failure(kind: str, code: str, **more: int) -> dict[str, Any]:
 @asynccontextmanager
 async def caller_on(url: str) -> AsyncIterator[tuple[Caller, Line]]:
     line = Line(url, per_second=1000.0)
-    async with asyncio.timeout(20), Caller(line, careful=False) as caller:
+    async with asyncio.timeout(60), Caller(line, careful=False) as caller:
         yield caller, line
 
 
@@ -328,7 +328,7 @@ async def test_who_holds_an_item_overtakes_who_looks_for_one() -> None:
             order.append(name)
             await free.wait()
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         tasks = {
             name: group.create_task(go(name, name.startswith("h"))) for name in ("l1", "l2", "l3", "h1", "l4", "h2")
         }
@@ -338,7 +338,7 @@ async def test_who_holds_an_item_overtakes_who_looks_for_one() -> None:
         free.set()
     assert order == ["l1", "l2", "h2", "l3", "l4"]
     # Every place is free again.
-    async with asyncio.timeout(20), lanes.lane(False), lanes.lane(False):
+    async with asyncio.timeout(60), lanes.lane(False), lanes.lane(False):
         pass
 
 
@@ -350,7 +350,7 @@ async def test_a_place_that_was_given_to_who_gives_up_goes_to_the_next() -> None
             held.set()
         return True
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with lanes.lane(True):
             gives_up, stays = asyncio.create_task(wait_for_place()), asyncio.create_task(wait_for_place())
             await asyncio.sleep(0)

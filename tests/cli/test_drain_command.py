@@ -72,7 +72,7 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
         text=True,
         env=environment(),
     ) as command:
-        wait_until_sync(lambda: turned_away(fleet), 20, "new work to be turned away")
+        wait_until_sync(lambda: turned_away(fleet), what="new work to be turned away")
         refused = change(fleet, "manage_items", operation="create", actor=ACTOR, items=[{"title": "t"}])["error"]
         assert (refused["kind"], refused["code"]) == ("shedding", "draining")
         assert refused["retryAfterMs"] > 0
@@ -87,7 +87,7 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
     assert "in hand: 1 claim (1 in default)" in out
     assert out.splitlines()[-1] == "nothing is left in hand"
     assert "takes new work again" in drain(fleet, "--end").stdout
-    wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
+    wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
 
 
 def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFleet) -> None:
@@ -100,15 +100,15 @@ def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFlee
     def statuses() -> list[str]:
         return [step["status"] for step in answer(fleet, "workflow_get", id=made)["steps"]]
 
-    wait_until_sync(lambda: statuses() == ["running"], 20, "the step to be in hand")
+    wait_until_sync(lambda: statuses() == ["running"], what="the step to be in hand")
     done = drain(fleet, "--wait", "30")
     assert done.returncode == Exit.OK, done.stdout
     assert "1 step (1 in default)" in done.stdout
     assert statuses() == ["done", "ready"]
     assert fleet.logged("drained", slot="w-0", scope="fleet")
     assert drain(fleet, "--end").returncode == Exit.OK
-    wait_until_sync(lambda: statuses() == ["done", "done"], 20, "the next step")
-    wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
+    wait_until_sync(lambda: statuses() == ["done", "done"], what="the next step")
+    wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
 
 
 def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
@@ -122,18 +122,18 @@ def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
         text = client.connection.getresponse().read().decode()
     assert '"code":"draining"' in text.replace(" ", "").replace("\\", "")
     assert drain(fleet, "--end").returncode == Exit.OK
-    wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
+    wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
 
 
 def test_one_process_is_unready_while_it_is_drained(fleet: RunningFleet) -> None:
     done = drain(fleet, "--process", "fe-0")
     assert done.returncode == Exit.OK
     assert "no worker is among them" in done.stdout
-    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 503, 20, "it to be unready")
+    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 503, what="it to be unready")
     _, body = once(fleet.port, "/readyz")
     assert json.loads(body)["checks"]["drained"]["scope"] == f"process:{socket.gethostname()}/fe-0"
     assert drain(fleet, "--process", "fe-0", "--end").returncode == Exit.OK
-    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, 20, "it to be ready")
+    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, what="it to be ready")
 
 
 def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet) -> None:
@@ -143,7 +143,7 @@ def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet) -> Non
     def status() -> str:
         return str(answer(fleet, "workflow_get", id=made)["steps"][0]["status"])
 
-    wait_until_sync(lambda: status() == "running", 20, "the step to be in hand")
+    wait_until_sync(lambda: status() == "running", what="the step to be in hand")
     worker = f"{socket.gethostname()}/w-0"
     done = drain(fleet, "--process", "w-0", "--wait", "60")
     assert done.returncode == Exit.OK, done.stdout
@@ -161,7 +161,7 @@ def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> 
     assert late.returncode == Exit.FAILED
     assert "1 claim (1 in default)" in late.stdout
     assert drain(fleet, "--end").returncode == Exit.OK
-    wait_until_sync(lambda: not turned_away(fleet), 20, "new work to be taken")
+    wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
     change(fleet, "claim_item", actor=ACTOR, releases=[{"itemId": item}])
 
 

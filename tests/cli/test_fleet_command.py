@@ -27,7 +27,7 @@ def fleet(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         env=kept | environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
 
 
@@ -87,7 +87,7 @@ def test_a_reader_that_goes_away_is_no_failure(unbuffered: str) -> None:
             env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
             stdout=write,
             stderr=subprocess.PIPE,
-            timeout=30,
+            timeout=120,
         )
     finally:
         os.close(write)

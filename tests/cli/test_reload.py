@@ -94,7 +94,7 @@ def fleet(running_fleet: Configured) -> Configured:
     version, before = running_fleet.write(config("first")), reloads(running_fleet, "ok")
     running_fleet.hang_up()
     # Both front-ends have to have taken it over: tests count what comes after.
-    wait_until_sync(lambda: reloads(running_fleet, "ok") == before + 2, 20, "the settings of the start")
+    wait_until_sync(lambda: reloads(running_fleet, "ok") == before + 2, what="the settings of the start")
     running_fleet.wait_for_version(version)
     return running_fleet
 
@@ -133,8 +133,8 @@ def test_a_reload_reaches_every_front_end(fleet: Configured) -> None:
         assert missing(client, item) == ["second", "third"]
         fleet.write(config(more="actor_authentication: {enabled: true}\n"))
         fleet.hang_up()
-        wait_until_sync(lambda: refused(client, item), 20, "unsigned calls to be refused")
-    wait_until_sync(lambda: versions_in_force(fleet) == 1, 20, "both front-ends to go by the same")
+        wait_until_sync(lambda: refused(client, item), what="unsigned calls to be refused")
+    wait_until_sync(lambda: versions_in_force(fleet) == 1, what="both front-ends to go by the same")
     assert reloads(fleet, "ok") - before == 4  # two front-ends, twice
     assert fleet.command.logged("settings reloaded", slot="up-0", version=version)
 
@@ -196,7 +196,7 @@ def test_calls_go_on_while_settings_change_and_each_sees_one_version(fleet: Conf
                 fleet.hang_up()
                 fleet.wait_for_version(version)
                 count = len(seen)
-                wait_until_sync(lambda count=count: failures or len(seen) > count + 20, 20, "calls to go on")  # type: ignore[misc]
+                wait_until_sync(lambda count=count: failures or len(seen) > count + 20, what="calls to go on")  # type: ignore[misc]
     finally:
         stop.set()
         for thread in threads:
@@ -243,7 +243,7 @@ def restart(fleet: Configured) -> None:
     def back() -> bool:
         return all(one.ready and one.pid != killed for one in command.state.processes)
 
-    wait_until_sync(back, 30, "the front-end to be back")
+    wait_until_sync(back, what="the front-end to be back")
 
 
 def test_what_cannot_change_is_named_and_a_signal_to_the_wrong_process_does_nothing(fleet: Configured) -> None:

@@ -58,7 +58,7 @@ def test_several_front_ends_under_a_supervisor_and_a_worker_beside_them(start: S
     assert worker.stdout == "fleet worker w-0 ready\n"
     port = port_of(serve)
     wanted = {f"coordinator_process_cpu_seconds_total{{slot={slot}}}" for slot in ("fe-0", "fe-1", "w-0")}
-    wait_until_sync(lambda: wanted <= scrape(port).keys(), 20, "all slots in the metrics")
+    wait_until_sync(lambda: wanted <= scrape(port).keys(), what="all slots in the metrics")
     assert worker.end(signal.SIGINT) == 0
     assert serve.end() == 0
 
@@ -83,9 +83,9 @@ def test_front_ends_end_with_their_supervisor(start: Start, redis_url: str) -> N
     # One that hangs gets no signal handled; it must not stay for ever either.
     os.kill(int(children[0]), signal.SIGSTOP)
     command.end(signal.SIGKILL)
-    wait_until_sync(lambda: not process_alive(int(children[1])), 20, "the living front-end to end")
+    wait_until_sync(lambda: not process_alive(int(children[1])), what="the living front-end to end")
     os.kill(int(children[0]), signal.SIGCONT)
-    wait_until_sync(lambda: not process_alive(int(children[0])), 20, "the stopped front-end to end once it can")
+    wait_until_sync(lambda: not process_alive(int(children[0])), what="the stopped front-end to end once it can")
 
 
 def test_without_any_store_it_says_what_to_do(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_worker_without_a_store_lives_but_is_not_ready(tmp_path: Path) -> None
         FLEET_REDIS_URL=f"redis://127.0.0.1:{nobody}/0",
     )
     try:
-        wait_until_sync(lambda: command.logged("no answer from Redis, trying again"), 30, "the worker to try")
+        wait_until_sync(lambda: command.logged("no answer from Redis, trying again"), what="the worker to try")
         assert once(port, "/healthz")[0] == 200
         status, body = once(port, "/readyz")
         assert status == 503

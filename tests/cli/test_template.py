@@ -62,7 +62,7 @@ def kill(fleet: RunningFleet, slot: str) -> int:
     before = fleet.pid(slot)
     assert before is not None
     os.kill(before, signal.SIGKILL)
-    after = wait_until_sync(lambda: restarted(fleet, slot, before), 30, f"{slot} to be back")
+    after = wait_until_sync(lambda: restarted(fleet, slot, before), what=f"{slot} to be back")
     assert after is not None
     return after
 
@@ -97,7 +97,7 @@ def test_processes_outlive_the_template_and_start_without_it(tmp_path: Path) -> 
         os.kill(template, signal.SIGKILL)
         after = kill(fleet, "fe-1")
         assert set(fleet.pids) - {after} < set(others)
-        anew = wait_until_sync(lambda: template_of(fleet), 30, "another template")
+        anew = wait_until_sync(lambda: template_of(fleet), what="another template")
         assert anew != template
         assert fleet.end() == Exit.OK
         assert not process_alive(anew or 0)
@@ -112,6 +112,6 @@ def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
         template, others = template_of(fleet), fleet.pids
         assert template is not None
         fleet.end(signal.SIGKILL)
-        wait_until_sync(lambda: fleet.all_gone([template, *others]), 20, "all of them to end")
+        wait_until_sync(lambda: fleet.all_gone([template, *others]), what="all of them to end")
     finally:
         fleet.clean_up()

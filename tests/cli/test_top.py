@@ -86,7 +86,7 @@ def test_it_shows_a_running_fleet(fleet: RunningFleet) -> None:
         made = {"operation": "create", "requestId": str(uuid.uuid4()), "actor": {"id": "ann", "kind": "subagent"}}
         client.call("manage_items", **made, items=[{"title": "one"}, {"title": "two"}])
     # Items are counted every few seconds.
-    wait_until_sync(lambda: scrape(fleet.port).get("coordinator_items{role=queue}") == 2, 30, "items to be counted")
+    wait_until_sync(lambda: scrape(fleet.port).get("coordinator_items{role=queue}") == 2, what="items to be counted")
     done = fleet_command("top", "--once", "--interval", "0.5", "--data-dir", str(fleet.data_dir), COLUMNS="200")
     assert done.returncode == Exit.OK, done.stderr
     assert "2 front-ends, 1 worker " in done.stdout

@@ -54,7 +54,7 @@ def patiently(port: int, tool: str, **arguments: Any) -> Any:
         with contextlib.suppress(OSError, AssertionError), Http(port) as client:
             return client.call(tool, **arguments)
 
-    return wait_until_sync(attempt, 20, f"{tool} to be answered")
+    return wait_until_sync(attempt, what=f"{tool} to be answered")
 
 
 def all_serve(port: int) -> bool:
@@ -116,7 +116,7 @@ def test_load_spreads_over_the_front_ends(fleet: RunningFleet) -> None:
             found = scrape(fleet.port)
             return sum(found.get(f"coordinator_connections{{slot=fe-{number}}}", 0) for number in (0, 1))
 
-        wait_until_sync(lambda: connections() >= 32, 20, "both front-ends to tell their connections")
+        wait_until_sync(lambda: connections() >= 32, what="both front-ends to tell their connections")
     after = scrape(fleet.port)
     shares = [after[slot] - before.get(slot, 0) for slot in slots]
     assert sum(shares) == 96
@@ -141,7 +141,7 @@ def test_a_killed_front_end_comes_back_and_counters_stay_right(fleet: RunningFle
                 assert scrape(fleet.port)[counter] == before[counter] + 20
             return any(one.slot == slot and one.ready and one.pid != killed for one in fleet.state.processes)
 
-        wait_until_sync(back, 30, f"{slot} to be back")
+        wait_until_sync(back, what=f"{slot} to be back")
     for _ in range(10):
         with Http(fleet.port) as client:
             client.call("get_next_item")
@@ -182,9 +182,9 @@ def test_a_killed_store_comes_back_with_its_data(fleet: RunningFleet) -> None:
     before = fleet.state.store_pid
     assert before is not None
     os.kill(before, signal.SIGKILL)
-    wait_until_sync(lambda: fleet.state.store_pid not in (None, before), 20, "another store process")
+    wait_until_sync(lambda: fleet.state.store_pid not in (None, before), what="another store process")
     assert title_of(fleet, item) == "survives the store"
-    wait_until_sync(lambda: all_serve(fleet.port), 20, "both front-ends to answer again")
+    wait_until_sync(lambda: all_serve(fleet.port), what="both front-ends to answer again")
     assert scrape(fleet.port)[restarts] == count + 1
     assert [one.pid for one in fleet.state.processes] == others, "processes need no restart when the store had one"
 
@@ -220,7 +220,7 @@ def test_a_request_in_flight_is_answered_during_the_drain(start: Start) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
         client.sendall(call_head(len(body)) + body[:10])
         inflight = "coordinator_inflight{slot=fe-0}"
-        wait_until_sync(lambda: scrape(port).get(inflight, 0) >= 1, 20, "the request to have begun")
+        wait_until_sync(lambda: scrape(port).get(inflight, 0) >= 1, what="the request to have begun")
         fleet.process.send_signal(signal.SIGTERM)
         seen: set[int] = set()
 
@@ -231,7 +231,7 @@ def test_a_request_in_flight_is_answered_during_the_drain(start: Start) -> None:
                 return True
             return False
 
-        wait_until_sync(closed, 20, "the port to be closed")
+        wait_until_sync(closed, what="the port to be closed")
         assert 503 in seen, "it was never unready before it stopped listening"
         assert fleet.process.poll() is None
         client.sendall(body[10:])
@@ -253,7 +253,7 @@ def test_who_asks_twice_does_not_wait(start: Start) -> None:
     assert frontend is not None
     os.kill(frontend, signal.SIGSTOP)
     fleet.process.send_signal(signal.SIGINT)
-    wait_until_sync(lambda: fleet.logged("stopping"), 20, "the drain to begin")
+    wait_until_sync(lambda: fleet.logged("stopping"), what="the drain to begin")
     assert fleet.end(signal.SIGINT, timeout=15) == Exit.OK
     assert fleet.all_gone(pids)
 
@@ -261,7 +261,7 @@ def test_who_asks_twice_does_not_wait(start: Start) -> None:
 def test_a_start_can_be_called_off(start: Start, tmp_path: Path) -> None:
     fleet = RunningFleet(tmp_path / "early", "--port", "0")
     try:
-        wait_until_sync(lambda: read_fleet(fleet.data_dir) is not None, 30, "the first process")
+        wait_until_sync(lambda: read_fleet(fleet.data_dir) is not None, what="the first process")
         pids = fleet.pids
         assert fleet.end() == Exit.OK
         assert fleet.all_gone(pids)
@@ -283,7 +283,7 @@ def test_a_process_that_never_gets_ready_stops_the_start(tmp_path: Path) -> None
         return fleet.process.poll() is not None
 
     try:
-        wait_until_sync(crash, 30, "the start to be given up")
+        wait_until_sync(crash, what="the start to be given up")
         assert fleet.process.returncode == Exit.FAILED
         assert fleet.stderr.splitlines()[-1] == "fleet: front-end fe-0 does not start: it was killed by signal 9"
         assert len(killed) == 3

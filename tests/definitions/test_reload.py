@@ -31,15 +31,15 @@ def live(tree: Tree) -> Iterator[Definitions]:
 def test_changes_are_noticed(tree: Tree, live: Definitions) -> None:
     before = live.current
     tree.activity("one", "03", "c")
-    wait_until_sync(lambda: "c" in live.current.workflows["one"].activities, 20, "a new activity")
+    wait_until_sync(lambda: "c" in live.current.workflows["one"].activities, what="a new activity")
     assert live.current.version != before.version
     assert live.current.workflows["one"].digest != before.workflows["one"].digest
     assert "c" not in before.workflows["one"].activities
     tree.workflow("two", "x")
-    wait_until_sync(lambda: "two" in live.current.workflows, 20, "a new workflow")
+    wait_until_sync(lambda: "two" in live.current.workflows, what="a new workflow")
     digest = live.current.workflows["one"].digest
     shutil.rmtree(tree.root / "two")
-    wait_until_sync(lambda: "two" not in live.current.workflows, 20, "a workflow to go")
+    wait_until_sync(lambda: "two" not in live.current.workflows, what="a workflow to go")
     assert live.current.workflows["one"].digest == digest
 
 
@@ -47,24 +47,24 @@ def test_a_file_that_breaks_and_is_mended(tree: Tree, live: Definitions) -> None
     path = tree.root / "one/activities/02-b.toon"
     text = path.read_bytes()
     path.write_bytes(b'id: "b\n')
-    wait_until_sync(lambda: live.current.problems, 20, "the problem")
+    wait_until_sync(lambda: live.current.problems, what="the problem")
     assert list(live.current.workflows["one"].activities) == ["a"]
     path.write_bytes(text)
-    wait_until_sync(lambda: not live.current.problems, 20, "the file to be sound again")
+    wait_until_sync(lambda: not live.current.problems, what="the file to be sound again")
     assert list(live.current.workflows["one"].activities) == ["a", "b"]
 
 
 def test_links_are_followed_and_one_that_leads_nowhere_hides_nothing(tree: Tree, live: Definitions) -> None:
     folder = tree.root / "one/activities"
     (folder / "00-lost.toon").symlink_to(folder / "nowhere")
-    wait_until_sync(lambda: live.current.problems, 20, "the lost link")
+    wait_until_sync(lambda: live.current.problems, what="the lost link")
     assert [problem.place for problem in live.current.problems] == ["one/activities/00-lost.toon"]
     elsewhere = tree.write("../elsewhere/c.toon", (folder / "02-b.toon").read_text().replace("id: b", "id: c"))
     (folder / "03-c.toon").symlink_to(elsewhere)
-    wait_until_sync(lambda: "c" in live.current.workflows["one"].activities, 20, "the linked activity")
+    wait_until_sync(lambda: "c" in live.current.workflows["one"].activities, what="the linked activity")
     elsewhere.write_text(elsewhere.read_text().replace("The activity b", "Another name"))
     wait_until_sync(
-        lambda: live.current.workflows["one"].activities["c"].activity.name == "Another name", 5, "its change"
+        lambda: live.current.workflows["one"].activities["c"].activity.name == "Another name", what="its change"
     )
 
 
@@ -133,7 +133,7 @@ def test_nothing_is_read_before_it_is_asked_for(tree: Tree, monkeypatch: pytest.
     definitions = Definitions([tree.root], poll_seconds=POLL)
     assert threading.active_count() == threads
     definitions.start()
-    wait_until_sync(lambda: definitions._current is not None, 20, "reading in the background")
+    wait_until_sync(lambda: definitions._current is not None, what="reading in the background")
     assert list(definitions.current.workflows) == ["one"]
     definitions.close()
 
@@ -173,5 +173,5 @@ def test_a_process_shares_them_and_lets_them_go(tree: Tree) -> None:
     del first
     gc.collect()
     wait_until_sync(
-        lambda: watching - {thread.ident for thread in threading.enumerate()}, 5, "the thread of what is not used"
+        lambda: watching - {thread.ident for thread in threading.enumerate()}, what="the thread of what is not used"
     )

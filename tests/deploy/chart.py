@@ -91,7 +91,7 @@ def render(cases: Mapping[str, Any]) -> dict[str, Rendered]:
         input=json.dumps([str(CHART), RELEASE, NAMESPACE, cases]),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=True,
     )
     return {name: _rendered(found) for name, found in json.loads(done.stdout).items()}

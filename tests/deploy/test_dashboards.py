@@ -132,7 +132,7 @@ class Prometheus:
 
     def wait_for_more(self) -> None:
         before = self.samples()
-        wait_until_sync(lambda: self.samples() >= before + 3, 30, "Prometheus to have seen it")
+        wait_until_sync(lambda: self.samples() >= before + 3, what="Prometheus to have seen it")
 
     def close(self) -> None:
         self.process.terminate()
@@ -158,7 +158,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         fleet.wait_ready()
         server = Prometheus(folder, f"127.0.0.1:{fleet.port}")
         stack.callback(server.close)
-        wait_until_sync(server.ready, 30, "Prometheus to have scraped")
+        wait_until_sync(server.ready, what="Prometheus to have scraped")
         for _ in range(2):  # a rate needs something before it
             use(fleet)
             search_at_once(fleet)

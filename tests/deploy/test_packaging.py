@@ -68,7 +68,7 @@ def test_the_dockerfile_is_linted() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -141,7 +141,7 @@ def test_units_run_commands_that_are_known(unit: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
         # What it says about programs that are not installed here is no fault of the unit.
         faults = [line for line in done.stderr.splitlines() if unit.name in line and "not executable" not in line]

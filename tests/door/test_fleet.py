@@ -155,17 +155,17 @@ def test_nobody_gets_in_without_a_token(guarded: Guarded) -> None:
 
 def test_tokens_come_and_go_while_the_fleet_serves(guarded: Guarded) -> None:
     token = guarded.tokens.add("passing", permissions=("items.read",))
-    wait_until_sync(lambda: guarded.both(token) == {200}, 20, "the new token")
+    wait_until_sync(lambda: guarded.both(token) == {200}, what="the new token")
     assert guarded.call(token, "manage_items", operation="create", items=[{"title": "x"}]).status == 403
     guarded.tokens.revoke("passing")
-    wait_until_sync(lambda: guarded.both(token) == {401}, 20, "the end of it")
+    wait_until_sync(lambda: guarded.both(token) == {401}, what="the end of it")
     assert guarded.both(guarded.agent) == {200}
 
 
 def test_a_token_runs_out(guarded: Guarded) -> None:
     token = guarded.tokens.add("brief", seconds=6)
-    wait_until_sync(lambda: guarded.both(token) == {200}, 20, "both to know the new token")
-    wait_until_sync(lambda: guarded.both(token) == {401}, 40, "its end")
+    wait_until_sync(lambda: guarded.both(token) == {200}, what="both to know the new token")
+    wait_until_sync(lambda: guarded.both(token) == {401}, what="its end")
     answer = guarded.call(token, "get_next_item")
     assert 'error_description="the token has expired"' in answer.headers["www-authenticate"]
 
@@ -173,27 +173,27 @@ def test_a_token_runs_out(guarded: Guarded) -> None:
 def test_a_wrong_file_changes_nothing_and_is_told(guarded: Guarded) -> None:
     good = guarded.tokens.path.read_text()
     guarded.tokens.write("tokens: [oops\n")
-    wait_until_sync(lambda: "refused" in guarded.ready()["auth"]["file"], 20, "the reading")
+    wait_until_sync(lambda: "refused" in guarded.ready()["auth"]["file"], what="the reading")
     assert guarded.both(guarded.agent) == {200}
     wait_until_sync(
         lambda: guarded.metrics()["coordinator_token_file_reads_total{outcome=refused}"] >= 2, 10, "both processes"
     )
     assert guarded.fleet.logged("token file refused, what was known before stays in force")
     guarded.tokens.write(good)
-    wait_until_sync(lambda: "refused" not in guarded.ready()["auth"]["file"], 20, "the reading")
+    wait_until_sync(lambda: "refused" not in guarded.ready()["auth"]["file"], what="the reading")
 
 
 def test_a_sighup_makes_the_file_and_the_rules_anew(guarded: Guarded) -> None:
     text = guarded.config.read_text()
     token = guarded.tokens.add("plain")
-    wait_until_sync(lambda: guarded.both(token) == {200}, 20, "the new token")
+    wait_until_sync(lambda: guarded.both(token) == {200}, what="the new token")
     guarded.config.write_text(text.replace("default_permissions: [items]", "default_permissions: [flows]"))
     guarded.fleet.process.send_signal(signal.SIGHUP)
-    wait_until_sync(lambda: guarded.both(token) == {403}, 20, "the new rule")
+    wait_until_sync(lambda: guarded.both(token) == {403}, what="the new rule")
     assert guarded.both(guarded.agent) == {200}
     guarded.config.write_text(text)
     guarded.fleet.process.send_signal(signal.SIGHUP)
-    wait_until_sync(lambda: guarded.both(token) == {200}, 20, "the old rule")
+    wait_until_sync(lambda: guarded.both(token) == {200}, what="the old rule")
 
 
 def test_a_reload_cannot_open_the_door_to_nobody(guarded: Guarded) -> None:
@@ -205,12 +205,12 @@ def test_a_reload_cannot_open_the_door_to_nobody(guarded: Guarded) -> None:
     def told() -> bool:
         return any("settings not reloaded" in line["event"] for line in guarded.fleet.logs[before:])
 
-    wait_until_sync(told, 20, "the refusal")
+    wait_until_sync(told, what="the refusal")
     assert guarded.both(None) == {401}
     assert guarded.both(guarded.jwt()) == {200}
     guarded.config.write_text(text)
     guarded.fleet.process.send_signal(signal.SIGHUP)
-    wait_until_sync(lambda: "refused" not in guarded.ready()["config"], 20, "the reload")
+    wait_until_sync(lambda: "refused" not in guarded.ready()["config"], what="the reload")
 
 
 def test_jwts_are_let_in(guarded: Guarded) -> None:
@@ -307,11 +307,11 @@ def test_operators_have_a_port_of_their_own(guarded: Guarded) -> None:
         seen.add(answer["process"])
         return seen == {"fe-0", "fe-1"}
 
-    wait_until_sync(both, 20, "both processes")
+    wait_until_sync(both, what="both processes")
     # The numbers are those of all of them.
     token = guarded.tokens.add("counted")
     counted = {f"coordinator_slot_requests_total{{slot=fe-{n}}}" for n in (0, 1)}
-    wait_until_sync(lambda: guarded.both(token) == {200} and counted <= guarded.metrics().keys(), 20, "both counts")
+    wait_until_sync(lambda: guarded.both(token) == {200} and counted <= guarded.metrics().keys(), what="both counts")
 
 
 def test_hosts_that_operators_may_be_asked_under(guarded: Guarded) -> None:
@@ -330,11 +330,11 @@ def test_hosts_that_operators_may_be_asked_under(guarded: Guarded) -> None:
 
 def test_a_killed_front_end_comes_back_behind_both_ports(guarded: Guarded) -> None:
     token = guarded.tokens.add("early")
-    wait_until_sync(lambda: guarded.both(token) == {200}, 20, "the new token")
+    wait_until_sync(lambda: guarded.both(token) == {200}, what="the new token")
     pid = guarded.fleet.pid("fe-0")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    wait_until_sync(lambda: guarded.fleet.pid("fe-0") not in (None, pid), 20, "the new process")
+    wait_until_sync(lambda: guarded.fleet.pid("fe-0") not in (None, pid), what="the new process")
     seen: set[str] = set()
 
     def back() -> bool:
@@ -345,7 +345,7 @@ def test_a_killed_front_end_comes_back_behind_both_ports(guarded: Guarded) -> No
         return seen == {"fe-0", "fe-1"}
 
     seen.clear()
-    wait_until_sync(back, 20, "both processes")
+    wait_until_sync(back, what="both processes")
     assert guarded.both(token) == {200}
     assert guarded.both(guarded.jwt()) == {200}
     assert guarded.both(None) == {401}

@@ -35,7 +35,7 @@ async def connected(redis_url: str, project: str, **env: str) -> AsyncIterator[C
         env=environment(FLEET_REDIS_URL=redis_url, **env),
         cwd=str(ROOT),
     )
-    async with Client(server, read_timeout_seconds=30) as client:
+    async with Client(server, read_timeout_seconds=60) as client:
         yield client
 
 
@@ -63,7 +63,7 @@ async def test_the_client_is_who_his_token_says(redis_url: str, project: str, to
             found = await client.call_tool("get_next_item")
             return found.is_error is True and code(found) == "unauthenticated"
 
-        await wait_until(refused, 20, "the end of the token")
+        await wait_until(refused, what="the end of the token")
         with pytest.raises(MCPError, match="no such token"):
             await client.list_tools()
 

@@ -53,7 +53,7 @@ class HttpServer:
             self._process = subprocess.Popen(
                 [sys.executable, str(PROGRAM), str(self.port)], stdout=log, stderr=log, env=environment()
             )
-        wait_until_sync(self._listens, 20, "the downstream server listens")
+        wait_until_sync(self._listens, what="the downstream server listens")
 
     def kill(self) -> None:
         if self._process is not None:

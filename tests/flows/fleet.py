@@ -9,7 +9,7 @@ from typing import Any
 from mcp.client import Client
 from mcp.types import TextContent
 
-from tests.support.wait import wait_until
+from tests.support.wait import PATIENCE, wait_until
 
 Json = dict[str, Any]
 
@@ -54,7 +54,7 @@ class Agent:
         found: Json = await self("workflow_get", id=workflow)
         return found
 
-    async def until(self, workflow: int, reached: Callable[[Json], bool], what: str, timeout: float = 20.0) -> Json:
+    async def until(self, workflow: int, reached: Callable[[Json], bool], what: str, timeout: float = PATIENCE) -> Json:
         """The workflow as soon as something is true of it."""
         found: Json = {}
 
@@ -68,7 +68,7 @@ class Agent:
             raise AssertionError(f"{what} not within {timeout} s: {json.dumps(found, indent=2)}") from None
         return found
 
-    async def ended(self, workflow: int, status: str | None = "completed", timeout: float = 20.0) -> Json:
+    async def ended(self, workflow: int, status: str | None = "completed", timeout: float = PATIENCE) -> Json:
         """The workflow when it has ended, which must be in this way, if one is said."""
         found = await self.until(workflow, lambda one: one["status"] in TERMINAL, "an end", timeout)
         assert status is None or found["status"] == status, json.dumps(found, indent=2)

@@ -86,7 +86,7 @@ async def test_lists_are_asked_for_again_when_they_change(connection: Connection
         await call(server, "grow", name=f"new{len(await server.tools(fresh=True))}")
         return len(changes) > count
 
-    await wait_until(heard, 20, "the change is heard of")
+    await wait_until(heard, what="the change is heard of")
     assert len(await server.tools()) > len(before)
 
 
@@ -134,7 +134,7 @@ async def test_a_server_that_comes_back_is_found(
         except ConnectionFailed:
             return False
 
-    await wait_until(answered, 20, "it answers again")
+    await wait_until(answered, what="it answers again")
     http.kill()
     http.start()
     assert (await call(server, "facts"))["calls"] == 1

@@ -105,7 +105,7 @@ class World:
         url = f"http://127.0.0.1:{self.fleet.port}/p/{project}/mcp/flows"
         headers = {"authorization": f"Bearer {token(who)}"} if who else {}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=30) as http,
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             yield Agent(client)
@@ -270,9 +270,9 @@ async def test_cancelling_stops_the_call(agent: Agent, tmp_path: Path) -> None:
     for tool in ("local.wait_for", "web.wait_for"):
         path = tmp_path / tool
         workflow = await agent.create(alone(tool, {"path": str(path)}, timeout_ms=600_000))
-        await wait_until(Path(f"{path}.begun").exists, 20, "the call")
+        await wait_until(Path(f"{path}.begun").exists, what="the call")
         assert await agent("workflow_cancel", id=workflow) == {"cancelled": True}
-        await wait_until(Path(f"{path}.cancelled").exists, 20, "the server hears of it")
+        await wait_until(Path(f"{path}.cancelled").exists, what="the server hears of it")
 
 
 async def test_a_sibling_s_failure_ends_the_workflow_and_others_finish(agent: Agent) -> None:
@@ -310,7 +310,7 @@ async def test_permissions_are_those_of_the_creator_at_each_step(world: World, p
             async def seen() -> bool:
                 return bool((await ana.run(alone("echo"), None))["it"]["status"] == "failed")
 
-            await wait_until(seen, 20, "the worker sees the new file")
+            await wait_until(seen, what="the worker sees the new file")
             # Whoever releases the gate has his own rights; the step has those of the creator.
             assert await bob("workflow_step_ready", step_id=step) == {"queued": True}
             found = await ana.ended(workflow, "failed")

@@ -35,7 +35,7 @@ class Agent:
     """
 
     def __init__(self, port: int, token: str = "", project: str = "default") -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=40)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self._headers = {**_HEADERS, **({"authorization": f"Bearer {token}"} if token else {})}
         self._path = f"/p/{project}/mcp/gateway"
 

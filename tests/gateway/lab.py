@@ -165,14 +165,14 @@ class Lab:
         """The instance of an answer as it stands now."""
         return await self("workflow.get", workflowId=answer["workflowId"])
 
-    async def settled(self, answer: Json, timeout: float = 10.0) -> Json:
+    async def settled(self, answer: Json) -> Json:
         """The instance when nothing is under way any more."""
 
         async def look() -> Json:
             found = await self.get(answer)
             return {} if "inFlight" in found else found
 
-        return await wait_until(look, timeout, "the end of what is under way")
+        return await wait_until(look, what="the end of what is under way")
 
     async def audit(self, answer: Json | None = None) -> list[Entry]:
         """The audit, of one instance."""

@@ -102,7 +102,7 @@ async def test_a_repetition_that_overtakes_the_record_is_no_loser(
     at = await fronts[0].start("w")
     asked = {**fronts[0].link(at, "held"), "requestId": f"overtaking, {meanwhile}"}
     first = asyncio.ensure_future(fronts[0].reply("workflow.submit", **asked))
-    await wait_until(lambda: (tmp_path / "holds").exists(), 20, "the command")
+    await wait_until(lambda: (tmp_path / "holds").exists(), what="the command")
     if meanwhile == "over":
         (tmp_path / "gate").touch()
         await first
@@ -167,7 +167,7 @@ async def test_two_that_move_an_instance_whose_time_is_over_are_counted(
         async def over() -> bool:
             return bool((await lab.get(at))["version"] == 2)
 
-        await wait_until(over, 20, "the timeout")
+        await wait_until(over, what="the timeout")
     finally:
         await lab.close()
     assert moved == [True, False]

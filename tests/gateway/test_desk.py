@@ -35,7 +35,7 @@ async def test_news_that_cannot_be_used_are_not_the_last(
     desk.start()
     try:
         # News of the subscription's beginning may come in between, so it is told until it is heard.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not again.is_set():
                 desk._look_again()
                 await asyncio.sleep(0)

@@ -160,7 +160,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
     assert refused["error"]["details"]["errorClass"] == "timeout"
     assert "300 ms" in refused["error"]["message"]
     pids = [int((tmp_path / name).read_text()) for name in ("pid", "child")]
-    await wait_until(lambda: not any(map(process_alive, pids)), 20, "the end of the command and its child")
+    await wait_until(lambda: not any(map(process_alive, pids)), what="the end of the command and its child")
 
 
 async def test_what_a_command_leaves_behind_is_not_waited_for(working: Working, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_what_a_command_leaves_behind_is_not_waited_for(working: Working, 
     lab = await working(capabilities={"c": capability(sh(script), reliability={"timeoutMs": 30_000})})
     found = (await lab.call("c", x=1))["context"]["lastResult"]
     assert (found["stdout"], found["stderr"], found["success"]) == ("said\n", "warned\n", True)
-    left = int(await wait_until(lambda: (tmp_path / "pid").read_text().strip(), 20, "what was left behind"))
+    left = int(await wait_until(lambda: (tmp_path / "pid").read_text().strip(), what="what was left behind"))
     assert process_alive(left)
     os.kill(left, signal.SIGKILL)
 

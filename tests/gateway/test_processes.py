@@ -138,7 +138,7 @@ def test_one_of_twenty_wins_and_the_executor_runs_once(world: World) -> None:
 
     def open_later() -> None:
         world.running("race")
-        wait_until_sync(lambda: world.served.in_flight() >= 20, 20, "all twenty to wait")
+        wait_until_sync(lambda: world.served.in_flight() >= 20, what="all twenty to wait")
         world.open("race")
 
     opener = Thread(target=open_later)
@@ -164,7 +164,7 @@ def test_a_killed_worker_costs_a_second_run_under_the_same_key(world: World) -> 
     left = [int(pid) for pid in (world.directory / "worker.pids").read_text().split()]
     os.kill(worker, signal.SIGKILL)
     # What it ran does not go on beside the second run, with nobody to end it when its time is over.
-    wait_until_sync(lambda: not any(map(process_alive, left)), 20, "the end of the first command")
+    wait_until_sync(lambda: not any(map(process_alive, left)), what="the end of the first command")
     (_, (second_key, second_worker)) = world.running("worker", 2)
     assert second_key == key
     assert second_worker != worker
@@ -203,7 +203,7 @@ def test_a_killed_front_end_costs_the_answer_only(world: World) -> None:
     busy = agent.refused("workflow.submit", **asked)
     assert busy["error"]["code"] == "STALE_WORKFLOW_VERSION"
     world.open("frontend")
-    wait_until_sync(lambda: agent.get(started).get("terminal"), 20, "the end of the workflow")
+    wait_until_sync(lambda: agent.get(started).get("terminal"), what="the end of the workflow")
     assert world.runs("frontend") == [(key, world.runs("frontend")[0][1])]
     assert agent.refused("workflow.submit", **asked)["error"]["code"] == "STALE_WORKFLOW_VERSION"
 
@@ -218,7 +218,7 @@ def reload(world: World, config: Json) -> Json:
         found = [ready(world) for _ in range(8)]
         return found[0] if all(one != before and one == found[0] for one in found) else {}
 
-    return wait_until_sync(changed, 20, "the reload")
+    return wait_until_sync(changed, what="the reload")
 
 
 def ready(world: World) -> Json:
@@ -282,12 +282,12 @@ def remote(world: World) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_tools_of_downstream_servers_are_in_the_catalogue(world: World) -> None:
     agent = world.agent()
-    found = wait_until_sync(lambda: one if "calc.add" in (one := items(agent)) else {}, 30, "the imported tools")
+    found = wait_until_sync(lambda: one if "calc.add" in (one := items(agent)) else {}, what="the imported tools")
     assert found["calc.add"]["tags"] == ["numbers"]
     assert "calc.greet" not in found
     assert "calc.facts" not in found
     # A dead server is listed as such, and hides no other.
-    down = wait_until_sync(lambda: items(agent).get("connection:remote") or {}, 30, "the dead server")
+    down = wait_until_sync(lambda: items(agent).get("connection:remote") or {}, what="the dead server")
     assert down["available"] is False
     described = agent("gateway.describe", id="calc.add")
     start = described["links"][0]
@@ -297,17 +297,17 @@ def test_tools_of_downstream_servers_are_in_the_catalogue(world: World) -> None:
     assert [one["item"]["id"] for one in agent("gateway.search", query="numbers calc")["results"]][:1] == ["calc.add"]
     # A server that says that its tools have changed is asked at once.
     agent.start("proxy_default", capability="calc.grow", name="new")
-    wait_until_sync(lambda: "calc.new" in items(agent), 30, "the new tool")
+    wait_until_sync(lambda: "calc.new" in items(agent), what="the new tool")
     # One that comes back is found, and its tools stay listed when it goes.
     with remote(world):
-        found = wait_until_sync(lambda: one if "far.add" in (one := items(agent)) else {}, 40, "the far tools")
+        found = wait_until_sync(lambda: one if "far.add" in (one := items(agent)) else {}, what="the far tools")
         assert "available" not in found["far.add"]
         assert "connection:remote" not in found
         session = agent.start("proxy_default", capability="far.add", left=1, right=1)
         assert session["context"]["lastResult"] == {"result": 2}
     refused = agent.refused("workflow.submit", **{**link(session, "far.add"), "arguments": {"left": 1, "right": 1}})
     assert refused["error"]["details"]["errorClass"] == "connection_error"
-    wait_until_sync(lambda: items(agent)["far.add"].get("available") is False, 30, "the dead server's tools")
+    wait_until_sync(lambda: items(agent)["far.add"].get("available") is False, what="the dead server's tools")
     assert "available" not in items(agent)["calc.add"]
 
 

@@ -43,7 +43,7 @@ async def reached(lab: Lab, answer: Json, state: str) -> Json:
     async def there() -> bool:
         return bool(await lab.store.command("HGET", key, "z") == state.encode())
 
-    await wait_until(there, 8, f"state {state}")
+    await wait_until(there, what=f"state {state}")
     return await lab.get(answer)
 
 
@@ -62,7 +62,7 @@ async def test_the_sweep_moves_what_nobody_looks_at(working: Working) -> None:
 async def test_whoever_looks_first_moves_it(make_lab: MakeLab) -> None:
     lab = make_lab(workflows={"w": timed("late", 50)})  # no worker
     started = await lab.start("w")
-    await wait_until(lambda: _version(lab, started, 2), 20, "the timeout")
+    await wait_until(lambda: _version(lab, started, 2), what="the timeout")
     refused = await lab.follow_refused(started, "close")
     assert refused["error"]["code"] == "STALE_WORKFLOW_VERSION"
     assert [entry.type for entry in await lab.audit(started)].count("workflow.timed_out") == 1
@@ -77,7 +77,7 @@ async def test_a_workflow_may_end_with_its_time(working: Working, target: str | 
     lab = await working(workflows={"w": timed(target)})
     started = await lab.start("w")
     found = await reached(lab, started, target or "open")
-    found = await wait_until(lambda: _ended(lab, started), 20, "its end")
+    found = await wait_until(lambda: _ended(lab, started), what="its end")
     assert (found["version"], found["outcome"], found["links"]) == (2, outcome, [])
     assert await lab.store.command("EXISTS", keys.step.key(lab.project, f"{started['workflowId']}_t")) == 0
 
@@ -124,7 +124,7 @@ async def test_a_timeout_stops_what_is_under_way(working: Working, tmp_path: Pat
     lab = await working(workflows={"w": workflow})
     started = await lab.start("w")
     submitted = asyncio.create_task(lab.reply("workflow.submit", **lab.link(started, "close")))
-    await wait_until((tmp_path / "began").exists, 20, "the command")
+    await wait_until((tmp_path / "began").exists, what="the command")
     answer, failed = await submitted
     assert failed
     assert answer["error"]["code"] == "STALE_WORKFLOW_VERSION"

@@ -81,7 +81,7 @@ class KeyServer:
         assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, f"the key server ended with {self._process.wait(5)}"
+        assert line, f"the key server ended with {self._process.wait(60)}"
         found: dict[str, Any] = json.loads(line)
         return found
 

@@ -152,7 +152,7 @@ async def test_a_hanging_request_ends_after_five_seconds(
     verifier = make_verifier(one_key_server.url())
     began = time.perf_counter()
     await verifier.verify(OLD.token())
-    await wait_until(lambda: ring(verifier).trouble, 20)
+    await wait_until(lambda: ring(verifier).trouble)
     assert time.perf_counter() - began > 4.5
     assert ring(verifier).trouble == "the key server does not answer within 5 seconds"
 
@@ -271,7 +271,7 @@ async def test_keys_are_renewed_before_they_are_old(key_server: KeyServer, make_
     await verifier.start()
     await wait_until(lambda: ring(verifier).loaded)
     key_server.serve(jwks(NEW))
-    await wait_until(lambda: ring(verifier).keys.knows("new"), 20)
+    await wait_until(lambda: ring(verifier).keys.knows("new"))
     assert ring(verifier).fresh
 
 

@@ -48,7 +48,7 @@ class Front:
 
     def wait(self, **identity: str) -> None:
         """Until /readyz says this of the identity."""
-        wait_until_sync(lambda: identity.items() <= self.identity.items(), 15.0, f"{identity}")
+        wait_until_sync(lambda: identity.items() <= self.identity.items(), what=f"{identity}")
 
     def call(self, tool: str, **arguments: Any) -> Json:
         """The structured content of the answer, failures included."""
@@ -181,7 +181,7 @@ def test_a_changed_policy_is_in_force_told_and_counted(
     write(config, key_server, policy="accept-self-reported")
     for front in (first, second):
         front.command.process.send_signal(signal.SIGHUP)
-        wait_until_sync(lambda front=front: front.identity["policy"] == "accept-self-reported", 10.0)  # type: ignore[misc]
+        wait_until_sync(lambda front=front: front.identity["policy"] == "accept-self-reported")  # type: ignore[misc]
         assert front.command.logged(
             "degraded-mode policy changed", policy="accept-self-reported", policy_before="reject"
         )
@@ -208,7 +208,7 @@ def test_a_changed_policy_is_in_force_told_and_counted(
     assert first.claim(made["id"], "agent", OLD.token("agent")) == "rejected_by_policy"
     write(config, key_server, policy="trust-everybody")
     first.command.process.send_signal(signal.SIGHUP)
-    wait_until_sync(lambda: first.command.logged("settings not reloaded, the old ones stay in force"), 10.0)
+    wait_until_sync(lambda: first.command.logged("settings not reloaded, the old ones stay in force"))
     assert first.identity["policy"] == "reject"
     assert first.claim(made["id"], "agent", "") == "rejected_by_policy"
 

@@ -30,7 +30,7 @@ async def main(url: str, project: str, agent: str) -> None:
 
     say("ready")
     sys.stdin.readline()
-    while (found := await wait_until(look, 40, "an item")) is not True:
+    while (found := await wait_until(look, what="an item")) is not True:
         assert isinstance(found, list)
         item = found[hash(agent) % len(found)]
         if (await tools.claim(agent, item, ttlSeconds=1))["outcome"] != "success":

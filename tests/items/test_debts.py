@@ -65,7 +65,7 @@ async def claim_by_selector(tools: Client, waiting: list[str]) -> set[str]:
 
 
 async def claim_that_would_wait(tools: Client, waiting: list[str]) -> set[str]:
-    claim = await asyncio.wait_for(take(tools, "agent", TAGGED, wait_ms=60_000), 30)
+    claim = await asyncio.wait_for(take(tools, "agent", TAGGED, wait_ms=60_000), 60)
     assert claim["outcome"] == "success", claim
     assert tools.drain is not None
     await tools.drain()
@@ -189,7 +189,7 @@ async def test_a_call_that_is_cancelled_while_it_pays_has_taken_effect(
     store = Pauses(redis_url, stop)
     await store.open()
     task = asyncio.create_task(Client(store, tools.project)("advance_item", **call))
-    await asyncio.wait_for(reached.wait(), 10)
+    await asyncio.wait_for(reached.wait(), 60)
     task.cancel()
     await asyncio.wait([task])
     await store.close()

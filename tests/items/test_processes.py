@@ -61,7 +61,6 @@ async def start(url: str, project: str, agent: str) -> Worker:
     return Worker(process)
 
 
-@pytest.mark.timeout(150)  # three interpreters have to start, on a machine that may be busy
 async def test_items_are_done_once_although_a_worker_is_killed(tools: Client, redis_url: str) -> None:
     parent = await tools.add(role="work")
     ids = await tools.add_many(60, parentId=parent)

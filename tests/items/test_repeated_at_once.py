@@ -38,7 +38,7 @@ from tests.items.calls import (
 from tests.items.client import Client, Json, fresh_id
 from tests.support.fleets import Http, RunningCommand, call_body
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.anyio
 
 FRONT_ENDS, AT_ONCE = 4, 100
 LONG_SECONDS = 60.0

@@ -337,7 +337,7 @@ async def test_waits_are_counted_by_how_they_end(fronts: Fronts) -> None:
     assert (await nothing.claim())["outcome"] == "no_match"
     gone = await front.park("gone", {"tags": "none-such"})
     await gone.leave()
-    await wait_until(lambda: waits("ended") > before["ended"], 20, "the wait to be over")
+    await wait_until(lambda: waits("ended") > before["ended"], what="the wait to be over")
     item = await front.add()
     assert await front.begin("at once", wait_ms=60_000).item() == item, "who does not wait is not counted"
     assert {end: waits(end) - count for end, count in before.items()} == {"served": 1, "in_vain": 1, "ended": 1}

@@ -197,7 +197,7 @@ async def start_again(server: EmbeddedServer, fronts: tuple[Front, ...]) -> None
             return False
         return True
 
-    await wait_until(back, 20, "the connections")
+    await wait_until(back, what="the connections")
 
 
 async def test_waiting_calls_outlive_the_store(server: EmbeddedServer, own: Fronts) -> None:

@@ -155,6 +155,6 @@ async def test_nobody_polls(fronts: Fronts) -> None:
     async def ticked() -> bool:
         return other.runs["sweep_claims"] >= before["sweep_claims"] + 2
 
-    await wait_until(ticked, 20, "two looks at the clock")
+    await wait_until(ticked, what="two looks at the clock")
     spent: dict[str, Any] = dict(other.runs - before)
     assert spent == {"sweep_claims": 2}

@@ -21,7 +21,7 @@ from tests.support.fleets import RunningCommand
 from tests.support.wait import wait_until
 from tests.support.workflows import roots
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 FRONTS = 2
 Json = dict[str, Any]
@@ -207,7 +207,7 @@ async def test_changes_on_disk_are_noticed_by_every_front_end(fleet: Fleet, work
             async def there() -> bool:
                 return await versions() == [version] * FRONTS
 
-            await wait_until(there, 40, f"version {version} everywhere")
+            await wait_until(there, what=f"version {version} everywhere")
 
         await reach("1.0.0")
         path.write_text(text.replace("1.0.0", "1.2.3"))

@@ -20,7 +20,7 @@ from tests.sessions.walk import Walk
 from tests.support.fleets import RunningCommand
 from tests.support.workflows import roots
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 

@@ -144,7 +144,7 @@ def check_status(model: Model, answer: Answer) -> None:
     assert (last and (last["checkpoint_id"], last["resolved_option"])) == model.last
 
 
-@pytest.mark.timeout(120 + EXAMPLES)
+@pytest.mark.timeout(300 + EXAMPLES)
 @settings(
     max_examples=EXAMPLES,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

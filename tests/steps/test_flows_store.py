@@ -117,9 +117,9 @@ async def test_workers_are_told_to_stop_what_was_cancelled(rig: Rig) -> None:
     (step,) = await rig.worker.take()
     pubsub: Any = rig.store.client.pubsub()
     await pubsub.subscribe("fc:{RQ}:pubsub:w1")
-    assert (await pubsub.get_message(timeout=5))["type"] == "subscribe"
+    assert (await pubsub.get_message(timeout=60))["type"] == "subscribe"
     await rig.flows.cancel("default", NONE, flow, "bob")
-    message = await pubsub.get_message(timeout=5)
+    message = await pubsub.get_message(timeout=60)
     assert message["data"] == f'{{"command": "stop-job", "job_id": "{step.job_id}"}}'.encode()
     assert await pubsub.get_message(timeout=0.01) is None
     await pubsub.aclose()

@@ -246,7 +246,7 @@ def test_it_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
         assert parent.daemon
     finally:
         server.stop()
-    parent.join(timeout=5)
+    parent.join(timeout=60)
     assert not parent.is_alive()
 
 

@@ -70,13 +70,13 @@ async def test_a_killed_server_loses_nothing_that_was_answered(fragile: Store, s
 
     async def traffic() -> None:
         before = sum(answered)
-        await wait_until(lambda: sum(answered) > before + 200, timeout=30, what="traffic")
+        await wait_until(lambda: sum(answered) > before + 200, what="traffic")
 
     callers = [asyncio.ensure_future(caller(number)) for number in range(32)]
     for _ in range(2):
         await traffic()
         kill(server, signal.SIGKILL)
-        await wait_until(lambda: server.poll() is not None and not fragile.connected, timeout=30, what="the loss")
+        await wait_until(lambda: server.poll() is not None and not fragile.connected, what="the loss")
         await asyncio.to_thread(server.start)
     await traffic()
     await wait_until(lambda: fragile.scripts_loaded, what="the scripts")

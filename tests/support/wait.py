@@ -13,6 +13,8 @@ import anyio
 
 T = TypeVar("T")
 _PAUSE = 0.005
+PATIENCE = 60.0
+"""Seconds after which nothing more will come, also on a machine that has much else to do."""
 
 
 class NotReached(AssertionError):
@@ -20,14 +22,14 @@ class NotReached(AssertionError):
 
 
 @overload
-async def wait_until(predicate: Callable[[], Awaitable[T]], timeout: float = 20.0, what: str = "") -> T: ...
+async def wait_until(predicate: Callable[[], Awaitable[T]], timeout: float = PATIENCE, what: str = "") -> T: ...
 
 
 @overload
-async def wait_until(predicate: Callable[[], T], timeout: float = 20.0, what: str = "") -> T: ...
+async def wait_until(predicate: Callable[[], T], timeout: float = PATIENCE, what: str = "") -> T: ...
 
 
-async def wait_until(predicate: Callable[[], Any], timeout: float = 20.0, what: str = "") -> Any:
+async def wait_until(predicate: Callable[[], Any], timeout: float = PATIENCE, what: str = "") -> Any:
     """Returns the predicate's first true value; it may be a plain or an async function.
 
     Args:
@@ -49,7 +51,7 @@ async def wait_until(predicate: Callable[[], Any], timeout: float = 20.0, what: 
         await anyio.sleep(_PAUSE)
 
 
-def wait_until_sync(predicate: Callable[[], T], timeout: float = 20.0, what: str = "") -> T:
+def wait_until_sync(predicate: Callable[[], T], timeout: float = PATIENCE, what: str = "") -> T:
     """``wait_until`` outside an event loop."""
     deadline = time.monotonic() + timeout
     while True:

@@ -99,7 +99,7 @@ class Collector:
             return found if all(seen.count(name) >= names.count(name) for name in names) else []
 
         try:
-            return wait_until_sync(there, 30)
+            return wait_until_sync(there)
         except AssertionError:
             raise AssertionError(f"{names} not among {[one.name for one in self.of(trace)]}") from None
 

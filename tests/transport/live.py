@@ -70,11 +70,11 @@ def serving(
     thread = threading.Thread(target=run, name="front")
     thread.start()
     try:
-        wait_until_sync(lambda: (servers and servers[0].started) or not thread.is_alive(), 20, "the server listens")
+        wait_until_sync(lambda: (servers and servers[0].started) or not thread.is_alive(), what="the server listens")
         yield Live(apps[0], sock.getsockname()[1], servers[0])
     finally:
         for server in servers:
             server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         sock.close()
         assert not thread.is_alive(), "the server did not end"

@@ -36,7 +36,7 @@ class Node:
     """Where programs keep what they remember."""
 
     def run(
-        self, script: str | Path, arguments: Sequence[str], timeout: float = 50
+        self, script: str | Path, arguments: Sequence[str], timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Runs a script, given by its path below ``node_modules`` or in full."""
         path = script if isinstance(script, Path) else self.directory / "node_modules" / script

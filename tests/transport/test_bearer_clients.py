@@ -89,7 +89,7 @@ async def test_a_client_with_few_permissions(guarded: Guarded, mode: Any) -> Non
         assert [tool.name for tool in (await client.list_tools()).tools] == ["add"]
         assert (await client.call_tool("add", {"left": 1})).structured_content == {"sum": 2}
         with pytest.raises(Exception, match=r"403|permission"):
-            await client.call_tool("nothing", read_timeout_seconds=5)
+            await client.call_tool("nothing", read_timeout_seconds=60)
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy", "2026-07-28"])

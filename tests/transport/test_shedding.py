@@ -130,7 +130,7 @@ def test_a_call_on_the_long_way_is_turned_away_before_it_gets_there(busy: Busy, 
         busy.flood(lasts=False)
         client.send(raw(make("tools/call", asked), UNUSUAL, ("connection", "close")))
         assert client.answer()[0] == 200
-        wait_until_sync(lambda: busy.rig.calls, 20, "the call to run")
+        wait_until_sync(lambda: busy.rig.calls, what="the call to run")
     assert [called[0] for called in busy.rig.calls] == [tool]
 
 

@@ -16,7 +16,7 @@ from coordinator.store.embedded import find_running
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store.flows import NONE, FlowRecord, FlowStore, NewFlow, StepRecord
 from tests.support.fleets import RunningFleet
-from tests.support.wait import process_alive, wait_until
+from tests.support.wait import PATIENCE, process_alive, wait_until
 
 OVER = ("completed", "failed", "cancelled")
 
@@ -73,7 +73,7 @@ class Flows:
         (found,) = [step for step in (await self.get(flow)).steps if step.key == key]
         return found
 
-    async def ended(self, flows: Iterable[int], seconds: float = 30.0) -> list[FlowRecord]:
+    async def ended(self, flows: Iterable[int], seconds: float = PATIENCE) -> list[FlowRecord]:
         """The flows, once all of them have ended."""
         records = []
         for flow in flows:

@@ -17,7 +17,7 @@ from workers.rooms import make_rooms
 def wait_for_release() -> str:
     """The job."""
     Path(sys.argv[1]).write_text("the job runs")
-    wait_until_sync(Path(sys.argv[2]).exists, 30, "the release")
+    wait_until_sync(Path(sys.argv[2]).exists, what="the release")
     return "done"
 
 

@@ -55,7 +55,7 @@ async def test_an_attempt_has_all_of_its_time_when_a_child_process_is_free(
     os.mkfifo(pipe)
     work = {"tool": "isolated", "args": {"path": str(pipe)}, "timeout_ms": 30_000}
     first = await bench.create(chain(work))
-    writing = await wait_until(lambda: _writing(pipe), 20, "the first to read")
+    writing = await wait_until(lambda: _writing(pipe), what="the first to read")
     second = await bench.create(chain(work))
     await wait_until(lambda: bench.tools.began["start"] == 2)
     waiting, running = (bench.engine.held[f"{flow}-{flow + 1}-1"] for flow in (second, first))

@@ -33,14 +33,14 @@ def test_sigterm_lets_the_job_in_hand_finish(server: EmbeddedServer, connection:
         stderr=subprocess.PIPE,
     )
     try:
-        wait_until_sync(running.exists, 20, "the job to run")
+        wait_until_sync(running.exists, what="the job to run")
         process.terminate()
         process.terminate()
         assert slow.get_status() == JobStatus.STARTED
-        wait_until_sync(lambda: not connection.exists("fc:{RQ}:bell:fleet-steps"), 20)
+        wait_until_sync(lambda: not connection.exists("fc:{RQ}:bell:fleet-steps"))
         second = queue.enqueue("slow", result_ttl=60)
         release.touch()
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
         assert process.returncode == 0, said
     finally:
         process.kill()

@@ -53,7 +53,7 @@ async def test_a_step_takes_less_than_one_round_trip(bench: Bench) -> None:
     await bench.store.command("CONFIG", "RESETSTAT")
     bench.start()
     idle = bench.engine
-    await wait_until(lambda: sum(bench.tools.ended.values()) == steps and idle.busy == 0, 30, "all steps")
+    await wait_until(lambda: sum(bench.tools.ended.values()) == steps and idle.busy == 0, what="all steps")
     assert await calls(bench.store) / steps <= 1.0
     for flow in flows:
         assert (await bench.ended(flow)).row.status == "completed"
@@ -65,7 +65,7 @@ async def test_one_slot_needs_one_round_trip_for_each_step(store: Store) -> None
     await store.command("CONFIG", "RESETSTAT")
     bench.start(listen=False)
     await bench.engine.take(bench.steps.take)
-    await wait_until(lambda: bench.tools.ended["s49"] == 1 and bench.engine.busy == 0, 20, "the last step")
+    await wait_until(lambda: bench.tools.ended["s49"] == 1 and bench.engine.busy == 0, what="the last step")
     assert await calls(store) <= 51
     assert (await bench.ended(flow)).row.status == "completed"
     await bench.stop()

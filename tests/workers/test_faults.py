@@ -43,7 +43,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 @pytest.fixture
 async def flows(fleet: Fleet, request: pytest.FixtureRequest) -> AsyncIterator[Flows]:
     """Flows in a project of the test's own, with all workers up."""
-    await wait_until(lambda: len(fleet.workers) == 4, 20, "four workers")
+    await wait_until(lambda: len(fleet.workers) == 4, what="four workers")
     store = Store(fleet.url, timeout_ms=2000)
     await store.open()
     yield Flows(store, "t" + str(abs(hash(request.node.name)) % 10**12))
@@ -96,7 +96,7 @@ async def test_nothing_is_lost_or_doubled_while_workers_are_killed(fleet: Fleet,
     for _ in range(CHAOS_FLOWS // 10):
         made += await asyncio.gather(*(flows.create(flow) for _ in range(10)))
         await asyncio.sleep(dice.uniform(0.0, 0.3))
-        await wait_until(lambda: fleet.workers, 20, "a worker")
+        await wait_until(lambda: fleet.workers, what="a worker")
         fleet.kill(dice.choice(sorted(fleet.workers.values())))
     records = await flows.ended(made, 120)
     done = await flows.events("step_done")
@@ -120,10 +120,10 @@ async def test_the_step_of_a_killed_worker_runs_again_within_six_seconds(fleet: 
         step = await flows.step(flow)
         return step.started_at if step.status == "running" and step.attempt == attempt else None
 
-    await wait_until(lambda: running(1), 20)
+    await wait_until(lambda: running(1))
     killed = await flows.now()
     fleet.kill(fleet.holder(flow + 1, flows.project))
-    again = await wait_until(lambda: running(2), 20, "the second attempt")
+    again = await wait_until(lambda: running(2), what="the second attempt")
     assert again is not None
     # No earlier than the lease ends, or two would be at it.
     assert LEASE_MS - 2000 <= again - killed <= RERUN_MS
@@ -136,11 +136,11 @@ async def test_a_cancelled_step_is_really_stopped(fleet: Fleet, flows: Flows) ->
     async def running() -> bool:
         return (await flows.step(flow)).status == "running"
 
-    await wait_until(running, 20)
+    await wait_until(running)
     before = cut_short(fleet)
     await flows.flows.cancel(flows.project, NONE, flow, "test")
     # The worker is told at once, or learns it when it renews its lease, as when it hears again after an outage.
-    await wait_until(lambda: cut_short(fleet) > before, 20, "the stop")
+    await wait_until(lambda: cut_short(fleet) > before, what="the stop")
     assert (await flows.step(flow)).status == "cancelled"
 
 
@@ -150,7 +150,7 @@ async def test_the_report_of_a_stalled_worker_is_refused(fleet: Fleet, flows: Fl
     async def running() -> bool:
         return (await flows.step(flow)).status == "running"
 
-    await wait_until(running, 20)
+    await wait_until(running)
     stalled = fleet.holder(flow + 1, flows.project)
     fleet.kill(stalled, signal.SIGSTOP)
     before = too_late(fleet)
@@ -161,7 +161,7 @@ async def test_the_report_of_a_stalled_worker_is_refused(fleet: Fleet, flows: Fl
     assert_recorded_once(record, ["start", "s1"])
     assert record.steps[0].attempt == 2
     # It goes on, and learns that the step is no longer its own, from the answer or before.
-    await wait_until(lambda: too_late(fleet) > before, 20, "the refusal")
+    await wait_until(lambda: too_late(fleet) > before, what="the refusal")
     assert (await flows.get(flow)).steps == record.steps
     assert process_alive(stalled)
 
@@ -175,7 +175,7 @@ async def test_workers_that_are_told_to_stop_leave_no_step_behind(fleet: Fleet, 
     made = await asyncio.gather(*(flows.create(flow) for _ in range(20)))
     for pid in list(fleet.workers.values()):
         fleet.kill(pid, signal.SIGTERM)
-        await wait_until(partial(_gone, pid), 20, "a worker to drain")
+        await wait_until(partial(_gone, pid), what="a worker to drain")
     for record in await flows.ended(made):
         assert_recorded_once(record, list(flow))
     assert await flows.events("step_lost") == []
@@ -184,11 +184,11 @@ async def test_workers_that_are_told_to_stop_leave_no_step_behind(fleet: Fleet, 
 async def test_flows_outlive_their_store(fleet: Fleet, flows: Flows, tmp_path: Path) -> None:
     flow = fan(4, sleep(200), sleep(100))
     made = await asyncio.gather(*(flows.create(flow) for _ in range(20)))
-    await wait_until(lambda: flows.events("step_done"), 20)
+    await wait_until(lambda: flows.events("step_done"))
     pid = fleet.state.store_pid
     assert pid is not None
     fleet.kill(pid)
-    await wait_until(lambda: fleet.state.store_pid not in (None, pid), 20, "the store to be started again")
+    await wait_until(lambda: fleet.state.store_pid not in (None, pid), what="the store to be started again")
 
     async def back() -> bool:
         try:
@@ -196,6 +196,6 @@ async def test_flows_outlive_their_store(fleet: Fleet, flows: Flows, tmp_path: P
         except Exception:
             return False
 
-    await wait_until(back, 20)
+    await wait_until(back)
     for record in await flows.ended(made, 60):
         assert_recorded_once(record, list(flow))

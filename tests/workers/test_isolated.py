@@ -99,7 +99,7 @@ async def test_an_answer_that_is_too_long_is_a_failure(calls: IsolatedCalls, mon
 async def test_a_cancelled_call_kills_its_child(calls: IsolatedCalls, tmp_path: Path, target: str) -> None:
     started = tmp_path / "pid"
     call = asyncio.create_task(calls.call(f"{HERE}:{target}", {"started": str(started)}, "k"))
-    pid = int(await wait_until(lambda: started.exists() and started.read_text(), 20))
+    pid = int(await wait_until(lambda: started.exists() and started.read_text()))
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
@@ -123,7 +123,7 @@ async def test_a_child_that_ended_is_noticed_although_its_copy_lives(calls: Isol
 async def test_what_a_callable_started_ends_with_it(calls: IsolatedCalls, tmp_path: Path) -> None:
     started = tmp_path / "pid"
     call = asyncio.create_task(calls.call(f"{HERE}:starts_another", {"started": str(started)}, "k"))
-    pid = int(await wait_until(lambda: started.exists() and started.read_text(), 20))
+    pid = int(await wait_until(lambda: started.exists() and started.read_text()))
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
@@ -135,7 +135,7 @@ async def test_closing_ends_all_children(tmp_path: Path) -> None:
     started = tmp_path / "pid"
     call = asyncio.create_task(calls.call(f"{HERE}:sleeps", {"started": str(started)}, "k"))
     (idle, _, _) = await calls.call(f"{HERE}:who", {}, "k")
-    pid = int(await wait_until(lambda: started.exists() and started.read_text(), 20))
+    pid = int(await wait_until(lambda: started.exists() and started.read_text()))
     await calls.close()
     assert not process_alive(pid)
     assert not process_alive(idle)
@@ -155,8 +155,8 @@ def test_a_child_ends_with_its_worker(tmp_path: Path) -> None:
     started = tmp_path / "pid"
     worker = subprocess.Popen([sys.executable, "-c", _WORKER, str(started)], env=environment())
     try:
-        pid = int(wait_until_sync(lambda: started.exists() and started.read_text(), 20, "the child") or 0)
+        pid = int(wait_until_sync(lambda: started.exists() and started.read_text(), what="the child") or 0)
     finally:
         os.kill(worker.pid, signal.SIGKILL)
         worker.wait()
-    wait_until_sync(lambda: not process_alive(pid), 20, "the child to end")
+    wait_until_sync(lambda: not process_alive(pid), what="the child to end")

@@ -40,7 +40,7 @@ class Known:
 
     def hang_up(self) -> None:
         """Has the server end the connection that commands come over."""
-        wait_until_sync(lambda: self.listeners() == 1, 20, "the worker to listen")
+        wait_until_sync(lambda: self.listeners() == 1, what="the worker to listen")
         assert self.connection.client_kill_filter(_type="pubsub") == 1
 
     def listeners(self) -> int:
@@ -51,7 +51,7 @@ class Known:
         self.worker.end()
         self.connection.client_kill_filter(_type="pubsub")
         thread: Any = self.worker.pubsub_thread
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -65,11 +65,11 @@ def known(connection: Redis) -> Iterator[Known]:
 def test_commands_are_heard_again_and_what_was_missed_is_asked_for(known: Known) -> None:
     for _ in range(2):
         known.hang_up()
-        known.again.get(timeout=20)
-        wait_until_sync(lambda: known.listeners() == 1, 20, "the worker to listen again")
+        known.again.get(timeout=60)
+        wait_until_sync(lambda: known.listeners() == 1, what="the worker to listen again")
         said = json.dumps({"command": "stop-job", "job_id": "1-2-3"})
         known.connection.publish(known.worker.pubsub_channel_name, said)
-        assert known.stopped.get(timeout=20) == "1-2-3"
+        assert known.stopped.get(timeout=60) == "1-2-3"
     assert known.again.empty()
 
 
@@ -100,13 +100,13 @@ async def test_a_hurried_keeper_learns_at_once_which_steps_are_lost(
         bench.tools.tools["hang"] = hang
         bench.start()
         flow = await bench.create(chain({"tool": "hang"}))
-        await wait_until(lambda: bench.tools.began["start"] == 1, 20)
+        await wait_until(lambda: bench.tools.began["start"] == 1)
         (attempt,) = held.values()
         assert await bench.flows.cancel("default", NONE, flow, "bob") == (True, "cancelled")
         if new:
             connection.script_flush()
         keeper.hurry()
-        await wait_until(lambda: lost, 20, "the keeper to ask")
+        await wait_until(lambda: lost, what="the keeper to ask")
         assert lost == [attempt]
         bench.engine.interrupt(attempt.step.job_id, "lost")
     finally:
