@@ -63,7 +63,7 @@ class Configured:
 
     def wait_for(self, what: Callable[[dict[str, Any]], bool], words: str) -> dict[str, Any]:
         """Waits until every front-end says so; the report of one."""
-        wait_until_sync(lambda: all(what(report) for report in self.reports()), 20, words)
+        wait_until_sync(lambda: all(what(report) for report in self.reports()), what=words)
         return self.reports()[0]
 
     def wait_for_version(self, version: str) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def test_a_reload_reaches_every_front_end(fleet: Configured) -> None:
         wait_until_sync(lambda: refused(client, item), what="unsigned calls to be refused")
     wait_until_sync(lambda: versions_in_force(fleet) == 1, what="both front-ends to go by the same")
     assert reloads(fleet, "ok") - before == 4  # two front-ends, twice
-    assert fleet.command.logged("settings reloaded", slot="up-0", version=version)
+    fleet.command.wait_logged("settings reloaded", slot="up-0", version=version)
 
 
 def test_settings_may_be_larger_than_a_pipe(fleet: Configured) -> None:
@@ -215,7 +215,7 @@ def test_a_wrong_file_keeps_the_old_settings_and_says_why(fleet: Configured) -> 
     assert report["version"] == version
     # Anybody may read /readyz, so the folder is left out there.
     assert f"{fleet.path.parent}/{report['refused']['reason']}" == problem
-    assert fleet.command.logged("settings not reloaded, the old ones stay in force", problem=problem)
+    fleet.command.wait_logged("settings not reloaded, the old ones stay in force", problem=problem)
     assert reloads(fleet, "refused") - before == 2
     with Http(fleet.port) as client:
         assert missing(client, new_bug(client)) == ["first"]
@@ -258,7 +258,7 @@ def test_what_cannot_change_is_named_and_a_signal_to_the_wrong_process_does_noth
     # The port was given as a flag, which the file does not change.
     assert report["needRestart"] == ["frontends", "log_level"]
     assert report["version"] == version
-    assert command.logged("changed settings take effect at the next start", settings=["frontends", "log_level"])
+    command.wait_logged("changed settings take effect at the next start", settings=["frontends", "log_level"])
     assert command.pids == pids
     assert all(process_alive(pid) for pid in pids)
     fleet.write(config("first"))

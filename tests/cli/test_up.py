@@ -217,7 +217,7 @@ def test_a_request_in_flight_is_answered_during_the_drain(start: Start) -> None:
     fleet = start("--workers", "1", "--frontends", "1")
     port, pids = fleet.port, fleet.pids
     body = call_body("get_next_item", {})
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(call_head(len(body)) + body[:10])
         inflight = "coordinator_inflight{slot=fe-0}"
         wait_until_sync(lambda: scrape(port).get(inflight, 0) >= 1, what="the request to have begun")
@@ -240,7 +240,7 @@ def test_a_request_in_flight_is_answered_during_the_drain(start: Start) -> None:
             answer += data
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert b'"result"' in answer
-    assert fleet.process.wait(20) == Exit.OK
+    assert fleet.process.wait(60) == Exit.OK
     assert fleet.all_gone(pids)
     assert not fleet.logged("killing what did not end in time")
     assert not (fleet.data_dir / "fleet.json").exists()
@@ -253,8 +253,8 @@ def test_who_asks_twice_does_not_wait(start: Start) -> None:
     assert frontend is not None
     os.kill(frontend, signal.SIGSTOP)
     fleet.process.send_signal(signal.SIGINT)
-    wait_until_sync(lambda: fleet.logged("stopping"), what="the drain to begin")
-    assert fleet.end(signal.SIGINT, timeout=15) == Exit.OK
+    fleet.wait_logged("stopping")
+    assert fleet.end(signal.SIGINT) == Exit.OK
     assert fleet.all_gone(pids)
 
 
@@ -312,7 +312,6 @@ def test_a_store_that_moves_takes_the_processes_with_it(start: Start, tmp_path: 
     os.kill(before.store_pid, signal.SIGKILL)
     wait_until_sync(
         lambda: fleet.state.processes[0].ready and fleet.state.processes[0].pid != before.processes[0].pid,
-        30,
-        "another front-end",
+        what="another front-end",
     )
     assert title_of(fleet, item) == "moves house"

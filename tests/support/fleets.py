@@ -81,6 +81,10 @@ class RunningCommand:
         """Whether such a line was written."""
         return any(more.items() <= line.items() for line in self.logs if line["event"] == event)
 
+    def wait_logged(self, event: str, **more: object) -> None:
+        """Until such a line was written."""
+        wait_until_sync(lambda: self.logged(event, **more), what=f"the line {event!r} with {more}")
+
     def wait_ready(self, seconds: float = START_SECONDS) -> str:
         """The line that says so."""
 
@@ -90,7 +94,7 @@ class RunningCommand:
 
         return wait_until_sync(line, seconds, "the ready line") or ""
 
-    def end(self, number: int = signal.SIGTERM, timeout: float = 40.0) -> int:
+    def end(self, number: int = signal.SIGTERM, timeout: float = 80.0) -> int:
         """Sends a signal and returns the exit code."""
         self.process.send_signal(number)
         return self.process.wait(timeout)
@@ -100,7 +104,7 @@ class RunningCommand:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(40)
+                self.process.wait(80)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -141,7 +145,7 @@ class RunningFleet(RunningCommand):
 class Http:
     """One keep-alive connection to a fleet."""
 
-    def __init__(self, port: int, timeout: float = 30.0) -> None:
+    def __init__(self, port: int, timeout: float = 60.0) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
 
     def get(self, path: str) -> tuple[int, bytes]:
