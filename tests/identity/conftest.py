@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import redis
 
+from coordinator.identity import keyring
 from coordinator.identity.build import build_verifier
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.settings.identity import VerifierSettings
@@ -20,6 +21,7 @@ from tests.identity.signing import ALGORITHMS, AUDIENCE, ISSUER
 from tests.support import leaks
 
 MakeVerifier = Callable[..., JwksVerifier]
+Patience = Callable[[float], None]
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +38,19 @@ def key_server() -> Iterator[KeyServer]:
 
 
 @pytest.fixture
-async def make_verifier() -> AsyncIterator[MakeVerifier]:
-    """``make_verifier(url, store=None, cooldown=None, **settings)``; closed after the test."""
+def patience(monkeypatch: pytest.MonkeyPatch) -> Patience:
+    """``patience(seconds)``: how long calls wait for a key server from now on."""
+    return lambda seconds: monkeypatch.setattr(keyring, "WAIT_SECONDS", seconds)
+
+
+@pytest.fixture
+async def make_verifier(patience: Patience) -> AsyncIterator[MakeVerifier]:
+    """``make_verifier(url, store=None, cooldown=None, **settings)``; closed after the test.
+
+    Its calls wait for as long as the key server of a busy machine may take.
+    """
     made: list[JwksVerifier] = []
+    patience(60.0)
 
     def make(url: str = "", store: Store | None = None, cooldown: float | None = None, **more: Any) -> JwksVerifier:
         settings = {

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import finders
+from coordinator.identity import fetch, finders
 from coordinator.identity.finders import DidFinder
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.verifier import Outcome
 from coordinator.store import Store
 from tests.identity.certificates import localhost_certificate
-from tests.identity.conftest import MakeVerifier
+from tests.identity.conftest import MakeVerifier, Patience
 from tests.identity.servers import KeyServer
 from tests.identity.signing import Json, Signer
 
@@ -170,7 +170,9 @@ async def test_issuers_that_are_down_keep_their_keys(site: KeyServer, make_verif
 
 
 @pytest.mark.parametrize("mode", ["hang", "drop", "redirect", "404", "html"])
-async def test_documents_that_are_not_to_be_had(site: KeyServer, make_verifier: MakeVerifier, mode: str) -> None:
+async def test_documents_that_are_not_to_be_had(
+    site: KeyServer, make_verifier: MakeVerifier, patience: Patience, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
     did = did_of(site, "a")
     publish(site, did, ONE)
     changes: dict[str, Json] = {
@@ -180,9 +182,14 @@ async def test_documents_that_are_not_to_be_had(site: KeyServer, make_verifier: 
     }
     change = changes.get(mode, {})
     site.misbehave(mode if not change else "answer", "/a/did.json", **change)
+    verifier = trusting(make_verifier, did)
+    if mode == "hang":
+        # The site is given up only after so long that nobody can have waited for that.
+        monkeypatch.setattr(fetch, "TOTAL_SECONDS", 100.0)
+        patience(1.0)
     began = time.perf_counter()
-    assert said(await trusting(make_verifier, did).verify(token(ONE, did))) == ("unavailable", "network")
-    assert time.perf_counter() - began < 4.0
+    assert said(await verifier.verify(token(ONE, did))) == ("unavailable", "network")
+    assert time.perf_counter() - began < 30.0
 
 
 async def test_this_machine_is_asked_only_where_that_is_allowed(site: KeyServer, make_verifier: MakeVerifier) -> None:

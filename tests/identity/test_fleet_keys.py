@@ -279,7 +279,7 @@ async def test_the_store_s_clock_decides(
     for verifier in (behind, ahead):
         await verifier.start()
         assert (await verifier.verify(token)).status == "verified"
-        assert abs(verifier._clock.now() - real()) < 5
+        assert abs(verifier._clock.now() - real()) < 60
     assert (await alone.verify(token)).failure == "claims"
 
 

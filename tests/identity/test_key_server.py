@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import keyring
+from coordinator.identity import fetch, keyring
 from coordinator.identity.finders import StaticFinder
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.keyring import Keyring
-from tests.identity.conftest import MakeVerifier
+from tests.identity.conftest import MakeVerifier, Patience
 from tests.identity.servers import KeyServer
 from tests.identity.signing import Json, Signer, jwks
 from tests.support.wait import wait_until
@@ -21,10 +21,9 @@ from tests.support.wait import wait_until
 pytestmark = pytest.mark.anyio
 
 OLD, NEW = Signer("old"), Signer("new", number=1)
-AT_ONCE = 0.9 * keyring.WAIT_SECONDS
-"""Seconds that a busy machine may take for what waits for nobody."""
-SOON = 4.0
-"""Seconds that it may take for what waits at most one; the key server is given up after five."""
+A_LITTLE = keyring.WAIT_SECONDS
+SOON = 30.0
+"""Seconds that a busy machine may take for what waits a little; see ``tireless``."""
 
 TROUBLE: dict[str, tuple[Json, str]] = {
     "hang": ({"mode": "hang"}, "does not answer within 5 seconds"),
@@ -69,6 +68,27 @@ def grow_old(verifier: JwksVerifier, seconds: float) -> None:
     aging._next_ask = 0.0
 
 
+@pytest.fixture
+def tireless(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
+    """The key server is given up only after so long that nobody can have waited for that; calls wait a little."""
+    monkeypatch.setattr(fetch, "TOTAL_SECONDS", 100.0)
+    patience(A_LITTLE)
+
+
+@pytest.fixture
+def waiters(monkeypatch: pytest.MonkeyPatch) -> set[Any]:
+    """The tasks that have waited for what a key server says."""
+    found: set[Any] = set()
+    wait = Keyring._answer_within
+
+    async def noted(ring: Keyring, seconds: float) -> None:
+        found.add(asyncio.current_task())
+        await wait(ring, seconds)
+
+    monkeypatch.setattr(Keyring, "_answer_within", noted)
+    return found
+
+
 async def timed(verifier: JwksVerifier, token: str) -> tuple[str, str | None, float]:
     began = time.perf_counter()
     outcome = await verifier.verify(token)
@@ -86,12 +106,14 @@ async def warm(key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifi
 
 @troubles
 async def test_without_any_keys_tokens_are_unavailable(
-    one_key_server: KeyServer, make_verifier: MakeVerifier, trouble: str
+    one_key_server: KeyServer, make_verifier: MakeVerifier, patience: Patience, request: Any, trouble: str
 ) -> None:
     one_key_server.serve(jwks(OLD))
     one_key_server.serve(jwks(OLD), "/elsewhere")
     misbehave(one_key_server, trouble)
     verifier = make_verifier(one_key_server.url())
+    if trouble in TAKES_LONG:
+        request.getfixturevalue("tireless")
     status, failure, seconds = await timed(verifier, OLD.token())
     assert (status, failure) == ("unavailable", "network")
     assert seconds < SOON
@@ -104,13 +126,16 @@ async def test_without_any_keys_tokens_are_unavailable(
 
 
 @troubles
-async def test_known_keys_go_on_answering_at_once(warm: JwksVerifier, key_server: KeyServer, trouble: str) -> None:
+async def test_known_keys_go_on_answering_at_once(
+    warm: JwksVerifier, key_server: KeyServer, waiters: set[Any], request: Any, trouble: str
+) -> None:
     misbehave(key_server, trouble)
+    if trouble in TAKES_LONG:
+        request.getfixturevalue("tireless")
     grow_old(warm, 1_000)
     before = key_server.count()
-    status, _, seconds = await timed(warm, OLD.token("another"))
-    assert status == "verified"
-    assert seconds < AT_ONCE
+    assert (await warm.verify(OLD.token("another"))).status == "verified"
+    assert not waiters
     outcome = await warm.verify(OLD.token())
     assert outcome.metadata["verifiedFromCache"] == "true"
     assert 1_000 <= int(outcome.metadata["cacheAgeSeconds"]) < 1_060
@@ -125,19 +150,22 @@ async def test_known_keys_go_on_answering_at_once(warm: JwksVerifier, key_server
 
 @pytest.mark.parametrize("trouble", ["hang", "500", "empty set", "redirect"])
 async def test_without_stale_keys_old_ones_are_unavailable(
-    key_server: KeyServer, make_verifier: MakeVerifier, trouble: str
+    key_server: KeyServer, make_verifier: MakeVerifier, patience: Patience, request: Any, trouble: str
 ) -> None:
     key_server.serve(jwks(OLD))
     verifier = make_verifier(key_server.url(), cooldown=0, stale_on_error=False)
     token = OLD.token()
     assert (await verifier.verify(token)).status == "verified"
     misbehave(key_server, trouble)
+    if trouble in TAKES_LONG:
+        request.getfixturevalue("tireless")
     assert (await verifier.verify(token)).status == "verified"  # fresh still
     grow_old(verifier, 1_000)
     status, failure, seconds = await timed(verifier, token)
     assert (status, failure) == ("unavailable", "network")
     assert seconds < SOON
     key_server.serve(jwks(OLD))
+    patience(SOON)
     if trouble == "hang":
         await ring(verifier).aclose()
     outcome = await verifier.verify(token)
@@ -145,11 +173,12 @@ async def test_without_stale_keys_old_ones_are_unavailable(
 
 
 async def test_a_hanging_request_ends_after_five_seconds(
-    one_key_server: KeyServer, make_verifier: MakeVerifier
+    one_key_server: KeyServer, make_verifier: MakeVerifier, patience: Patience
 ) -> None:
     one_key_server.serve(jwks(OLD))
     one_key_server.misbehave("trickle")
     verifier = make_verifier(one_key_server.url())
+    patience(A_LITTLE)
     began = time.perf_counter()
     await verifier.verify(OLD.token())
     await wait_until(lambda: ring(verifier).trouble)
@@ -158,7 +187,7 @@ async def test_a_hanging_request_ends_after_five_seconds(
 
 
 async def test_nobody_waits_longer_than_a_second_however_many_there_are(
-    one_key_server: KeyServer, make_verifier: MakeVerifier
+    one_key_server: KeyServer, make_verifier: MakeVerifier, tireless: None, waiters: set[Any]
 ) -> None:
     one_key_server.serve(jwks(OLD))
     one_key_server.misbehave("hang")
@@ -170,12 +199,14 @@ async def test_nobody_waits_longer_than_a_second_however_many_there_are(
     assert {outcome.status for outcome in outcomes} == {"unavailable"}
     assert time.perf_counter() - began < SOON
     # The second has passed since somebody began to ask: from here on nobody waits at all.
-    assert (await timed(verifier, OLD.token("late")))[2] < AT_ONCE
+    waiters.clear()
+    assert (await verifier.verify(OLD.token("late"))).status == "unavailable"
+    assert not waiters
     assert one_key_server.count() == before + 1
 
 
 async def test_known_keys_answer_while_thousands_of_unknown_ones_arrive(
-    warm: JwksVerifier, key_server: KeyServer
+    warm: JwksVerifier, key_server: KeyServer, tireless: None, waiters: set[Any]
 ) -> None:
     key_server.misbehave("hang")
     before = key_server.count()
@@ -184,18 +215,16 @@ async def test_known_keys_answer_while_thousands_of_unknown_ones_arrive(
     flood = asyncio.gather(*map(warm.verify, strangers))
     await wait_until(lambda: key_server.count() > before)
     for token in known:
-        status, _, seconds = await timed(warm, token)
-        assert status == "verified"
-        assert seconds < AT_ONCE
+        assert (await warm.verify(token)).status == "verified"
+    assert asyncio.current_task() not in waiters
+    assert waiters, "those whose key is unknown"
     assert {(o.status, o.failure) for o in await flood} == {("unavailable", "network")}
     assert key_server.count() == before + 1
 
 
 async def test_a_new_key_is_found_when_it_first_appears(warm: JwksVerifier, key_server: KeyServer) -> None:
     key_server.serve(jwks(NEW))
-    status, _, seconds = await timed(warm, NEW.token())
-    assert status == "verified"
-    assert seconds < SOON
+    assert (await warm.verify(NEW.token())).status == "verified"
     # What is not in the set any more verifies nothing any more, also what was verified before.
     assert (await warm.verify(OLD.token())).status == "rejected"
 
@@ -259,15 +288,14 @@ async def test_a_server_that_is_killed_and_comes_back(warm: JwksVerifier, key_se
     assert (await warm.verify(NEW.token())).status == "verified"
     outcome = await warm.verify(OLD.token())
     assert (outcome.status, outcome.metadata) == ("verified", {})
-    assert warm.report() == {
-        "state": "ok",
-        "sources": [{"source": "jwks_uri", "keys": 2, "fresh": True, "ageSeconds": 0}],
-    }
+    report = warm.report()
+    assert 0 <= report["sources"][0].pop("ageSeconds") < 60
+    assert report == {"state": "ok", "sources": [{"source": "jwks_uri", "keys": 2, "fresh": True}]}
 
 
 async def test_keys_are_renewed_before_they_are_old(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
     key_server.serve(jwks(OLD))
-    verifier = make_verifier(key_server.url(), cooldown=0, cache_ttl_seconds=1)
+    verifier = make_verifier(key_server.url(), cooldown=0, cache_ttl_seconds=3)
     await verifier.start()
     await wait_until(lambda: ring(verifier).loaded)
     key_server.serve(jwks(NEW))
@@ -296,7 +324,9 @@ async def test_a_bomb_is_not_unpacked(one_key_server: KeyServer, make_verifier: 
     assert "compressed" in outcome.reason
 
 
-async def test_closing_leaves_nothing_behind(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+async def test_closing_leaves_nothing_behind(
+    one_key_server: KeyServer, make_verifier: MakeVerifier, tireless: None
+) -> None:
     one_key_server.serve(jwks(OLD))
     one_key_server.misbehave("hang")
     before: set[asyncio.Task[Any]] = asyncio.all_tasks()

@@ -128,6 +128,11 @@ def start(tmp_path: Path, store_url: str, config: Path) -> Iterator[Any]:
         front.command.clean_up()
 
 
+def fresh(front: Front, item: str, proof: str) -> bool:
+    """Whether a proof is verified, and with keys that are not old."""
+    return front.verification(item, proof) == {"status": "verified", "verifier": "jwks"}
+
+
 def test_processes_go_on_verifying_while_the_key_server_is_dead(key_server: KeyServer, start: Any) -> None:
     key_server.serve(jwks(OLD))
     first, second = start(), start()
@@ -141,9 +146,11 @@ def test_processes_go_on_verifying_while_the_key_server_is_dead(key_server: KeyS
         assert front.claim(items[0], "agent", stranger) == "rejected_by_policy"
         assert front.claim(items[0], "somebody-else", good) == "rejected_by_policy"
         assert front.claim(items[0], "agent", "") == "rejected_by_policy"
-        assert front.verification(items[0], good) == {"status": "verified", "verifier": "jwks"}
-        assert front.identity["policy"] == "reject"
-        assert front.identity["state"] == "ok"
+        # The keys are renewed each second, and a busy machine may come late with it.
+        wait_until_sync(
+            functools.partial(fresh, front, items[0], good), what="a proof that is verified with fresh keys"
+        )
+        front.wait(policy="reject", state="ok")
 
     key_server.kill()
     for front in (first, second):
@@ -167,7 +174,8 @@ def test_processes_go_on_verifying_while_the_key_server_is_dead(key_server: KeyS
         assert front.claim(items[2], "agent", NEW.token("agent")) == "success"
         assert front.claim(items[2], "agent", OLD.token("agent")) == "rejected_by_policy"
         assert good not in front.command.stderr
-        assert front.command.logged("keys cannot be renewed") or front is third
+        if front is not third:
+            front.command.wait_logged("keys cannot be renewed")
 
 
 def test_a_changed_policy_is_in_force_told_and_counted(
@@ -181,10 +189,8 @@ def test_a_changed_policy_is_in_force_told_and_counted(
     write(config, key_server, policy="accept-self-reported")
     for front in (first, second):
         front.command.process.send_signal(signal.SIGHUP)
-        wait_until_sync(lambda front=front: front.identity["policy"] == "accept-self-reported")  # type: ignore[misc]
-        assert front.command.logged(
-            "degraded-mode policy changed", policy="accept-self-reported", policy_before="reject"
-        )
+        front.wait(policy="accept-self-reported")
+        front.command.wait_logged("degraded-mode policy changed", policy="accept-self-reported", policy_before="reject")
         assert front.claim(made["id"], "agent", "") == "success"
         metrics = scrape(front.port)
         assert metrics["coordinator_identity_policy{policy=accept-self-reported}"] == 1
@@ -204,11 +210,11 @@ def test_a_changed_policy_is_in_force_told_and_counted(
     write(config, key_server, policy="reject", jwks_uri=key_server.url("/other"))
     first.command.process.send_signal(signal.SIGHUP)
     first.wait(policy="reject")
-    assert first.claim(made["id"], "agent", NEW.token("agent")) == "success"
+    wait_until_sync(lambda: first.claim(made["id"], "agent", NEW.token("agent")) == "success", what="the other keys")
     assert first.claim(made["id"], "agent", OLD.token("agent")) == "rejected_by_policy"
     write(config, key_server, policy="trust-everybody")
     first.command.process.send_signal(signal.SIGHUP)
-    wait_until_sync(lambda: first.command.logged("settings not reloaded, the old ones stay in force"))
+    first.command.wait_logged("settings not reloaded, the old ones stay in force")
     assert first.identity["policy"] == "reject"
     assert first.claim(made["id"], "agent", "") == "rejected_by_policy"
 
@@ -246,5 +252,5 @@ def test_stdio_goes_by_the_same_policy(tmp_path: Path, store_url: str) -> None:
         process.stdin.write(lines)
         process.stdin.flush()
         answers = [msgspec.json.decode(process.stdout.readline()) for _ in range(2)]
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert answers[1]["result"]["structuredContent"]["error"]["code"] == "rejected_by_policy", answers

