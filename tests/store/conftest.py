@@ -40,11 +40,14 @@ async def start_fake() -> AsyncIterator[StartFake]:
 
 @pytest.fixture
 async def open_link(start_fake: StartFake) -> AsyncIterator[OpenLink]:
-    """Opens links: ``await open_link(url, timeout=0.2, ...)``; they are closed before the fakes end."""
+    """Opens links: ``await open_link(url, timeout=0.2, ...)``; they are closed before the fakes end.
+
+    Where a test states no timeout, no machine is too busy for it.
+    """
     links: list[Link] = []
 
     async def open_one(url: str, **options: Any) -> Link:
-        link = Link(parse(url), **options)
+        link = Link(parse(url), **{"timeout": 30.0, **options})
         links.append(link)
         await link.open()
         return link
@@ -56,11 +59,11 @@ async def open_link(start_fake: StartFake) -> AsyncIterator[OpenLink]:
 
 @pytest.fixture
 async def make_store() -> AsyncIterator[MakeStore]:
-    """Makes stores that are closed at the end of a test: ``make_store(url, timeout_ms=200)``."""
+    """Makes stores that are closed at the end of a test: ``make_store(url, timeout_ms=200)``; by default as above."""
     stores: list[Store] = []
 
     def make(url: str, **options: Any) -> Store:
-        store = Store(url, **options)
+        store = Store(url, **{"timeout_ms": 30_000, **options})
         stores.append(store)
         return store
 

@@ -234,7 +234,7 @@ async def test_each_call_is_observed_with_its_outcome(store: Store, project: str
     assert [(name, outcome) for name, _, outcome in seen] == [
         ("bump", "ok"), ("refuse", "refused"), ("refuse", "refused"), ("refuse", "defect"), ("bump", "cancelled"),
     ]  # fmt: skip
-    assert all(0 < seconds < 5 for _, seconds, _ in seen)
+    assert all(0 < seconds < 60 for _, seconds, _ in seen)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ async def test_commands_that_do_not_suit_a_shared_connection_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=r"Store\.client"):
         await store.command(*words)
-    assert await store.ping() < 5
+    assert await store.ping() < 60
 
 
 async def test_plain_commands_answer_or_raise(store: Store, project: str) -> None:

@@ -40,7 +40,7 @@ def server(tmp_path: Path, store_kind: Kind) -> Iterator[EmbeddedServer]:
 @pytest.fixture
 async def fragile(server: EmbeddedServer, store_kind: Kind, make_store: MakeStore) -> Store:
     """A store on a server of the test's own."""
-    store: Store = make_store(server.url, timeout_ms=500, protocol=store_kind.protocol)
+    store: Store = make_store(server.url, timeout_ms=5000, protocol=store_kind.protocol)
     await store.open()
     return store
 
@@ -107,10 +107,10 @@ async def test_a_server_that_stops_answering_costs_a_caller_no_more_than_the_dea
     kill(server, signal.SIGSTOP)
     await asyncio.gather(*(call() for _ in range(100)))
     assert min(waits) >= 1
-    waits.clear()
     for _ in range(20):
-        await call()
-    assert max(waits) < 0.5, "while the server is known to be away, calls fail at once"
+        # While the server is known to be away, a call has failed before it waits for anything.
+        with pytest.raises(ToolFailure, match="nothing was sent"):
+            store.run(BUMP, "p", "a").send(None)
     assert store.in_flight == 0
     kill(server, signal.SIGCONT)
     await wait_until(lambda: store.connected, what="the recovery")
@@ -155,7 +155,7 @@ async def test_a_full_server_is_opened_and_given_its_functions_when_there_is_roo
 ) -> None:
     await fragile.command("FUNCTION", "FLUSH")
     await fragile.command("CONFIG", "SET", "maxmemory", 1)
-    store = make_store(server.url, timeout_ms=500, protocol=store_kind.protocol)
+    store = make_store(server.url, timeout_ms=5000, protocol=store_kind.protocol)
     await store.open()
     for one in (fragile, store):
         with pytest.raises(ToolFailure) as raised:

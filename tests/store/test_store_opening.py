@@ -91,11 +91,11 @@ async def test_a_server_that_falls_silent_does_not_hold_up_the_start(
         await peer.greet()
         await asyncio.Event().wait()
 
-    store = make_store((await start_fake(talk)).url, timeout_ms=100)
+    store = make_store((await start_fake(talk)).url, timeout_ms=1000)
     started = time.monotonic()
-    with pytest.raises(StoreUnreachable, match="did not answer within 100 ms"):
+    with pytest.raises(StoreUnreachable, match="did not answer within 1000 ms"):
         await store.open()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 async def test_a_server_that_is_slow_at_first_is_asked_again(start_fake: StartFake) -> None:
@@ -107,7 +107,7 @@ async def test_a_server_that_is_slow_at_first_is_asked_again(start_fake: StartFa
         await know_all(peer)
         await peer.echo()
 
-    store = await open_store((await start_fake(talk)).url, timeout_ms=200)
+    store = await open_store((await start_fake(talk)).url, timeout_ms=1000)
     assert store.scripts_loaded
     await store.close()
 
@@ -144,7 +144,7 @@ async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(
         await wait_until(lambda: "refuses a script" in caplog.text, what="the failure")
     assert store.connected
     assert not store.scripts_loaded
-    assert await store.ping() < 1
+    assert await store.ping() < 30
     await wait_until(lambda: store.scripts_loaded, what="the scripts")
 
 
