@@ -201,7 +201,7 @@ async def test_records_live_as_long_as_configured(tools: Client) -> None:
         await client.claim("agent", await client.add())
         (key,) = await records(tools)
         left = await tools.store.client.pttl(key)
-        assert 0 <= settings.idempotency_seconds * 1000 - left < 10_000
+        assert 0 <= settings.idempotency_seconds * 1000 - left < 50_000
         assert await tools.store.client.strlen(key) < 250
         await tools.store.client.delete(key)
 

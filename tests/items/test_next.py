@@ -167,8 +167,9 @@ async def test_an_expired_claim_gives_the_item_back(tools: Client) -> None:
 
 async def test_a_claim_ends_by_the_servers_clock(tools: Client) -> None:
     item = await tools.add()
-    await claim_for(tools, "agent", item, 40)
+    await tools.claim("agent", item)
     assert await tools.next() == []
+    await claim_for(tools, "agent", item, 40)
 
     async def found() -> bool:
         return await tools.next() == [item]

@@ -31,7 +31,7 @@ async def refusal(call: Parked) -> str:
 async def test_nothing_came(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     began = time.monotonic()
-    call = await tools.park("agent", wait_ms=300, claimRef="ref-1")
+    call = tools.begin("agent", wait_ms=300, claimRef="ref-1")
     answer = await call.answer()
     assert time.monotonic() - began >= 0.3
     assert answer == {
@@ -154,7 +154,7 @@ async def test_who_waits_no_longer_ends_it_for_all(fronts: Fronts) -> None:
 
 async def test_the_end_of_the_first_wait_is_the_end_of_its_repetitions(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
-    call = await tools.park("agent", wait_ms=700)
+    call = await tools.park("agent", wait_ms=3_000)
     again = await other.park("agent", request_id=call.request_id)
     answer = await call.answer()
     assert answer["claimResults"] == [NO_MATCH]
@@ -163,13 +163,13 @@ async def test_the_end_of_the_first_wait_is_the_end_of_its_repetitions(fronts: F
 
 async def test_a_repetition_may_wait_longer_than_the_first_that_left(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
-    call = await tools.park("agent", wait_ms=400)
+    call = await tools.park("agent", wait_ms=2_000)
     again = await other.park("agent", request_id=call.request_id)
     await call.leave()
     began = time.monotonic()
 
     async def over() -> bool:
-        return time.monotonic() - began > 0.5
+        return time.monotonic() - began > 2.1
 
     await wait_until(over, what="the first wait's time to be over")
     item = await tools.add()

@@ -222,13 +222,13 @@ async def test_waiting_calls_outlive_the_store(server: EmbeddedServer, own: Fron
 
 async def test_calls_that_cannot_ask_any_more_end(server: EmbeddedServer, own: Fronts) -> None:
     pair = await own.pair()
-    calls = [await front.park(f"agent-{number}", wait_ms=3_000) for number, front in enumerate(pair)]
+    calls = [await front.park(f"agent-{number}", wait_ms=5_000) for number, front in enumerate(pair)]
     kill(server)
     began = time.monotonic()
     assert [await outcome(call) for call in calls] == ["shedding", "shedding"]
     late = pair[0].begin("late", wait_ms=60_000)
     assert await outcome(late) == "shedding"
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 50
     await start_again(server, pair)
     item = await pair[1].add()
     assert await pair[1].begin("late", wait_ms=60_000, request_id=late.request_id).item() == item

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -150,11 +151,12 @@ async def test_nobody_polls(fronts: Fronts) -> None:
     other = await fronts.make()
     for number in range(20):
         await other.park(f"agent-{number}", {"tags": "api"} if number % 2 else {})
-    before = other.runs.copy()
+    before, began = other.runs.copy(), time.monotonic()
 
     async def ticked() -> bool:
         return other.runs["sweep_claims"] >= before["sweep_claims"] + 2
 
     await wait_until(ticked, what="two looks at the clock")
     spent: dict[str, Any] = dict(other.runs - before)
-    assert spent == {"sweep_claims": 2}
+    assert spent.keys() == {"sweep_claims"}
+    assert spent["sweep_claims"] <= time.monotonic() - began + 1
