@@ -75,7 +75,7 @@ class Connection:
     """One keep-alive connection, so to one front-end."""
 
     def __init__(self, port: int) -> None:
-        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self.process = ""
         """Names the front-end: its request ids begin with it."""
 
@@ -95,7 +95,7 @@ class Connection:
 def connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connection]]:
     """As many to the one front-end as to the other."""
     folder = tmp_path_factory.mktemp("linear")
-    (folder / "config.yaml").write_bytes(msgspec.yaml.encode(DECLARED))
+    (folder / "config.yaml").write_bytes(msgspec.yaml.encode({**DECLARED, "request_deadline_ms": 20_000}))
     fleet = RunningFleet(
         folder / "data", "--config", str(folder / "config.yaml"), "--port", "0", "--frontends", "2", "--workers", "0"
     )
@@ -243,7 +243,7 @@ def run_together(
     line = threading.Barrier(len(plans))
 
     def work(connection: Connection, plan: list[Any]) -> list[Operation[Model]]:
-        line.wait(20)
+        line.wait(60)
         return [run(project, connection, ids, call) for call in plan]
 
     with ThreadPoolExecutor(len(plans)) as pool:
