@@ -97,7 +97,7 @@ checkpoints[5]:
     message: Goes on by itself
     blocking: false
     defaultOption: first
-    autoAdvanceMs: 1500
+    autoAdvanceMs: 90600
     options[2]:
       - id: first
         label: First

@@ -91,7 +91,7 @@ options[2]:
   - id: second
     label: Second
 defaultOption: first
-autoAdvanceMs: 1500
+autoAdvanceMs: 90600
 checkpoint_handle: """
 
 
