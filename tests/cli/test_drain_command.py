@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli.exits import Exit
+from tests.flows.downstream import PROGRAM
 from tests.support.fleets import Http, RunningFleet, call_body, environment, fleet_command, once
 from tests.support.wait import wait_until_sync
 
@@ -27,8 +29,12 @@ HEADERS = {
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    folder = tmp_path_factory.mktemp("drain")
+    (folder / "fleet.yaml").write_text(
+        f"connections: {{until: {{kind: mcp, command: {sys.executable}, args: ['{PROGRAM}']}}}}"
+    )
     running = RunningFleet(
-        tmp_path_factory.mktemp("drain") / "data", "--port", "0", "--frontends", "1", "--workers", "1",
+        folder / "data", "--config", str(folder / "fleet.yaml"), "--port", "0", "--frontends", "1", "--workers", "1",
         FLEET_FLOWS_DEMO_TOOLS="true",
     )  # fmt: skip
     try:
@@ -40,6 +46,25 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
 
 def drain(fleet: RunningFleet, *arguments: str) -> subprocess.CompletedProcess[str]:
     return fleet_command("drain", "--data-dir", str(fleet.data_dir), *arguments)
+
+
+@contextlib.contextmanager
+def draining(fleet: RunningFleet, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A drain that has something to wait for, and all that it says until its end."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "coordinator", "drain", "--data-dir", str(fleet.data_dir), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as command:
+        assert command.stdout is not None
+        said: list[str] = []
+        while not (said and said[-1].startswith("in hand: ")):
+            line = command.stdout.readline()
+            assert line, said
+            said.append(line.rstrip())
+        yield command, said
+        said += command.communicate(timeout=60)[0].splitlines()
 
 
 def answer(fleet: RunningFleet, tool: str, **arguments: Any) -> Any:
@@ -66,12 +91,7 @@ def add(fleet: RunningFleet) -> str:
 def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) -> None:
     item = add(fleet)
     change(fleet, "claim_item", actor=ACTOR, claims=[{"itemId": item, "ttlSeconds": 600}])
-    with subprocess.Popen(
-        [sys.executable, "-m", "coordinator", "drain", "--data-dir", str(fleet.data_dir)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    ) as command:
+    with draining(fleet) as (command, said):
         wait_until_sync(lambda: turned_away(fleet), what="new work to be turned away")
         refused = change(fleet, "manage_items", operation="create", actor=ACTOR, items=[{"title": "t"}])["error"]
         assert (refused["kind"], refused["code"]) == ("shedding", "draining")
@@ -82,17 +102,17 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
         assert answer(fleet, "query_items", operation="get", id=item)["role"] == "terminal"
         released = change(fleet, "claim_item", actor=ACTOR, releases=[{"itemId": item}])
         assert released["releaseResults"][0]["outcome"] == "success"
-        out, _ = command.communicate(timeout=30)
     assert command.returncode == Exit.OK
-    assert "in hand: 1 claim (1 in default)" in out
-    assert out.splitlines()[-1] == "nothing is left in hand"
+    assert "in hand: 1 claim (1 in default)" in "\n".join(said)
+    assert said[-1] == "nothing is left in hand"
     assert "takes new work again" in drain(fleet, "--end").stdout
     wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
 
 
-def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFleet) -> None:
+def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFleet, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
     flow = {
-        "start": {"name": "long", "tool": "sleep", "args": {"ms": 8000}, "next": "after"},
+        "start": {"name": "long", "tool": "until.wait_for", "args": {"path": str(gate)}, "next": "after"},
         "after": {"name": "after", "tool": "echo", "args": {"value": 1}, "done": True},
     }
     made = answer(fleet, "workflow_create", name="drained", flow=flow)["id"]
@@ -100,12 +120,18 @@ def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFlee
     def statuses() -> list[str]:
         return [step["status"] for step in answer(fleet, "workflow_get", id=made)["steps"]]
 
+    def heard() -> int:
+        told = {"event": "drained", "slot": "w-0", "scope": "fleet"}
+        return sum(told.items() <= line.items() for line in fleet.logs)
+
+    before = heard()
     wait_until_sync(lambda: statuses() == ["running"], what="the step to be in hand")
-    done = drain(fleet, "--wait", "30")
-    assert done.returncode == Exit.OK, done.stdout
-    assert "1 step (1 in default)" in done.stdout
+    with draining(fleet) as (command, said):
+        wait_until_sync(lambda: heard() > before, what="the worker to hear of it")
+        gate.touch()
+    assert command.returncode == Exit.OK, said
+    assert "1 step (1 in default)" in "\n".join(said)
     assert statuses() == ["done", "ready"]
-    assert fleet.logged("drained", slot="w-0", scope="fleet")
     assert drain(fleet, "--end").returncode == Exit.OK
     wait_until_sync(lambda: statuses() == ["done", "done"], what="the next step")
     wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
@@ -113,7 +139,7 @@ def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFlee
 
 def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
     claim = {"selector": {"tags": "nothing-has-this"}}
-    with Http(fleet.port, timeout=60) as client:
+    with Http(fleet.port) as client:
         body = call_body(
             "claim_item", {"actor": ACTOR, "requestId": str(uuid.uuid4()), "claims": [claim], "waitMs": 50_000}
         )
@@ -136,8 +162,9 @@ def test_one_process_is_unready_while_it_is_drained(fleet: RunningFleet) -> None
     wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, what="it to be ready")
 
 
-def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet) -> None:
-    flow = {"start": {"name": "long", "tool": "sleep", "args": {"ms": 6000}, "done": True}}
+def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    flow = {"start": {"name": "long", "tool": "until.wait_for", "args": {"path": str(gate)}, "done": True}}
     made = answer(fleet, "workflow_create", name="of-w-0", flow=flow)["id"]
 
     def status() -> str:
@@ -145,10 +172,11 @@ def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet) -> Non
 
     wait_until_sync(lambda: status() == "running", what="the step to be in hand")
     worker = f"{socket.gethostname()}/w-0"
-    done = drain(fleet, "--process", "w-0", "--wait", "60")
-    assert done.returncode == Exit.OK, done.stdout
-    assert f"in hand: steps of {worker}" in done.stdout
-    assert done.stdout.splitlines()[-1] == "nothing is left in hand"
+    with draining(fleet, "--process", "w-0") as (command, said):
+        gate.touch()
+    assert command.returncode == Exit.OK, said
+    assert f"in hand: steps of {worker}" in "\n".join(said)
+    assert said[-1] == "nothing is left in hand"
     assert status() == "done"
     assert not turned_away(fleet), "front-ends go on"
     assert drain(fleet, "--process", "w-0", "--end").returncode == Exit.OK
