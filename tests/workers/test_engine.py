@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from typing import Any
 
@@ -16,6 +17,7 @@ import workers.attempts
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.steps.model import Plan, Retry, StepRun
+from coordinator.steps.times import IDLE_SECONDS
 from coordinator.store import Store, keys
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.support.wait import wait_until
@@ -82,7 +84,8 @@ async def test_an_idle_worker_begins_at_once(bench: Bench) -> None:
         waits.append(step.started_at - step.ready_at)
         # Until it waits for a bell again.
         await wait_until(lambda: bench.engine.busy == 0)
-    assert sorted(waits)[-2] < 50, waits
+    # One that only looked at its queues now and then would take half of that time on the average.
+    assert statistics.median(waits) < IDLE_SECONDS * 1000 / 4, waits
 
 
 async def test_work_that_came_while_all_slots_were_taken_is_not_left_lying(bench: Bench) -> None:
@@ -153,12 +156,12 @@ async def test_a_draining_worker_finishes_what_is_quick_and_gives_the_rest_back(
     second = await bench.create(chain({"tool": "hang"}))
     await wait_until(lambda: bench.engine.busy == 2)
     third = await bench.create(chain({}))
-    draining = asyncio.create_task(bench.stop(0.3))
+    draining = asyncio.create_task(bench.stop(2.0))
     await asyncio.sleep(0)
     quick.set()
     began = time.monotonic()
     await draining
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert [(step.key, step.status) for step in (await bench.flow(first)).steps] == [("start", "done"), ("s1", "ready")]
     (back,) = (await bench.flow(second)).steps
     assert (back.status, back.attempt) == ("ready", 2)

@@ -6,14 +6,15 @@ import asyncio
 import os
 import random
 import signal
+import statistics
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from coordinator.steps.times import LEASE_MS, RERUN_MS
-from coordinator.store import Store
+from coordinator.steps.times import IDLE_SECONDS, LEASE_MS
+from coordinator.store import Store, keys
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.support.fleets import scrape
 from tests.support.wait import process_alive, wait_until
@@ -44,7 +45,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 async def flows(fleet: Fleet, request: pytest.FixtureRequest) -> AsyncIterator[Flows]:
     """Flows in a project of the test's own, with all workers up."""
     await wait_until(lambda: len(fleet.workers) == 4, what="four workers")
-    store = Store(fleet.url, timeout_ms=2000)
+    store = Store(fleet.url, timeout_ms=10_000)
     await store.open()
     yield Flows(store, "t" + str(abs(hash(request.node.name)) % 10**12))
     await store.close()
@@ -84,7 +85,8 @@ async def test_an_idle_fleet_begins_steps_at_once(flows: Flows) -> None:
         assert step.started_at is not None
         assert step.ready_at is not None
         waits.append(step.started_at - step.ready_at)
-    assert sorted(waits)[-2] < 50, waits
+    # Workers that only looked at their queues now and then would take half of that time on the average.
+    assert statistics.median(waits) < IDLE_SECONDS * 1000 / 4, waits
 
 
 async def test_nothing_is_lost_or_doubled_while_workers_are_killed(fleet: Fleet, flows: Flows) -> None:
@@ -113,7 +115,7 @@ async def test_nothing_is_lost_or_doubled_while_workers_are_killed(fleet: Fleet,
     assert completed > 0.9 * len(records)
 
 
-async def test_the_step_of_a_killed_worker_runs_again_within_six_seconds(fleet: Fleet, flows: Flows) -> None:
+async def test_the_step_of_a_killed_worker_runs_again_when_its_lease_ends(fleet: Fleet, flows: Flows) -> None:
     flow = await flows.create(chain(sleep(60_000, timeout_ms=60_000)))
 
     async def running(attempt: int) -> int | None:
@@ -121,12 +123,16 @@ async def test_the_step_of_a_killed_worker_runs_again_within_six_seconds(fleet: 
         return step.started_at if step.status == "running" and step.attempt == attempt else None
 
     await wait_until(lambda: running(1))
-    killed = await flows.now()
-    fleet.kill(fleet.holder(flow + 1, flows.project))
+    holder = fleet.holder(flow + 1, flows.project)
+    fleet.kill(holder)
+    await wait_until(partial(_gone, holder), what="the worker's end")
+    lease_ends = int(await flows.store.command("ZSCORE", keys.step_leases.key(flows.project), flow + 1))
+    # By the store's clock, from which on nobody renews it any more.
+    assert lease_ends <= await flows.now() + LEASE_MS
     again = await wait_until(lambda: running(2), what="the second attempt")
     assert again is not None
     # No earlier than the lease ends, or two would be at it.
-    assert LEASE_MS - 2000 <= again - killed <= RERUN_MS
+    assert lease_ends <= again < lease_ends + 30_000
     assert await flows.flows.cancel(flows.project, NONE, flow, "test") == (True, "cancelled")
 
 
@@ -145,7 +151,7 @@ async def test_a_cancelled_step_is_really_stopped(fleet: Fleet, flows: Flows) ->
 
 
 async def test_the_report_of_a_stalled_worker_is_refused(fleet: Fleet, flows: Flows) -> None:
-    flow = await flows.create(chain(sleep(1500), echo("after")))
+    flow = await flows.create(chain(sleep(4000), echo("after")))
 
     async def running() -> bool:
         return (await flows.step(flow)).status == "running"
@@ -155,7 +161,7 @@ async def test_the_report_of_a_stalled_worker_is_refused(fleet: Fleet, flows: Fl
     fleet.kill(stalled, signal.SIGSTOP)
     before = too_late(fleet)
     try:
-        (record,) = await flows.ended([flow], 20)
+        (record,) = await flows.ended([flow])
     finally:
         os.kill(stalled, signal.SIGCONT)
     assert_recorded_once(record, ["start", "s1"])
@@ -197,5 +203,5 @@ async def test_flows_outlive_their_store(fleet: Fleet, flows: Flows, tmp_path: P
             return False
 
     await wait_until(back)
-    for record in await flows.ended(made, 60):
+    for record in await flows.ended(made):
         assert_recorded_once(record, list(flow))
