@@ -216,14 +216,14 @@ def test_the_end_of_the_server_waits_for_answers(rig: Rig) -> None:
 def refused(port: int) -> bool:
     """Whether nobody listens any more."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
     except ConnectionRefusedError:
         return True
     return False
 
 
 def test_connections_left_alone_are_closed(rig: Rig) -> None:
-    with serving(lambda: make_app(rig), keep_alive=1) as live:
+    with serving(lambda: make_app(rig), keep_alive=3) as live:
         watched = Watched(live)
         request = modern("tools/call", ADD)
         warm(watched, request)

@@ -34,7 +34,7 @@ class Client:
     """One connection, read answer by answer."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._held = b""
 
@@ -185,7 +185,7 @@ def test_a_head_without_end_is_cut_off(live: Live) -> None:
 
 
 def test_slow_requests_are_cut_off_and_idle_connections_kept() -> None:
-    with serving(make_app, arrival_seconds=0.3) as live, Client(live.port) as idle:
+    with serving(make_app, arrival_seconds=1.0) as live, Client(live.port) as idle:
         idle.send(raw(modern("tools/call", ADD)))
         assert total(idle.answer()[2]) == 5
         data = raw(modern("tools/call", ADD))
