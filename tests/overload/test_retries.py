@@ -135,7 +135,7 @@ def test_a_time_that_is_longer_than_patience_is_not_waited_for() -> None:
     began = time.monotonic()
     with pytest.raises(Passing, match="already_claimed"):
         asyncio.run(_call(patience, [Passing("already_claimed", 900.0)]))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
 
 
 def test_retries_of_all_calls_come_out_of_one_budget() -> None:

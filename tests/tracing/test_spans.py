@@ -285,7 +285,9 @@ def test_the_end_delivers_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tracing.active() is None
 
 
-def test_the_end_does_not_wait_for_a_collector_that_does_not_answer() -> None:
+def test_the_end_does_not_wait_for_a_collector_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # How long the exporter itself would wait, in seconds.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "100")
     with Collector() as collector:
         collector.held.clear()
         tracer = tracing.start(collector.url, 1.0, "1", "fe-0")
@@ -294,8 +296,7 @@ def test_the_end_does_not_wait_for_a_collector_that_does_not_answer() -> None:
         scope.leave()
         began = time.monotonic()
         tracing.stop()
-        # The exporter itself would wait for 10 s.
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
         assert collector.asked.is_set()
 
 
