@@ -12,6 +12,7 @@ it like any child of its own, and nothing depends on the template's life.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
@@ -48,7 +49,9 @@ def main() -> int:
                 prepare()
     gc.collect()
     gc.freeze()
-    requests.send(b"ready")
+    # Where it took too long nobody waits any more, and nobody asks either.
+    with contextlib.suppress(BrokenPipeError):
+        requests.send(b"ready")
     while True:
         slot, files, _, _ = socket.recv_fds(requests, _SLOT_BYTES, 3)
         if not slot:

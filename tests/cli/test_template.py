@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli.exits import Exit
-from tests.support.fleets import RunningFleet
+from tests.support.fleets import RunningFleet, environment
 from tests.support.wait import process_alive, wait_until_sync
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has what the template needs")
@@ -115,3 +117,13 @@ def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
         wait_until_sync(lambda: fleet.all_gone([template, *others]), what="all of them to end")
     finally:
         fleet.clean_up()
+
+
+def test_a_template_that_is_ready_too_late_ends_quietly() -> None:
+    """Nobody waits for it any more; processes are started without it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        command = [sys.executable, "-m", "coordinator.cli.template", str(theirs.fileno()), "worker"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, pass_fds=[theirs.fileno()], env=environment())
+    _, said = process.communicate(timeout=120)
+    assert (process.returncode, said) == (Exit.OK, b"")
