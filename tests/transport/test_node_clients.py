@@ -81,7 +81,8 @@ def test_the_inspector_over_http(node: Node, live: Live, era: str) -> None:
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 def test_the_inspector_over_stdio(node: Node, era: str) -> None:
-    connect = ["--protocol-era", era, "--cwd", str(ROOT)]
+    # A busy machine takes its time to start the server.
+    connect = ["--protocol-era", era, "--cwd", str(ROOT), "--connect-timeout", "100000"]
     add = ["--method", "tools/call", "--tool-name", "add", "--tool-arg", "left=3"]
     assert inspect(node, *connect, *add, stdio=True)["structuredContent"] == {"sum": 4}
 

@@ -26,7 +26,13 @@ from tests.transport.rig import meta
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT),
+    # On a busy machine, too, calls have their answers.
+    "FLEET_REDIS_TIMEOUT_MS": "10000",
+    "FLEET_REQUEST_DEADLINE_MS": "20000",
+}
 
 
 def fleet_stdio(data_dir: Path, *more: str) -> list[str]:
@@ -118,7 +124,8 @@ async def test_local_agents_share_one_store_and_outlive_each_other(tmp_path: Pat
             await leave.wait()
 
     first = asyncio.create_task(first_agent())
-    await started.wait()
+    await wait_until(lambda: started.is_set() or first.done(), what="the first agent's work")
+    assert not first.done(), first
     async with Client(stdio_client(parameters), mode="legacy", read_timeout_seconds=60) as second:
         assert sorted(await work(second, "two")) == ["one", "two"]
         leave.set()
