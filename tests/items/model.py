@@ -149,6 +149,7 @@ class Model:
             return
         if (schema := self.schema(parent)) and schema.lifecycle == "auto-reopen":
             self._change(self.items[parent], "work", "in-progress")
+            self._cascade(self.items[parent], "", Outcome(""))
 
     def delete(self, ids: list[str], recursive: bool) -> dict[str, Any]:
         """The expected answer of manage_items delete."""
@@ -361,8 +362,7 @@ class Model:
                 self._change(parent, "terminal", "done")
             elif trigger == "reopen" and parent.role == "terminal" and follows:
                 self._change(parent, "work", "in-progress")
-                outcome.cascades.append(Change(parent.id, before, parent.role))
-                return
+                trigger = ""  # the parent came to work: what is above it in queue follows, what has ended does not
             else:
                 return
             outcome.cascades.append(Change(parent.id, before, parent.role))

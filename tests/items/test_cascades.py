@@ -141,6 +141,31 @@ async def test_a_reopened_child_leaves_an_open_parent_alone(tools: Client, role:
     assert (await tools.advance(item, "reopen"))["cascadeEvents"] == []
 
 
+async def test_a_reopened_parent_takes_the_chain_above_it_to_work(tools: Client) -> None:
+    """It comes to work, so those above that are still in queue follow (seed 004, start cascade)."""
+    ids = await tools.chain(3)
+    await tools.add(parentId=ids[1])
+    await tools.move(ids[3], "complete")
+    assert await roles(tools, ids) == ["queue", "queue", "terminal", "terminal"]
+    result = await tools.advance(ids[3], "reopen")
+    assert result["cascadeEvents"] == [
+        event(ids[2], "depth 2", "terminal", "work"),
+        event(ids[1], "depth 1", "queue", "work"),
+        event(ids[0], "depth 0", "queue", "work"),
+    ]
+    assert await roles(tools, ids) == ["work", "work", "work", "queue"]
+    assert not (await audit(tools.store, tools.project)).differences
+
+
+@pytest.mark.parametrize("above", ["work", "review", "blocked", "terminal"])
+async def test_a_reopened_parent_stops_at_one_that_is_not_in_queue(tools: Client, above: str) -> None:
+    root = await tools.add()
+    ended = await tools.add(parentId=await tools.add(parentId=root, role=above), role="terminal")
+    item = await tools.add(parentId=ended, role="terminal")
+    assert [entry["itemId"] for entry in (await tools.advance(item, "reopen"))["cascadeEvents"]] == [ended]
+    assert await tools.role(root) == "queue"
+
+
 async def test_what_the_reopened_parent_blocks_again_is_not_listed(tools: Client) -> None:
     """The child satisfies its dependent in any role, but the parent that is reopened with it does not."""
     parent = await tools.add(role="terminal")

@@ -347,6 +347,19 @@ async def test_a_new_child_reopens_its_parent_if_that_is_its_lifecycle(gated: Cl
     assert not (await audit(gated.store, gated.project)).differences
 
 
+@pytest.mark.parametrize("add", [create_below, create_tree_below, move_below])
+async def test_a_parent_that_a_new_child_reopens_takes_those_above_it_to_work(gated: Client, add: Any) -> None:
+    ended, root = await gated.add(role="terminal"), await gated.add()
+    middle = await gated.add(parentId=root)
+    parent = await gated.add(parentId=middle, type="auto-reopen", role="terminal")
+    await add(gated, parent) if add is not create_tree_below else await create_below(gated, parent)
+    assert [await gated.role(item) for item in (parent, middle, root)] == ["work"] * 3
+    below = await gated.add(parentId=ended, type="auto-reopen", role="terminal")
+    await add(gated, below)
+    assert [await gated.role(item) for item in (below, ended)] == ["work", "terminal"]
+    assert not (await audit(gated.store, gated.project)).differences
+
+
 @pytest.mark.parametrize("lifecycle", LIFECYCLES)
 async def test_a_tree_is_completed_by_the_same_gates_whatever_the_lifecycle(gated: Client, lifecycle: str) -> None:
     root = await gated.add()

@@ -5,13 +5,15 @@
 -- status label, requires verification, description, metadata, properties, traits, graph level, unsatisfied
 -- blockers}; '' means not given. The last two are known where a whole tree is created with its edges.
 
--- A parent whose lifecycle is auto-reopen returns to work when a child is added (seed 004).
+-- A parent whose lifecycle is auto-reopen returns to work when a child is added (seed 004), and takes along those
+-- above it that are in queue, as any item does that comes to work.
 local function child_added(parent, run)
   if parent.role ~= TERMINAL then return end
   local schema = schema_of(parent, run.config)
   if not schema or schema.lifecycle ~= AUTO_REOPEN then return end
   local by = {id = '', actor = '', verification = '', summary = 'reopened by a new child item'}
   change_role(parent, WORK, 'cascade', label_of(run, 'start'), run, by)
+  cascade(parent, 'reopen_cascade', run, {}, {})
 end
 
 local parents, made = {}, {}

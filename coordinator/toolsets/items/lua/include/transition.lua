@@ -61,7 +61,7 @@ end
 -- the parent than it has to: nearly always nothing follows.
 local function cascade_target(child, trigger, run)
   local id = child.pa
-  if child.role == WORK and trigger ~= 'reopen_cascade' then
+  if child.role == WORK then
     if role_at(id) == QUEUE then return WORK, label_of(run, 'start') end
   elseif child.role == TERMINAL then
     if not all_children_terminal(id) or role_at(id) == TERMINAL then return nil end
