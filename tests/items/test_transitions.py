@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.store import keys
-from tests.items.client import Client, actor
+from tests.items.client import Client, actor, fresh_id
 
 pytestmark = pytest.mark.anyio
 
@@ -111,6 +111,14 @@ async def test_each_trigger_from_each_role(tools: Client, trigger: str, role: st
     assert after.get("previousRole") == (role if target == "blocked" else None)
     assert after["roleChangedAt"] >= before["roleChangedAt"]
     assert after["modifiedAt"] > before["modifiedAt"]
+
+
+async def test_the_result_for_an_unknown_item_names_the_trigger(tools: Client) -> None:
+    unknown = fresh_id()
+    error = "Cannot apply 'start': no such item"
+    assert await tools.advance(unknown, "start") == {
+        "itemId": unknown, "trigger": "start", "applied": False, "error": error
+    }  # fmt: skip
 
 
 async def test_resume_returns_to_each_role(tools: Client) -> None:

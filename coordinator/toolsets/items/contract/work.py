@@ -122,7 +122,7 @@ class TransitionResult(Result, kw_only=True):
     previous_role: PreviousRole | UnsetType = UNSET
     new_role: Annotated[Role, Meta(description="Role after.")] | UnsetType = UNSET
     trigger: (
-        Annotated[str, Meta(description="Absent if no item was found.", extra_json_schema={"enum": list(TRIGGERS)})]
+        Annotated[str, Meta(description="Absent if no id has the prefix.", extra_json_schema={"enum": list(TRIGGERS)})]
         | UnsetType
     ) = UNSET
     applied: Annotated[bool, Meta(description="Whether it happened.")]

@@ -19,7 +19,7 @@ from coordinator.toolsets.items.contract.work import (
     UnblockedItem,
 )
 from coordinator.toolsets.items.rules.clock import iso
-from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.ids import dashed, is_uuid
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, NoteSpec, Resolved, SchemaConfig, expected, phase
 from coordinator.toolsets.items.rules.words import not_applicable
@@ -151,7 +151,12 @@ def _cascade(event: list[Any]) -> CascadeEvent:
 def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Resolved | None) -> TransitionResult:
     reason, detail = reply.reason, reply.cascades
     if reason in ("not_found", "ambiguous"):
-        return TransitionResult(item_id=transition.item_id, applied=False, error=not_applicable(reason, trigger))
+        return TransitionResult(
+            item_id=transition.item_id,
+            trigger=trigger if is_uuid(transition.item_id) else UNSET,
+            applied=False,
+            error=not_applicable(reason, trigger),
+        )
     item = dashed(reply.id)
     if reason == "claim":
         expires, nameless = detail
