@@ -64,8 +64,8 @@ async def test_binding_takes_a_live_claim_of_the_actor(sessions: Sessions, items
     for wanted, code, words in (
         (await bind(sessions, fresh_id()), "RESOURCE_NOT_FOUND", "no such work item"),
         (await bind(sessions, free), "not_claim_holder", "'worker-1' holds no live claim"),
-        (await bind(sessions, item, "worker-2"), "not_claim_holder", "is claimed by 'worker-1', not by 'worker-2'"),
-        (await bind(sessions, item, actor={"id": "x", "kind": "subagent"}), "not_claim_holder", "not by 'x'"),
+        (await bind(sessions, item, "worker-2"), "not_claim_holder", "claimed by another agent than 'worker-2'"),
+        (await bind(sessions, item, actor={"id": "x", "kind": "subagent"}), "not_claim_holder", "agent than 'x'"),
         (await bind(sessions, item, fence_token=2), "stale_fence", "fence_token: "),
     ):
         assert wanted.error == code
@@ -103,10 +103,28 @@ async def test_a_session_goes_forward_only_under_its_claim(sessions: Sessions, i
     # Claiming it again is another claim: it has to be shown.
     await items.claim("worker-1", item)
     refused = await sessions.refusal("resume_checkpoint", session_token=answer.token)
-    assert "it is claimed by 'worker-1' now" in refused.text
+    assert "its holder has claimed it anew" in refused.text
     again = await bind(sessions, item, session_token=answer.token)
     assert again["work_item"]["fence_token"] == 2
     assert (await sessions("resume_checkpoint", session_token=again.token))["resolved_option"] == "stop"
+
+
+async def test_nobody_is_told_which_other_agent_holds_the_item(sessions: Sessions, items: Client, item: str) -> None:
+    """That is for get_context of the item alone (seed 004, tiered disclosure)."""
+    token = (await bind(sessions, item)).token
+    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    await take_over(items, item, "rival")
+    shown = await status(sessions, token)
+    expires = (await items("get_context", itemId=item))["claimDetail"]["claimExpiresAt"]
+    bound = {"item_id": item, "fence_token": 1, "claim_live": False, "claim_expires_at": expires}
+    assert shown["work_item"] == bound
+    moved = await sessions.refusal("next_activity", session_token=token, activity_id="report")
+    assert "somebody else holds it now" in moved.text
+    for answer in (moved, await bind(sessions, item), await bind(sessions, item, session_token=token)):
+        assert answer.error == "not_claim_holder"
+        assert "rival" not in str(answer)
+    assert f"expires at {expires}" in (await bind(sessions, item)).text
+    assert "rival" not in str(shown)
 
 
 async def test_whoever_takes_the_item_over_resumes_the_session(sessions: Sessions, items: Client, item: str) -> None:

@@ -48,8 +48,12 @@ class WorkItem(Result, kw_only=True):
     item_id: Annotated[str, Meta(description="The item's UUID.")]
     fence_token: Annotated[int, Meta(description="Fence of the claim that the session goes forward under.")]
     claim_live: Annotated[bool, Meta(description="Whether that claim is live; if not, claim it and start_session.")]
-    claimed_by: Annotated[str, Meta(description="Who holds the item now; absent: nobody.")] | UnsetType = UNSET
-    claim_expires_at: Annotated[str, Meta(description="When the present claim expires, UTC.")] | UnsetType = UNSET
+    claimed_by: (
+        Annotated[str, Meta(description="Who holds the item now; absent: nobody, or another agent.")] | UnsetType
+    ) = UNSET
+    claim_expires_at: (
+        Annotated[str, Meta(description="When its present claim expires, UTC; absent: none.")] | UnsetType
+    ) = UNSET
 
 
 class Started(Result, kw_only=True):

@@ -8,7 +8,7 @@ args:      sid aid act seq entry ttl_ms events_max workflow agent problem item a
 reply:     {ok | none | other | superseded | no_item | unclaimed | held | stale_fence | elsewhere | exists, now, q,
            activity, condition, pending, completed,
            {session, workflow, version, parent {session, workflow, activity, version} or {},
-           item or '', fence, lease expires or 0} | {holder, expires}}
+           item or '', fence, lease expires or 0} | when the claim of another expires | who holds the item now}
 errors:    UNKNOWN_SESSION
 --]]
 -- @include claims
@@ -16,7 +16,7 @@ errors:    UNKNOWN_SESSION
 local lease, why
 if item ~= '' then
   why, lease = unfit(item, actor, fence)
-  if why then return cmsgpack.pack({why, now, 0, '', '', '', false, lease and {lease.holder, lease.expires} or false}) end
+  if why then return cmsgpack.pack({why, now, 0, '', '', '', false, lease and lease.expires or false}) end
 end
 local s
 if sid == '' then
@@ -35,7 +35,7 @@ else
     return refuse(s, 'superseded', 'Superseded')
   elseif s.i and problem ~= '' then
     -- Whose token it is cannot be known, so it might be that of somebody who has lost the session.
-    return refuse(s, 'unclaimed', 'Unclaimed', lease_of(s.i, now) and claim_gone(s) or s.h)
+    return refuse(s, 'unclaimed', 'Unclaimed', claim_gone(s) or 'other')
   end
 end
 

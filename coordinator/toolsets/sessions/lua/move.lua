@@ -6,7 +6,7 @@ guarantee: Not while a checkpoint waits for its answer, whatever the token shown
 args:      sid aid act seq entry ttl_ms events_max target condition ends problem
            ends 1: the activity left was the last one, target only says so
 reply:     {ok | blocked | superseded | unclaimed | failed, now, q, activity, condition, pending, completed,
-           {first, past the last, events, where the session was if the token did not know} | holder of the item or ''}
+           {first, past the last, events, where the session was if the token did not know} | who holds the item now}
 errors:    UNKNOWN_SESSION
 --]]
 -- @include claims

@@ -4,7 +4,8 @@ guarantee: All of it at one moment. Works while a checkpoint waits for its answe
 args:      sid aid act seq entry ttl_ms events_max
 reply:     {ok | superseded, now, q, activity, condition, pending, completed, {activities left, answers in JSON,
            last answer in JSON or '', answer not resumed from or '', visit, yielded at or 0,
-           parent {session, workflow, activity, version} or {}, claim {item, fence, holder now or '', expires now,
+           parent {session, workflow, activity, version} or {}, claim {item, fence, holder now if it is
+           the one whose claim was shown or '', expires now,
            whether it is the claim shown and live} or {}}}
 errors:    UNKNOWN_SESSION
 full:      reading; the token that it writes takes the place of another
@@ -18,7 +19,8 @@ advance(s)
 local claim = {}
 if s.i then
   local lease = lease_of(s.i, now) or {holder = false, expires = 0}
-  claim = {s.i, tonumber(s.f), lease.live and lease.holder or '', lease.live and lease.expires or 0, not claim_gone(s)}
+  local own = lease.live and lease.holder == s.h
+  claim = {s.i, tonumber(s.f), own and s.h or '', lease.live and lease.expires or 0, not claim_gone(s)}
 end
 return reply(s, 'ok', {
   s.d and cmsgpack.unpack(s.d) or {},

@@ -3,7 +3,7 @@ purpose:   Lets the worker go on after its checkpoint was answered.
 guarantee: Only where an answer is there that nobody has resumed from. The same call made again gets the same answer.
 args:      sid aid act seq entry ttl_ms events_max
 reply:     {ok | blocked | nothing | superseded | unclaimed, now, q, activity, condition, pending, completed,
-           the answer in JSON | holder of the item or ''}
+           the answer in JSON | who holds the item now}
 errors:    UNKNOWN_SESSION
 --]]
 -- @include claims

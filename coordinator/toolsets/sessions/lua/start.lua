@@ -6,7 +6,7 @@ args:      sid aid act seq entry ttl_ms events_max workflow version problem pare
            parent_version parent_entry item actor fence
            act is '' and seq 0; parent and item '' for none; fence 0 for none shown
 reply:     {ok | exists | no_item | unclaimed | held | stale_fence, now, q, activity, condition, pending, completed,
-           {whether the parent is known, lease fence or 0, lease expires or 0}}
+           {whether the parent is known, lease fence or 0, lease expires or 0} | when the claim of another expires}
 errors:    none
 --]]
 -- @include claims
@@ -16,7 +16,7 @@ local lease
 if item ~= '' then
   local why
   why, lease = unfit(item, actor, fence)
-  if why then return reply(s, why, lease and {lease.holder, lease.expires}) end
+  if why then return reply(s, why, lease and lease.expires) end
   if bound_session(item, workflow) then return reply(s, 'exists') end
 end
 set(s, 'w', workflow, 'v', version, 'a', '', 'c', '', 'q', '0', 'n', '0', 'tc', '0', 'x', whole(now))

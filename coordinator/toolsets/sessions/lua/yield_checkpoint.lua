@@ -4,7 +4,7 @@ guarantee: At most one waits at a time. The same call made again gets the same h
            visit before another agent took the session over is not asked again, unless `again` says so.
 args:      sid aid act seq entry ttl_ms events_max checkpoint again problem
 reply:     {ok | answered | active | superseded | unclaimed | moved | failed, now, q, activity, condition, pending,
-           completed, {yielded at, q of the handle} | the earlier answer in JSON | holder of the item or ''}
+           completed, {yielded at, q of the handle} | the earlier answer in JSON | who holds the item now}
 errors:    UNKNOWN_SESSION
 --]]
 -- @include claims

@@ -58,12 +58,13 @@ def inner_item(text: str) -> str:
 
 
 def work_item(item: str, fence: int, holder: str, expires: int, live: bool) -> WorkItem:
-    """A bound work item as results show it; ``expires`` in ms, ``holder`` empty for nobody."""
+    """A bound work item as results show it; ``expires`` in ms, 0: no claim; ``holder`` empty: nobody, or another."""
     shown = WorkItem(
         item_id=f"{item[:8]}-{item[8:12]}-{item[12:16]}-{item[16:20]}-{item[20:]}", fence_token=fence, claim_live=live
     )
     if holder:
         shown.claimed_by = holder
+    if expires:
         shown.claim_expires_at = iso(expires)
     return shown
 
@@ -73,8 +74,8 @@ def iso(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def cannot_bind(outcome: str, actor: str, holder: str) -> ToolFailure:
-    """Why a session cannot be bound to an item, by the outcome of the script."""
+def cannot_bind(outcome: str, actor: str, expires: int) -> ToolFailure:
+    """Why a session cannot be bound to an item, by the outcome of the script; ``expires`` is the other's claim."""
     if outcome == "no_item":
         return ToolFailure("RESOURCE_NOT_FOUND", "item_id: no such work item in this project")
     if outcome == "stale_fence":
@@ -82,7 +83,7 @@ def cannot_bind(outcome: str, actor: str, holder: str) -> ToolFailure:
     if outcome == "held":
         return ToolFailure(
             "not_claim_holder",
-            f"item_id: the work item is claimed by '{holder}', not by '{actor}'; wait until it is free",
+            f"item_id: the work item is claimed by another agent than '{actor}'; the claim expires at {iso(expires)}",
         )
     return ToolFailure(
         "not_claim_holder", f"item_id: '{actor}' holds no live claim on the work item; claim it with claim_item first"

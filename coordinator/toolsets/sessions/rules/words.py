@@ -81,9 +81,16 @@ def superseded(agent: str) -> ToolFailure:
     )
 
 
+_HOLDERS = {
+    "nobody": "nobody holds it now",
+    "same": "its holder has claimed it anew",
+    "other": "somebody else holds it now",
+}
+
+
 def unclaimed(holder: str) -> ToolFailure:
-    """A step forward in a bound session without a live claim."""
-    now = f"it is claimed by '{holder}' now" if holder else "nobody holds it now"
+    """A step forward in a bound session without a live claim; ``holder`` as ``claim_gone`` in Lua says it."""
+    now = _HOLDERS[holder]
     return ToolFailure(
         "not_claim_holder",
         f"The session is bound to a work item, and the claim shown for it is gone: {now}. Claim the item and call "

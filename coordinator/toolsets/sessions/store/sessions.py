@@ -84,7 +84,7 @@ class Standing(NamedTuple):
     yielded_at: int
     parent: list[str]
     claim: list[Any]
-    """Item, fence, holder now or empty, expires, whether the claim shown is live; empty: not bound."""
+    """Item, fence, holder now (empty: nobody, or another agent), expires, whether the claim shown is live; or empty."""
 
 
 NO_CLAIM = Claim()

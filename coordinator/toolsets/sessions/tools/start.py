@@ -210,5 +210,4 @@ def _unbindable(state: State, claim: Claim) -> ToolFailure:
             "VALIDATION_ERROR",
             "item_id: the work item has another open session of this workflow; leave session_token out to resume it",
         )
-    holder = state.detail[0] if isinstance(state.detail, list) and isinstance(state.detail[0], str) else ""
-    return joining.cannot_bind(state.outcome, claim.actor, holder)
+    return joining.cannot_bind(state.outcome, claim.actor, state.details(int) if state.outcome == "held" else 0)

@@ -28,12 +28,14 @@ local function add_holder(s, agent)
   set(s, 'hs', cmsgpack.pack(agents))
 end
 
--- nil if the session may go forward, else who holds the item now ('' for nobody).
+-- nil if the session may go forward, else who holds the item now: 'nobody', 'same' (whose claim was shown), 'other'.
+-- Nobody is told which other agent: that is for get_context of the item alone (seed 004, tiered disclosure).
 local function claim_gone(s)
   if not s.i then return nil end
   local lease = lease_of(s.i, now)
-  if lease and lease.live and lease.fence == tonumber(s.f) then return nil end
-  return lease and lease.live and lease.holder or ''
+  if not (lease and lease.live) then return 'nobody' end
+  if lease.fence == tonumber(s.f) then return nil end
+  return lease.holder == s.h and 'same' or 'other'
 end
 
 -- Why a claim cannot be shown, or nil and the lease; `fence` 0: none shown.
