@@ -10,7 +10,7 @@ import msgspec
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.tool import Tool
-from coordinator.transport.schema import allowed, at, members_at
+from coordinator.transport.schema import allowed, at, input_schema, members_at, without_nulls
 
 _PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
@@ -22,7 +22,7 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
 
     Strictly first, as the fast path does it; else text is also taken for numbers,
     booleans and null where only these are allowed ("5", "true"), because many an agent
-    quotes them.
+    quotes them, and null for leaving out what need not be there, as many a client writes it.
 
     Args:
         schema: the tool's input schema, for the words of a refusal.
@@ -37,9 +37,13 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
     except RecursionError:
         raise invalid("arguments", "nested too deeply") from None
     try:
-        return msgspec.convert(arguments, tool.arguments, strict=False)
+        return _forgiving(tool, schema, arguments)
     except msgspec.ValidationError as error:
         raise explained(str(error), schema) from None
+
+
+def _forgiving(tool: Tool, schema: dict[str, Any], arguments: object) -> Any:
+    return msgspec.convert(without_nulls(schema, arguments), tool.arguments, strict=False)
 
 
 def may_wait(tool: Tool, arguments: object) -> bool:
@@ -47,7 +51,7 @@ def may_wait(tool: Tool, arguments: object) -> bool:
     if tool.waits is None:
         return not tool.fast
     try:
-        return tool.patient(msgspec.convert(arguments, tool.arguments, strict=False))
+        return tool.patient(_forgiving(tool, input_schema(tool.arguments), arguments))
     except (msgspec.ValidationError, RecursionError):
         return False
 

@@ -276,6 +276,33 @@ def at(schema: dict[str, Any], path: str) -> dict[str, Any] | None:
     return _resolved(schema, node)
 
 
+def without_nulls(schema: dict[str, Any], value: Any) -> Any:
+    """The value without members that are null and need not be there, where null is not among what they may be."""
+    return _without_nulls(schema, schema, value)
+
+
+def _without_nulls(root: dict[str, Any], node: dict[str, Any], value: Any) -> Any:
+    if isinstance(value, list):
+        elements = _member(root, node, "")
+        return value if elements is None else [_without_nulls(root, elements, one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    required = {name for option in _options(root, node) for name in option.get("required", ())}
+    kept = {}
+    for name, one in value.items():
+        member = _member(root, node, name)
+        if one is not None or member is None or name in required or _may_be_null(root, member):
+            kept[name] = one if member is None else _without_nulls(root, member, one)
+    return kept
+
+
+def _may_be_null(root: dict[str, Any], node: dict[str, Any]) -> bool:
+    return any(
+        None in option["enum"] if "enum" in option else option.get("type") in ("null", None)
+        for option in _options(root, node)
+    )
+
+
 def members_at(schema: dict[str, Any], path: str) -> list[str]:
     """The names that an object at a path may have."""
     options = _options(schema, at(schema, path) or {})

@@ -5,13 +5,25 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pytest
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.contract.claim import ClaimItem
 from coordinator.transport.arguments import decoded, explained
-from coordinator.transport.schema import input_schema
+from coordinator.transport.schema import input_schema, without_nulls
 from tests.transport.rig import Add, Echo, Part, Rig, Tree
+
+
+class Nullable(Struct, forbid_unknown_fields=True):
+    """Fields that may be null, and one that may not."""
+
+    field: str | None | UnsetType = UNSET
+    choice: Annotated[str | None, Meta(extra_json_schema={"enum": ["a", None]})] = "a"
+    anything: Any = 1
+    flag: bool = True
+    table: dict[str, int | None] = {}
+    inner: list[Nullable] = []
+
 
 TOOLS = {tool.name: tool for tool in Rig().toolset().tools}
 
@@ -55,6 +67,21 @@ def test_quoted_numbers_and_booleans_are_understood() -> None:
     assert decode("add", {"left": "5", "right": "-2"}) == Add(left=5, right=-2)
     given = {"text": "5", "flag": "true", "note": "null", "parts": [{"name": "7", "weight": "0.5"}]}
     assert decode("echo", given) == Echo(text="5", flag=True, note="null", parts=[Part(name="7", weight=0.5)])
+
+
+def test_null_leaves_out_what_need_not_be_there() -> None:
+    given = {"text": "x", "flag": None, "note": None, "mode": None, "parts": [{"name": "a", "weight": None}]}
+    assert decode("echo", given) == Echo(text="x", note=None, parts=[Part(name="a")])
+    assert decode("echo", {"text": "x", "parts": None}) == Echo(text="x")
+    with pytest.raises(ToolFailure, match="text: expected `str`, got `null`"):
+        decode("echo", {"text": None, "parts": None})
+
+
+def test_null_stays_null_where_it_is_allowed() -> None:
+    kept = {"field": None, "choice": None, "anything": None, "table": {"x": None}, "unknown": None}
+    assert without_nulls(input_schema(Nullable), kept | {"flag": None, "inner": [{"flag": None}]}) == kept | {
+        "inner": [{}]
+    }
 
 
 def test_text_stays_text_where_it_is_allowed() -> None:
