@@ -155,7 +155,7 @@ async def test_an_unknown_root_is_not_found(tools: Client, include_root: bool) -
         ({"itemIds": []}, "itemIds: must hold 1 to 2000"),
         ({"itemIds": ["abcd"] * 2001}, "itemIds: must hold 1 to 2000"),
         ({"itemIds": ["abcd", "no id"]}, "itemIds[1]: must be a UUID"),
-        ({"rootId": ""}, "rootId: must be a UUID"),
+        ({"rootId": ""}, "rootId: give exactly one"),
         ({"rootId": "no id"}, "rootId: must be a UUID"),
         ({"itemIds": ["abcd"], "trigger": "reopen"}, "trigger: 'reopen' is not one of complete, cancel"),
         ({"itemIds": ["abcd"], "actor": {"id": "", "kind": "user"}}, "actor.id: "),

@@ -10,6 +10,7 @@ from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.dependencies import THRESHOLDS, TYPES, DependencySpec, ManageDependencies
 from coordinator.toolsets.items.rules.ids import parse
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, one_of
+from coordinator.toolsets.items.rules.specs import not_blank
 
 MAX_EDGES = 150
 
@@ -29,10 +30,24 @@ def edge_type(value: str | None, field: str) -> str:
     Raises:
         ToolFailure: VALIDATION_ERROR.
     """
-    name = (value or "BLOCKS").upper().replace("-", "_")
+    name = (not_blank(value) or "BLOCKS").upper().replace("-", "_")
     if name not in TYPES:
         raise invalid(field, f"'{str(value)[:64]}' is not one of {', '.join(TYPES)}")
     return name
+
+
+def threshold(value: str | None, kind: str, field: str) -> str | None:
+    """The threshold of an edge, None where none is given.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR.
+    """
+    if not not_blank(value):
+        return None
+    role = one_of(not_blank(value), THRESHOLDS, field)
+    if kind == "RELATES_TO":
+        raise invalid(field, "cannot be given for RELATES_TO, which blocks nothing")
+    return role
 
 
 def mark(unblock_at: str | None) -> str:
@@ -49,20 +64,22 @@ def asked(args: ManageDependencies) -> list[Any]:
 
 
 def _pattern(args: ManageDependencies) -> list[DependencySpec]:
-    shape = one_of(args.pattern or "", ("linear", "fan-out", "fan-in"), "pattern")
+    shape = one_of(not_blank(args.pattern), ("linear", "fan-out", "fan-in"), "pattern")
     if shape == "linear":
         ids = args.item_ids or []
         if len(ids) < 2:
             raise invalid("itemIds", "linear needs at least 2 items")
         pairs, field = list(pairwise(ids)), "itemIds"
     elif shape == "fan-out":
-        if not args.source or not args.targets:
+        source = not_blank(args.source)
+        if not source or not args.targets:
             raise invalid("source", "fan-out needs source and a non-empty targets")
-        pairs, field = [(args.source, target) for target in args.targets], "targets"
+        pairs, field = [(source, target) for target in args.targets], "targets"
     else:
-        if not args.sources or not args.target:
+        target = not_blank(args.target)
+        if not args.sources or not target:
             raise invalid("target", "fan-in needs target and a non-empty sources")
-        pairs, field = [(source, args.target) for source in args.sources], "sources"
+        pairs, field = [(source, target) for source in args.sources], "sources"
     if len(pairs) > MAX_EDGES:
         raise invalid(field, f"must make at most {MAX_EDGES} edges")
     return [DependencySpec(from_item_id=source, to_item_id=target) for source, target in pairs]
@@ -74,7 +91,7 @@ def edges_asked_for(args: ManageDependencies) -> list[DependencySpec]:
     Raises:
         ToolFailure: VALIDATION_ERROR: both or neither, an incomplete pattern, none or too many.
     """
-    if (args.dependencies is None) == (args.pattern is None):
+    if (args.dependencies is not None) == bool(not_blank(args.pattern)):
         raise invalid("dependencies", "give either dependencies or pattern")
     edge_type(args.type, "type")
     specs = args.dependencies if args.dependencies is not None else _pattern(args)
@@ -105,10 +122,6 @@ def _ends(pattern: str | None, number: int) -> tuple[str, str]:
 
 
 def _edge(spec: DependencySpec, args: ManageDependencies, ends: tuple[str, str]) -> Edge:
-    kind = edge_type(spec.type or args.type, "type")
-    threshold = spec.unblock_at or args.unblock_at
-    if threshold is not None:
-        threshold = one_of(threshold, THRESHOLDS, "unblockAt")
-        if kind == "RELATES_TO":
-            raise invalid("unblockAt", "cannot be given for RELATES_TO, which blocks nothing")
-    return Edge(parse(spec.from_item_id, ends[0]), parse(spec.to_item_id, ends[1]), kind, threshold)
+    kind = edge_type(not_blank(spec.type) or args.type, "type")
+    role = threshold(not_blank(spec.unblock_at) or args.unblock_at, kind, "unblockAt")
+    return Edge(parse(spec.from_item_id, ends[0]), parse(spec.to_item_id, ends[1]), kind, role)

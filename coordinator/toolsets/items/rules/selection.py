@@ -54,13 +54,13 @@ def selector(filters: Filters, parent: str, ancestor: str = "", place: str = "")
     most = filters.complexity_max
     if most is not None and not 1 <= most <= 10:
         raise invalid(f"{place}complexityMax", f"must be 1 to 10, not {most}")
-    priority = one_of(filters.priority, PRIORITY_NAMES, f"{place}priority") if filters.priority else None
+    priority = specs.not_blank(filters.priority)
     tags = specs.tags(filters.tags, f"{place}tags", specs.MAX_TAGS_ASKED)
     return Selector(
-        role=ROLE_CODES[one_of(filters.role or "queue", ACTIONABLE, f"{place}role")],
+        role=ROLE_CODES[one_of(specs.not_blank(filters.role) or "queue", ACTIONABLE, f"{place}role")],
         parent=parent,
         tags=specs.names_in(tags),
-        priority=PRIORITY_CODES[priority] if priority else -1,
+        priority=PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, f"{place}priority")] if priority else -1,
         type=specs.type_name(filters.type, f"{place}type"),
         complexity=most or 0,
         created_from=created[0],
@@ -68,5 +68,5 @@ def selector(filters: Filters, parent: str, ancestor: str = "", place: str = "")
         changed_from=changed[0],
         changed_to=changed[1],
         ancestor=ancestor,
-        order=one_of(filters.order_by or "priority", ORDERS, f"{place}orderBy"),
+        order=one_of(specs.not_blank(filters.order_by) or "priority", ORDERS, f"{place}orderBy"),
     )

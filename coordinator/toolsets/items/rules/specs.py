@@ -99,12 +99,12 @@ def complexity(value: Any) -> int:
 
 def priority(value: Any) -> int:
     """The priority's code. Raises ToolFailure VALIDATION_ERROR for any other."""
-    return PRIORITY_CODES[one_of(given(value) or "medium", PRIORITY_NAMES, "priority")]
+    return PRIORITY_CODES[one_of(not_blank(value) or "medium", PRIORITY_NAMES, "priority")]
 
 
 def role(value: Any) -> int:
     """The role's code. Raises ToolFailure VALIDATION_ERROR for any other."""
-    return ROLE_CODES[one_of(given(value) or "queue", ROLES, "role")]
+    return ROLE_CODES[one_of(not_blank(value) or "queue", ROLES, "role")]
 
 
 def not_blank(value: Any) -> str:

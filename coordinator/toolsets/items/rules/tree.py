@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.items.contract.dependencies import THRESHOLDS
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.contract.notes import NOTE_ROLES
 from coordinator.toolsets.items.contract.tree import CreateWorkTree, TreeItem
-from coordinator.toolsets.items.rules.edges import edge_type
+from coordinator.toolsets.items.rules.edges import edge_type, threshold
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import Resolved
 from coordinator.toolsets.items.rules.specs import Stored, new_item, not_blank, size
@@ -89,10 +88,7 @@ def edges(args: CreateWorkTree, refs: Mapping[str, object]) -> list[Edge]:
         if dep.source == dep.target:
             raise invalid(place, "a dependency cannot reference the same item on both sides")
         kind = edge_type(dep.type, f"{place}.type")
-        threshold = one_of(dep.unblock_at, THRESHOLDS, f"{place}.unblockAt") if dep.unblock_at is not None else None
-        if threshold and kind == "RELATES_TO":
-            raise invalid(f"{place}.unblockAt", "cannot be given for RELATES_TO, which blocks nothing")
-        edge = Edge(dep.source, dep.target, kind, threshold)
+        edge = Edge(dep.source, dep.target, kind, threshold(dep.unblock_at, kind, f"{place}.unblockAt"))
         if any((edge.source, edge.target, edge.type) == (e.source, e.target, e.type) for e in found):
             raise invalid(place, "a dependency of this type between these items is given twice")
         found.append(edge)
@@ -229,5 +225,5 @@ def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) 
 
 def check_targets(root: str | None, items: Sequence[str] | None) -> None:
     """Raises ToolFailure VALIDATION_ERROR unless exactly one of rootId and itemIds is given."""
-    if (root is None) == (items is None):
+    if bool(not_blank(root)) == (items is not None):
         raise ToolFailure("VALIDATION_ERROR", "rootId: give exactly one of rootId and itemIds")

@@ -25,6 +25,7 @@ from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.idempotency import Request, request
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, parse, to_inner
+from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 from coordinator.toolsets.items.tools.shared import shown
@@ -131,7 +132,7 @@ def _check(args: ClaimItem) -> Selector | None:
     if not is_uuid(args.request_id):
         raise invalid("requestId", "must be a UUID")
     for number, entry in enumerate(claims):
-        if (entry.item_id is None) == (entry.selector is None):
+        if bool(not_blank(entry.item_id)) == (entry.selector is not None):
             raise invalid(f"claims[{number}]", "give exactly one of itemId and selector")
         if entry.selector is not None and len(claims) > 1:
             raise invalid(f"claims[{number}].selector", "must be the only claim of the call: one claim per agent")
@@ -169,8 +170,8 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
     ) -> ClaimReply:
         place = "claims[0].selector."
         parent = ""
-        if selector.parent_id:
-            parent = await work.resolve_one(call.project, parse(selector.parent_id, f"{place}parentId"), record)
+        if above := not_blank(selector.parent_id):
+            parent = await work.resolve_one(call.project, parse(above, f"{place}parentId"), record)
         wanted = selection.selector(selector, parent, place=place)
         ttl_ms = args.claims[0].ttl_seconds * 1000
 

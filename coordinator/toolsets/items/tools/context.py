@@ -22,6 +22,7 @@ from coordinator.toolsets.items.rules import context as rules
 from coordinator.toolsets.items.rules.clock import instant
 from coordinator.toolsets.items.rules.ids import dashed, parse
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
+from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Tool
@@ -115,10 +116,10 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         )
 
     async def get_context(call: Call, args: GetContext) -> ItemContextResult | SessionResumeResult | HealthCheckResult:
-        if args.item_id:
-            return await item_mode(call, args, args.item_id)
-        if args.since:
-            return await session_resume(call, args, args.since)
+        if item := not_blank(args.item_id):
+            return await item_mode(call, args, item)
+        if since := not_blank(args.since):
+            return await session_resume(call, args, since)
         return await health_check(call, args)
 
     return (

@@ -15,6 +15,7 @@ from coordinator.toolsets.items.contract.dependencies import (
 from coordinator.toolsets.items.rules import edges as rules
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
 from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.dependencies import DependencyStore
 from coordinator.toolsets.items.tools.shared import keyed
@@ -61,23 +62,23 @@ def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
 
     async def delete(call: Call, args: ManageDependencies) -> DeleteDependenciesResult:
         record = await keyed(services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
-        if args.id is not None:
-            deleted = (await edges.unlink(call.project, record, "id", parse_uuid(args.id, "id"))).deleted
+        source_id, target_id = not_blank(args.from_item_id), not_blank(args.to_item_id)
+        if named := not_blank(args.id):
+            deleted = (await edges.unlink(call.project, record, "id", parse_uuid(named, "id"))).deleted
             return DeleteDependenciesResult(
-                id=args.id, deleted=deleted, message=UNSET if deleted else "no such dependency"
+                id=named, deleted=deleted, message=UNSET if deleted else "no such dependency"
             )
         if args.delete_all:
-            given = args.from_item_id or args.to_item_id
-            if given is None:
+            if not source_id and not target_id:
                 raise invalid("fromItemId", "deleteAll needs fromItemId or toItemId")
-            item = await edges.resolve_one(call.project, parse(given, "fromItemId"), record)
+            item = await edges.resolve_one(call.project, parse(source_id or target_id, "fromItemId"), record)
             end = await edges.unlink(call.project, record, "all", item)
             return DeleteDependenciesResult(item_id=dashed(end.first), deleted=end.deleted)
-        if args.from_item_id is None or args.to_item_id is None:
+        if not source_id or not target_id:
             raise invalid("id", "delete needs id, or fromItemId and toItemId, or deleteAll with one of these")
-        source = await edges.resolve_one(call.project, parse(args.from_item_id, "fromItemId"), record)
-        target = await edges.resolve_one(call.project, parse(args.to_item_id, "toItemId"), record)
-        codes = rules.edge_type(args.type, "type")[0] if args.type else "BIR"
+        source = await edges.resolve_one(call.project, parse(source_id, "fromItemId"), record)
+        target = await edges.resolve_one(call.project, parse(target_id, "toItemId"), record)
+        codes = rules.edge_type(args.type, "type")[0] if not_blank(args.type) else "BIR"
         end = await edges.unlink(call.project, record, "pair", source, target, codes)
         return DeleteDependenciesResult(
             from_item_id=dashed(end.first), to_item_id=dashed(end.second), deleted=end.deleted

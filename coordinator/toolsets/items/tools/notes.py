@@ -26,7 +26,7 @@ from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
-from coordinator.toolsets.items.rules.specs import long_text
+from coordinator.toolsets.items.rules.specs import long_text, not_blank
 from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed
@@ -111,11 +111,12 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
         )
 
     async def delete(call: Call, args: ManageNotes) -> DeleteNotesResult:
-        if not args.ids and not args.item_id:
+        named = not_blank(args.item_id)
+        if not args.ids and not named:
             raise invalid("ids", "delete needs ids or itemId")
-        if args.key is not None and not args.item_id:
+        if not_blank(args.key) and not named:
             raise invalid("key", "needs itemId beside it")
-        if args.key is not None and not args.key.strip():
+        if args.key is not None and named and not not_blank(args.key):
             raise invalid("key", "must not be blank; without it all notes of the item are deleted")
         record = await keyed(
             services, args.actor, args.request_id, "manage_notes", args.operation, args.ids, args.item_id, args.key
@@ -123,9 +124,9 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
         given = batch(args.ids, "ids", MAX_NOTES) if args.ids else []
         ids = [parse_uuid(text, f"ids[{number}]") for number, text in enumerate(given)]
         item = ""
-        if args.item_id:
-            item = await notes.resolve_one(call.project, parse(args.item_id, "itemId"), record)
-        deleted, unknown = await notes.delete(call.project, record, ids, item, args.key or "")
+        if named:
+            item = await notes.resolve_one(call.project, parse(named, "itemId"), record)
+        deleted, unknown = await notes.delete(call.project, record, ids, item, not_blank(args.key))
         failures = [Failure(id=given[position], error="no such note") for position in unknown]
         return DeleteNotesResult(deleted=deleted, failed=len(failures), failures=failures or UNSET)
 
@@ -144,7 +145,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             return _shown(found[0], True)
         if not args.item_id:
             raise invalid("itemId", "is required for operation list")
-        role = one_of(args.role, NOTE_ROLES, "role")[0] if args.role else ""
+        role = one_of(args.role, NOTE_ROLES, "role")[0] if args.role and not_blank(args.role) else ""
         item = await notes.resolve_one(call.project, parse(args.item_id, "itemId"))
         rows = await notes.read(call.project, "", item, role, args.include_body)
         return ListNotesResult(notes=[_shown(row, args.include_body) for row in rows], total=len(rows))

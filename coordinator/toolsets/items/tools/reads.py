@@ -23,6 +23,7 @@ from coordinator.toolsets.items.rules.edges import edge_type
 from coordinator.toolsets.items.rules.ids import dashed, parse
 from coordinator.toolsets.items.rules.progress import next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, Head, ReadStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Tool
@@ -50,8 +51,8 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
     """query_dependencies, get_next_status and get_blocked_items."""
 
     async def query_dependencies(call: Call, args: QueryDependencies) -> QueryDependenciesResult:
-        direction = one_of(args.direction or "all", DIRECTIONS, "direction")
-        wanted_type = edge_type(args.type, "type") if args.type else None
+        direction = one_of(not_blank(args.direction) or "all", DIRECTIONS, "direction")
+        wanted_type = edge_type(args.type, "type") if not_blank(args.type) else None
         item = await reads.resolve_one(call.project, parse(args.item_id, "itemId"))
         found, complete = await reads.edges(call.project, [item], MAX_LISTED_EDGES)
         if item not in found:
@@ -88,7 +89,8 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         return next_status(ROLE_NAMES[status.role], status.returns, schema, blockers.unsatisfied(status.blockers))
 
     async def get_blocked_items(call: Call, args: GetBlockedItems) -> GetBlockedItemsResult:
-        parent = await reads.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
+        above = not_blank(args.parent_id)
+        parent = await reads.resolve_one(call.project, parse(above, "parentId")) if above else ""
         items: list[BlockedItem] = []
         truncated = False
         for role, letters in classes.MAYBE_BLOCKED.items():

@@ -24,7 +24,7 @@ from coordinator.toolsets.items.rules.edges import mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import expected
-from coordinator.toolsets.items.rules.specs import Stored, names_in
+from coordinator.toolsets.items.rules.specs import Stored, names_in, not_blank
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.tree import Completed, TreeStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
@@ -76,8 +76,8 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
                 raise
             notes = []  # a repeated call, and other schemas: its record has the notes
         parent = ""
-        if args.parent_id:
-            parent = await trees.resolve_one(call.project, parse(args.parent_id, "parentId"), record)
+        if above := not_blank(args.parent_id):
+            parent = await trees.resolve_one(call.project, parse(above, "parentId"), record)
         ids = {ref: new_id() for ref in items}
         specs: list[Stored] = []
         for number, (ref, item) in enumerate(items.items()):
@@ -159,7 +159,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
 
     async def complete_tree(call: Call, args: CompleteTree) -> CompleteTreeResult:
         rules.check_targets(args.root_id, args.item_ids)
-        trigger = one_of(args.trigger or "complete", ("complete", "cancel"), "trigger")
+        trigger = one_of(not_blank(args.trigger) or "complete", ("complete", "cancel"), "trigger")
         who = await services.resolve_actor(checked(args.actor)) if args.actor else None
         record = await keyed(
             services, args.actor, args.request_id, "complete_tree",

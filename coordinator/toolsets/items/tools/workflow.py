@@ -23,7 +23,7 @@ from coordinator.toolsets.items.rules.idempotency import NONE, request
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.selection import selector
-from coordinator.toolsets.items.rules.specs import MAX_SUMMARY
+from coordinator.toolsets.items.rules.specs import MAX_SUMMARY, not_blank
 from coordinator.toolsets.items.store.work import Advanced, Next, WorkStore
 from coordinator.toolsets.items.tools.shared import ancestors, check_signed, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
@@ -110,8 +110,8 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
         )
 
     async def get_next_item(call: Call, args: GetNextItem) -> GetNextItemResult:
-        parent = await work.resolve_one(call.project, parse(args.parent_id, "parentId")) if args.parent_id else ""
-        above = args.ancestor_id
+        given, above = not_blank(args.parent_id), not_blank(args.ancestor_id)
+        parent = await work.resolve_one(call.project, parse(given, "parentId")) if given else ""
         ancestor = await work.resolve_one(call.project, parse(above, "ancestorId")) if above else ""
         wanted = selector(args, parent, ancestor)
         found = await work.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
