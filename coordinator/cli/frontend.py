@@ -37,9 +37,9 @@ from coordinator.store.drains import Drains
 from coordinator.store.store import Observe
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.items.measuring import Measuring
+from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, SurfaceError, create_app, http_protocol
-from coordinator.transport.schema import describe
 
 _log = structlog.get_logger(__name__)
 

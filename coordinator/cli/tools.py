@@ -14,8 +14,8 @@ from coordinator.settings import Settings
 from coordinator.settings.problems import unknown
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.schema import TOOL_ERROR, describe, input_schema, output_schema
 from coordinator.toolsets.tool import Services, Tool, Toolset
-from coordinator.transport.schema import TOOL_ERROR, describe, input_schema, output_schema
 
 Json = dict[str, Any]
 _CELLS = ("Argument", "Type", "Required", "Default", "Allowed", "What it means")

@@ -9,9 +9,10 @@ which of them answers can be told from the time only.
 ``express`` spares requests whose head has been seen before the parsing of it, within the
 server's HTTP protocol; ``protocol`` bounds there how requests arrive. ``entrance`` asks on every
 way who is calling, and keeps strangers and those without permission out. ``surfaces`` says which
-tools answer at which path and ``schema`` how they are described, ``arguments`` turns what a
-caller sent into a tool's struct, ``health`` answers operators (``admin`` on a port of their
-own), ``stdio`` serves one local client, and ``app`` puts it all together.
+tools answer at which path, ``health`` answers operators (``admin`` on a port of their own),
+``stdio`` serves one local client, and ``app`` puts it all together. How tools are described and
+what callers send is made their arguments is the same everywhere, and so beside the tools
+(``coordinator.toolsets.schema`` and ``arguments``).
 
 What may be relied on:
 
@@ -24,10 +25,10 @@ What this does not promise: that a call answered with ``deadline_exceeded`` or
 ``store_unavailable`` had no effect; tools take a request id to ask again with.
 """
 
+from coordinator.toolsets.schema import ContractError
 from coordinator.transport.app import FrontEnd, create_app
 from coordinator.transport.calls import Hooks
 from coordinator.transport.express import http_protocol
-from coordinator.transport.schema import ContractError
 from coordinator.transport.surfaces import SurfaceError
 
 __all__ = ["ContractError", "FrontEnd", "Hooks", "SurfaceError", "create_app", "http_protocol"]

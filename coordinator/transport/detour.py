@@ -16,9 +16,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
+from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
-from coordinator.transport.arguments import decoded
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
 from coordinator.transport.entrance import WELL_KNOWN, Entrance

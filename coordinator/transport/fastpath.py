@@ -29,12 +29,12 @@ from msgspec import UNSET
 from pydantic import ValidationError
 from starlette.requests import Request
 
+from coordinator.toolsets.schema import nesting
 from coordinator.toolsets.tool import Tool
 from coordinator.transport.calls import Done
 from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, LegacyMeta, ModernMeta, modern_decoder
 from coordinator.transport.guards import Gate, nested_deeper
 from coordinator.transport.replies import Header, Scope
-from coordinator.transport.schema import nesting
 from coordinator.transport.surfaces import Access, Surface, Surfaces, Target
 
 _CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"))

@@ -25,9 +25,9 @@ from starlette.requests import Request
 from coordinator import __version__
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
+from coordinator.toolsets.arguments import decoded, may_wait
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
-from coordinator.transport.arguments import decoded, may_wait
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done, Still
 from coordinator.transport.envelope import CAPABILITIES_KEY, MODERN, VERSION_KEY

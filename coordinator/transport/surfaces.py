@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 from coordinator.identity.permissions import least, sufficient
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Tool, Toolset
-from coordinator.transport.schema import describe
 
 NameStyle = Literal["dotted", "underscore"]
 

@@ -14,8 +14,8 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.schema import describe, input_schema
 from coordinator.toolsets.tool import Services, Tool
-from coordinator.transport.schema import describe, input_schema
 
 Out = pytest.CaptureFixture[str]
 

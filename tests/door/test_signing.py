@@ -20,8 +20,8 @@ from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import KINDS, Actor, CallerActor, Trusted, Verification, checked, echo
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Call, Services
-from coordinator.transport.schema import describe
 
 pytestmark = pytest.mark.anyio
 

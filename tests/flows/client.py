@@ -14,8 +14,8 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.tool import Call, Reply, Services
-from coordinator.transport.schema import output_schema
 
 Json = dict[str, Any]
 

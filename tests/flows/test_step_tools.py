@@ -117,13 +117,13 @@ async def registry(store: Store, project: str, callables: str) -> AsyncIterator[
 async def test_the_coordinator_s_own_tools(registry: Registry) -> None:
     created = await registry.value("manage_items", {"operation": "create", "items": [{"title": "from a step"}]})
     assert created["created"] == 1
-    found = await registry.value("items.query_items", {"operation": "search", "limit": "5"})
+    found = await registry.value("items.query_items", {"operation": "search", "limit": "5", "offset": None})
     assert [item["title"] for item in found["items"]] == ["from a step"]
     failure = await registry.failure("query_items", {"operation": "nothing"})
     assert failure.type == "VALIDATION_ERROR"
     assert not failure.retryable
     failure = await registry.failure("manage_items", {"operation": "create", "itmes": []})
-    assert "itmes" in failure.message
+    assert failure.message.startswith("itmes: no such field; allowed here: operation, items,")
     failure = await registry.failure("query_items", {"operation": "get", "id": str(uuid.uuid4())})
     assert failure.type == "RESOURCE_NOT_FOUND"
     assert isinstance(await registry.value("workflow_list"), list)

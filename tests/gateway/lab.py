@@ -26,8 +26,8 @@ from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.rules.lint import problems
 from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
+from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.tool import Call, Reply, Services, Toolset
-from coordinator.transport.schema import output_schema
 from tests.support.wait import wait_until
 from workers.engine import Engine
 from workers.listener import Listener

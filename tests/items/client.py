@@ -25,8 +25,8 @@ from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.tool import Call, Services
-from coordinator.transport.schema import output_schema
 
 Json = dict[str, Any]
 Results = tuple[type[msgspec.Struct], ...]

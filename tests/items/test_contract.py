@@ -19,7 +19,7 @@ from coordinator.toolsets.items.tools.crud import MAX_ITEMS
 from coordinator.toolsets.items.tools.notes import MAX_NOTES
 from coordinator.toolsets.items.tools.tree import MAX_COMPLETED
 from coordinator.toolsets.items.tools.workflow import MAX_TRANSITIONS
-from coordinator.transport.schema import input_schema, undocumented
+from coordinator.toolsets.schema import input_schema, undocumented
 from tests.items.client import Client, Json, departures
 from tests.support.contracts import (
     examples,

@@ -16,8 +16,8 @@ from coordinator.store.secrets import Secrets
 from coordinator.toolsets.navigator.rules import token
 from coordinator.toolsets.navigator.rules.state import State
 from coordinator.toolsets.navigator.tools import toolset
+from coordinator.toolsets.schema import input_schema, output_schema
 from coordinator.toolsets.tool import Call, Reply, Services
-from coordinator.transport.schema import input_schema, output_schema
 
 Json = dict[str, Any]
 

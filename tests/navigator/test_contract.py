@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.transport.schema import undocumented
+from coordinator.toolsets.schema import undocumented
 from tests.navigator.client import Client
 from tests.support.contracts import examples, must_be_as_recorded, must_be_taken, must_have_valid_schemas, toolset
 

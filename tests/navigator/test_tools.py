@@ -53,7 +53,7 @@ async def missing(nav: Client, tool: str, **arguments: Any) -> str:
 
 
 async def test_the_tools_and_their_parameters_are_the_seeds(nav: Client) -> None:
-    from coordinator.transport.schema import input_schema
+    from coordinator.toolsets.schema import input_schema
 
     found = {}
     for tool in nav.toolset.tools:

@@ -21,9 +21,9 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.workflows import Workflows
 from coordinator.store import Store
+from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.sessions.tools import toolset
 from coordinator.toolsets.tool import Call, Reply, Services, Tool
-from coordinator.transport.schema import output_schema
 
 Json = dict[str, Any]
 

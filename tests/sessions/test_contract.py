@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from coordinator.toolsets.schema import input_schema, undocumented
 from coordinator.toolsets.tool import Criticality
-from coordinator.transport.schema import input_schema, undocumented
 from tests.support.contracts import examples, must_be_as_recorded, must_be_taken, must_have_valid_schemas, toolset
 
 SEED: dict[str, tuple[str, ...]] = {

@@ -16,8 +16,8 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.schema import input_schema, output_schema, snapshot
 from coordinator.toolsets.tool import Services, Tool, Toolset
-from coordinator.transport.schema import input_schema, output_schema, snapshot
 
 Json = dict[str, Any]
 UPDATE = "UPDATE_CONTRACT"

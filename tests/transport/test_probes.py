@@ -10,8 +10,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from coordinator import __version__
+from coordinator.toolsets.schema import describe
 from coordinator.transport import FrontEnd
-from coordinator.transport.schema import describe
 from tests.transport.rig import LEGACY, MODERN, Response, Rig, call, legacy, make_app, meta, modern, send
 
 pytestmark = pytest.mark.anyio

@@ -96,7 +96,7 @@ async def test_calls_of_one_server_repeat_no_more_than_their_budget(monkeypatch:
     assert 30 < len(server.calls) <= 30 + 10 + 30 * repeating.PER_CALL + 1
 
 
-class Nothing(msgspec.Struct):
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
     """No arguments."""
 
 

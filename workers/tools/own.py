@@ -10,14 +10,16 @@ from typing import Any
 import msgspec
 import structlog
 
-from coordinator.errors import ToolFailure, invalid
+from coordinator.errors import ToolFailure
 from coordinator.identity.actors import Actors
 from coordinator.identity.signing import sign
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import owners
+from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
+from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
 from workers.tools.repeating import Repeating, TurnedAway
 from workers.tools.source import StepTool
@@ -87,10 +89,10 @@ class OwnTools:
 
     async def _once(self, tool: Tool, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
         try:
-            decoded = _decoded(tool, _linked(tool, arguments, step))
+            args = decoded(tool, input_schema(tool.arguments), _linked(tool, arguments, step))
             if caller is not None:
-                sign(decoded, caller)
-            result = await tool.handler(Call(step.project, step.job_id, caller), decoded)
+                sign(args, caller)
+            result = await tool.handler(Call(step.project, step.job_id, caller), args)
         except ToolFailure as failure:
             failed = Failure(
                 failure.message, failure.code, failure.kind != "permanent", after_ms=failure.retry_after_ms or 0
@@ -108,22 +110,6 @@ class OwnTools:
         if result.is_error:
             return Failure("\n".join(result.text) or msgspec.json.encode(structured).decode(), "tool_error")
         return Success(value_of(structured, result.text))
-
-
-def _decoded(tool: Tool, arguments: dict[str, Any]) -> Any:
-    """The arguments as the tool's struct: strictly, else text is also taken for numbers, as from agents.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR.
-    """
-    try:
-        return msgspec.convert(arguments, tool.arguments)
-    except msgspec.ValidationError:
-        pass
-    try:
-        return msgspec.convert(arguments, tool.arguments, strict=False)
-    except msgspec.ValidationError as error:
-        raise invalid("args", str(error)) from None
 
 
 def _linked(tool: Tool, arguments: dict[str, Any], step: StepRun) -> dict[str, Any]:

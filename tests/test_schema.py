@@ -12,8 +12,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from coordinator.toolsets.tool import Tool
-from coordinator.transport.schema import (
+from coordinator.toolsets.schema import (
     ContractError,
     describe,
     input_schema,
@@ -22,6 +21,7 @@ from coordinator.transport.schema import (
     snapshot,
     undocumented,
 )
+from coordinator.toolsets.tool import Tool
 from tests.transport.rig import Add, Echo, Echoed, Nothing, Rig, Sum, Tree
 
 
@@ -146,7 +146,7 @@ def test_annotations_say_how_a_tool_behaves() -> None:
 
 def test_snapshots_do_not_depend_on_the_process() -> None:
     program = (
-        "from coordinator.transport.schema import snapshot; from tests.transport.rig import Rig;"
+        "from coordinator.toolsets.schema import snapshot; from tests.transport.rig import Rig;"
         "print(snapshot(Rig().toolset()), end='')"
     )
     # Another process has another seed for its hashes.

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.schema import allowed, at, input_schema, members_at, without_nulls
 from coordinator.toolsets.tool import Tool
-from coordinator.transport.schema import allowed, at, input_schema, members_at, without_nulls
 
 _PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)

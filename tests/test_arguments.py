@@ -8,9 +8,9 @@ import pytest
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.arguments import decoded, explained
 from coordinator.toolsets.items.contract.claim import ClaimItem
-from coordinator.transport.arguments import decoded, explained
-from coordinator.transport.schema import input_schema, without_nulls
+from coordinator.toolsets.schema import input_schema, without_nulls
 from tests.transport.rig import Add, Echo, Part, Rig, Tree
 
 
