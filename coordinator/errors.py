@@ -59,7 +59,7 @@ CATALOGUE: dict[str, ErrorCode] = {
     ),
     "stale_fence": ErrorCode(
         "permanent",
-        "the fence token shown is older than the item's present claim",
+        "the fence token shown is not that of the item's present claim",
         "stop work on the item: your claim was lost",
     ),
     "request_id_reused": ErrorCode(

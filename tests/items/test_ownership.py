@@ -97,7 +97,7 @@ async def test_a_stale_fence_is_refused(tools: Client, trigger: str) -> None:
     stale = fence + 1 if fence == 1 else 1
     before = await tools.get(item)
     result = await tools.advance(item, trigger, "holder", fenceToken=stale)
-    assert "fenceToken is older than the item's present claim" in result.pop("error")
+    assert "fenceToken is not that of the item's present claim" in result.pop("error")
     assert result == {
         "itemId": item,
         "trigger": trigger,

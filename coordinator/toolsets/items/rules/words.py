@@ -24,7 +24,7 @@ _TRANSITION = {
     "already_blocked": "item is already blocked",
     "not_blocked": "only a blocked item can be resumed",
     "no_previous_role": "item was created as blocked and has no role to return to; use 'cancel'",
-    "stale_fence": "fenceToken is older than the item's present claim: the claim was lost",
+    "stale_fence": "fenceToken is not that of the item's present claim: the claim was lost",
 }
 
 
