@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.cli import run
 from coordinator.settings import SettingsError, load_settings
-from coordinator.settings.connections import interpolated
+from coordinator.settings.connections import Filling, hidden, interpolated
 
 
 def problems(folder: Path, text: str) -> str:
@@ -76,3 +76,15 @@ def test_variables_are_filled_in_where_they_are_used() -> None:
     assert interpolated("Bearer ${A}, ${B_1}, $C, ${}", {"A": "1", "B_1": "2"}) == "Bearer 1, 2, $C, ${}"
     with pytest.raises(KeyError, match="A"):
         interpolated("${A}", {})
+
+
+def test_what_the_environment_gave_can_be_hidden() -> None:
+    filled = Filling(
+        {"TOKEN": "s3cret", "LONGER": "s3cret-too", "KEY": "-----\nabcd\nefgh", "YES": "1", "OTHER": "well known"}
+    )
+    assert filled("${TOKEN} ${LONGER} ${YES}") == "s3cret s3cret-too 1"
+    assert filled("${KEY}").endswith("efgh")
+    said = "no 1 door opens with s3cret-too, s3cret\nor abcd; that is well known"
+    assert hidden(said, filled.secrets) == "no 1 door opens with ***, ***\nor ***; that is well known"
+    with pytest.raises(KeyError, match="NOT_SET"):
+        filled("${NOT_SET}")

@@ -7,7 +7,7 @@ variable of the process that connects; so tokens stay out of the file, and out o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -39,6 +39,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 """What each kind takes besides ``kind``."""
 
+_SHORTEST_SECRET = 4
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """What stands for an environment variable."""
 
@@ -105,6 +106,31 @@ def interpolated(text: str, environment: Mapping[str, str]) -> str:
         KeyError: a variable that is not set; holds its name.
     """
     return VARIABLE.sub(lambda match: environment[match[1]], text)
+
+
+class Filling:
+    """Replaces ``${NAME}``, and remembers what it put there: a secret, for all that anybody knows.
+
+    Args:
+        environment: what the names stand for.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.secrets: set[str] = set()
+
+    def __call__(self, text: str) -> str:
+        """The text with ``${NAME}`` replaced; raises as ``interpolated``."""
+        self.secrets.update(self._environment.get(match[1], "") for match in VARIABLE.finditer(text))
+        return interpolated(text, self._environment)
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """What a program that was given secrets has said, without them; very short ones prove nothing and are left."""
+    lines = {line for secret in secrets for line in secret.splitlines() if len(line) >= _SHORTEST_SECRET}
+    for line in sorted(lines, key=len, reverse=True):
+        text = text.replace(line, "***")
+    return text
 
 
 def _camel(field: str) -> str:

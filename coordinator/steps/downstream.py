@@ -14,6 +14,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Set as AbstractSet
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
@@ -28,7 +29,7 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from coordinator import __version__
-from coordinator.settings.connections import Connection, interpolated
+from coordinator.settings.connections import Connection, Filling, hidden
 
 _log = structlog.get_logger(__name__)
 
@@ -40,6 +41,7 @@ _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 8.0
 _MOST_PAGES = 100
 _LONGEST_LINE = 500
+_KEPT_BYTES = 65_536
 _TERMINATED = "Session terminated"
 """What the client library says when a server does not know its session any more."""
 _CLOSED = "Connection closed"
@@ -244,10 +246,10 @@ class _Session:
     ) -> None:
         self._name = name
         self._connection = connection
-        self._environment = environment
+        self._filled = Filling(environment)
         self._on_change = on_change
         self._listen = listen
-        self._stderr = _Lines(name)
+        self._stderr = _Lines(name, self._filled.secrets)
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._scope = anyio.CancelScope()
@@ -336,7 +338,7 @@ class _Session:
 
         def filled(text: str) -> str:
             try:
-                return interpolated(text, self._environment)
+                return self._filled(text)
             except KeyError as missing:
                 raise ConnectionFailed(f"the environment variable {missing.args[0]} is not set") from None
 
@@ -369,9 +371,10 @@ class _Session:
 
 
 class _Lines(asyncio.Protocol):
-    """What a server of ours writes on stderr: lines for our log, and the last of them."""
+    """What a server of ours writes on stderr: lines for our log, and the last of them, without its secrets."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, secrets: AbstractSet[str]) -> None:
+        self._secrets = secrets
         self.last: deque[str] = deque(maxlen=5)
         self._name = name
         self._rest = b""
@@ -388,9 +391,9 @@ class _Lines(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self._rest = self._rest[-_LONGEST_LINE:]
+        self._rest = self._rest[-_KEPT_BYTES:]
         for line in lines:
-            text = line[:_LONGEST_LINE].decode(errors="replace").rstrip()
+            text = hidden(line.decode(errors="replace"), self._secrets)[:_LONGEST_LINE].rstrip()
             if text:
                 self.last.append(text)
                 _log.debug("a connection's server says", connection=self._name, line=text)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from coordinator.settings.connections import Connection
 from coordinator.steps import downstream
@@ -159,6 +160,17 @@ async def test_one_that_cannot_be_reached_says_why(
     made.append(server)
     with pytest.raises(ConnectionFailed, match=reason):
         await call(server, "add")
+
+
+async def test_what_a_server_complains_of_names_no_secret(made: list[DownstreamServer]) -> None:
+    given = Connection(
+        kind="mcp", command="sh", args=("-c", 'echo "no door for $KEY" >&2; exit 1'), env={"KEY": "${API_TOKEN}"}
+    )
+    server = DownstreamServer("it", given, {**os.environ, "API_TOKEN": "s3cret"})
+    made.append(server)
+    with structlog.testing.capture_logs() as logs, pytest.raises(ConnectionFailed):
+        await call(server, "add")
+    assert [line["lines"] for line in logs if line["event"] == "a connection's server said"] == [["no door for ***"]]
 
 
 async def test_a_dead_one_is_not_asked_at_every_call(

@@ -107,6 +107,22 @@ async def test_the_environment_is_what_the_configuration_states(
     assert "FROM_CALL=${SHARED_TOKEN}" in lines
 
 
+async def test_what_a_command_complains_of_names_no_secret(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_TOKEN", "s3cret")
+    monkeypatch.setenv("SHARED_TOKEN", "t0ken")
+    script = 'echo "$0 $1 $SHARED" >&2; exit $2'
+    lab = await working(
+        connections={"tool": {"kind": "cli", "command": "sh", "env": {"SHARED": "${SHARED_TOKEN}"}}},
+        capabilities={"say": capability({
+            "kind": "cli", "connection": "tool", "args": ["-c", script, "${API_TOKEN}", "said", "$.arguments.code"],
+        })},
+    )  # fmt: skip
+    assert (await lab.call("say", code="0"))["context"]["lastResult"]["stderr"] == "*** said ***\n"
+    refused = await lab.refused("workflow.start", definitionId="proxy_default",
+                                input={"capability": "say", "arguments": {"code": "3"}})  # fmt: skip
+    assert refused["error"]["message"].endswith("ended with code 3: *** said ***")
+
+
 async def test_variables_stand_for_themselves_in_what_callers_say(
     working: Working, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,11 +9,12 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
 
-from coordinator.settings.connections import Connection, interpolated
+from coordinator.settings.connections import Connection, Filling, hidden
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import Call
 from workers.gateway.failures import permanent, unreachable
@@ -36,8 +37,9 @@ async def run_command(call: Call, connection: Connection | None, environment: Ma
         connection: of kind cli; None: the call names the command itself.
         environment: what ``${NAME}`` stands for.
     """
+    filled = Filling(environment)
     try:
-        argv, env, directory = _prepared(call, connection, environment)
+        argv, env, directory = _prepared(call, connection, environment, filled)
     except KeyError as missing:
         return permanent(f"the environment variable {missing.args[0]} is not set")
     try:
@@ -57,21 +59,17 @@ async def run_command(call: Call, connection: Connection | None, environment: Ma
         return unreachable("the program may not be executed")
     except (OSError, ValueError) as error:
         return unreachable(f"the program cannot be started: {type(error).__name__}")
-    return await _Running(process).result(call.strict)
+    return await _Running(process).result(call.strict, call.secrets | filled.secrets)
 
 
 def _prepared(
-    call: Call, connection: Connection | None, environment: Mapping[str, str]
+    call: Call, connection: Connection | None, environment: Mapping[str, str], filled: Filling
 ) -> tuple[list[str], dict[str, str], str | None]:
     """Argument vector, environment and directory.
 
     Raises:
         KeyError: a variable that is not set.
     """
-
-    def filled(text: str) -> str:
-        return interpolated(text, environment)
-
     command, directory, stated = call.command, call.working_directory, call.env
     if connection is not None:
         command = filled(connection.command)
@@ -93,8 +91,8 @@ class _Running:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
 
-    async def result(self, strict: bool) -> Outcome:
-        """What it said, when it has ended."""
+    async def result(self, strict: bool, secrets: AbstractSet[str]) -> Outcome:
+        """What it said, when it has ended; in what it complains of ``secrets`` are hidden."""
         threading.Thread(target=self._wait, name=f"command {self._process.pid}", daemon=True).start()
         kept = _Kept(MAX_STDOUT), _Kept(MAX_STDERR)
         readers = [
@@ -116,7 +114,7 @@ class _Running:
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
-        return _outcome(code, kept[0].told(), kept[1].told(), strict)
+        return _outcome(code, kept[0].told(), kept[1].told(), strict, secrets)
 
     async def _end(self) -> None:
         """Ends the whole group, first politely."""
@@ -177,17 +175,20 @@ async def _read(pipe: Any, kept: _Kept) -> None:
         transport.close()
 
 
-def _outcome(code: int, stdout: tuple[str, int], stderr: tuple[str, int], strict: bool) -> Outcome:
+def _outcome(
+    code: int, stdout: tuple[str, int], stderr: tuple[str, int], strict: bool, secrets: AbstractSet[str]
+) -> Outcome:
     text, dropped = stdout
+    complaint = hidden(stderr[0], secrets)
     if code != 0 and strict:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        said = _last_line(stderr[0]) or _last_line(text)
+        said = _last_line(complaint) or _last_line(hidden(text, secrets))
         return permanent(f"the command {how}" + (f": {said}" if said else ""))
     found: dict[str, Any] = {
         "exitCode": code,
         "success": code == 0,
         "stdout": text,
-        "stderr": stderr[0],
+        "stderr": complaint,
         "text": text.strip(),
         "json": None if dropped else _json(text),
     }

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Struct
 
-from coordinator.settings.connections import interpolated
+from coordinator.settings.connections import Filling
 from coordinator.settings.gateway.executor import Executor, Kind
 from coordinator.toolsets.gateway.rules.scope import Scope, is_path, present, resolve
 from coordinator.toolsets.gateway.rules.task import Task
@@ -44,6 +44,8 @@ class Call(Struct, frozen=True, kw_only=True):
     working_directory: str = ""
     strict: bool = True
     """Whether a command that ends with another code than 0 has failed."""
+    secrets: frozenset[str] = frozenset()
+    """What a command was given of the environment, which is not repeated from what it complains of."""
     method: str = "GET"
     path: str = ""
     query: tuple[tuple[str, str], ...] = ()
@@ -70,9 +72,11 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
         Unresolved: an argument has no value.
     """
 
+    filled = Filling(environment)
+
     def literal(text: str) -> str:
         try:
-            return interpolated(text, environment)
+            return filled(text)
         except KeyError as missing:
             raise Unresolved(f"the environment variable {missing.args[0]} is not set") from None
 
@@ -87,6 +91,7 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
             env={name: _text(value, f"env.{name}") for name, value in env.items() if value is not None},
             working_directory=literal(executor.working_directory),
             strict=executor.treat_non_zero_as_failure,
+            secrets=frozenset(filled.secrets),
             key=key,
         )
     if kind == "rest":
