@@ -209,8 +209,9 @@ class McpServer(QuietServer):
         kind: Any = self.config.http_protocol_class
         # As uvicorn makes them.
         protocol = partial(kind, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        # The kernel resets what waits to be accepted where a socket is closed.
-        with contextlib.suppress(BlockingIOError):
+        # The kernel resets what waits to be accepted where a socket is closed. Until none is left, or none can be
+        # had: where descriptors are, or the socket is closed because somebody did not want to wait.
+        with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._sock.accept()
                 self._fresh.add(loop.create_task(loop.connect_accepted_socket(protocol, connection)))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -63,8 +65,9 @@ async def test_told_to_end_meanwhile_it_does_not_fail() -> None:
     assert not told.heard
 
 
-@pytest.mark.anyio
-async def test_connections_that_wait_to_be_accepted_when_it_leaves_are_answered() -> None:
+@contextlib.asynccontextmanager
+async def serving() -> AsyncIterator[tuple[McpServer, tuple[str, int]]]:
+    """A server and its address, until it ends."""
     sock = listening("127.0.0.1", 0)
     server, begun = McpServer(make_app(), Settings(), sock), asyncio.Event()
 
@@ -73,16 +76,36 @@ async def test_connections_that_wait_to_be_accepted_when_it_leaves_are_answered(
 
     server.on_listening = begin
     address = sock.getsockname()
-    serving = asyncio.create_task(server.serve([sock]))
+    task = asyncio.create_task(server.serve([sock]))
     await begun.wait()
-    with contextlib.ExitStack() as stack:
-        # The kernel makes these connections while this very step of the event loop lasts.
-        clients = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(5)]
-        server.leave()
-        for client in clients:
-            client.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
-        for client in clients:
-            assert (await asyncio.to_thread(client.recv, 100)).startswith(b"HTTP/1.1 200")
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(address, 20)
-        await serving
+    yield server, address
+    await task
+
+
+@pytest.mark.anyio
+async def test_connections_that_wait_to_be_accepted_when_it_leaves_are_answered() -> None:
+    async with serving() as (server, address):
+        with contextlib.ExitStack() as stack:
+            # The kernel makes these connections while this very step of the event loop lasts.
+            clients = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(5)]
+            server.leave()
+            for client in clients:
+                client.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            for client in clients:
+                assert (await asyncio.to_thread(client.recv, 100)).startswith(b"HTTP/1.1 200")
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(address, 20)
+
+
+@pytest.mark.anyio
+async def test_it_leaves_also_when_it_can_accept_nothing_more() -> None:
+    async with serving() as (server, address):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with socket.create_connection(address, 20):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
+            try:
+                server.leave()
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    # Whoever asks twice has ended it before its time to leave has come.
+    server.leave()
