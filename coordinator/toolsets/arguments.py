@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.schema import allowed, at, input_schema, members_at, without_nulls
+from coordinator.toolsets.schema import allowed, at, identified_schema, members_at, without_nulls
 from coordinator.toolsets.tool import Tool
 
 _PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`(?P<path>.*)`)?$", re.DOTALL)
@@ -37,13 +37,14 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
     except RecursionError:
         raise invalid("arguments", "nested too deeply") from None
     try:
-        return _forgiving(tool, schema, arguments)
+        return _forgiving(tool, arguments)
     except msgspec.ValidationError as error:
         raise explained(str(error), schema) from None
 
 
-def _forgiving(tool: Tool, schema: dict[str, Any], arguments: object) -> Any:
-    return msgspec.convert(without_nulls(schema, arguments), tool.arguments, strict=False)
+def _forgiving(tool: Tool, arguments: object) -> Any:
+    # Where only a known caller may leave out who he is, the tool itself refuses others.
+    return msgspec.convert(without_nulls(identified_schema(tool.arguments), arguments), tool.arguments, strict=False)
 
 
 def may_wait(tool: Tool, arguments: object) -> bool:
@@ -51,7 +52,7 @@ def may_wait(tool: Tool, arguments: object) -> bool:
     if tool.waits is None:
         return not tool.fast
     try:
-        return tool.patient(_forgiving(tool, input_schema(tool.arguments), arguments))
+        return tool.patient(_forgiving(tool, arguments))
     except (msgspec.ValidationError, RecursionError):
         return False
 

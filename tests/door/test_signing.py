@@ -19,8 +19,9 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import KINDS, Actor, CallerActor, Trusted, Verification, checked, echo
+from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.schema import describe
+from coordinator.toolsets.schema import describe, input_schema
 from coordinator.toolsets.tool import Call, Services
 
 pytestmark = pytest.mark.anyio
@@ -161,6 +162,16 @@ async def test_a_stranger_has_to_say_who_he_is() -> None:
     assert caught.value.message == "actor: is required; allowed: an object with id, kind, parent, proof"
     assert "actor" in describe(claim)["inputSchema"]["required"]
     assert describe(claim, identified=True)["inputSchema"]["required"] == ["requestId"]
+
+
+async def test_null_for_who_is_calling_leaves_that_out() -> None:
+    claim = TOOLS["claim_item"]
+    wanted = {"actor": None, "requestId": str(uuid.uuid4()), "claims": [{"itemId": "abcd"}]}
+    found = decoded(claim, input_schema(claim.arguments), wanted)
+    with pytest.raises(ToolFailure, match="actor: is required"):
+        await claim.handler(Call("p"), found)
+    sign(found, ME)
+    assert found.actor == CallerActor("agent-1", "orchestrator")
 
 
 @settings(max_examples=50)
