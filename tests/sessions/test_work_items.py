@@ -75,6 +75,19 @@ async def test_binding_takes_a_live_claim_of_the_actor(sessions: Sessions, items
     assert await sessions.store.command("EXISTS", keys.session_item.key(sessions.project, item.replace("-", ""))) == 0
 
 
+async def test_a_token_takes_no_claim_s_place(sessions: Sessions, items: Client, item: str) -> None:
+    """Who shows both is told of the claim, as one who shows that alone, and the session stays as it is."""
+    bound = await bind(sessions, item)
+    loose = await sessions.start("lab")
+    await lapse(items, item)
+    for token in (bound.token, loose):
+        refused = await bind(sessions, item, session_token=token)
+        assert refused.error == "not_claim_holder"
+        assert "'worker-1' holds no live claim" in refused.text
+    assert (await status(sessions, bound.token))["work_item"]["fence_token"] == 1
+    assert "work_item" not in (await status(sessions, loose)).result
+
+
 async def test_the_actor_may_be_another_than_the_agent(sessions: Sessions, item: str) -> None:
     answer = await bind(sessions, item, "inner-agent", actor={"id": "worker-1", "kind": "SubAgent"}, fence_token=1)
     assert answer["work_item"]["claimed_by"] == "worker-1"

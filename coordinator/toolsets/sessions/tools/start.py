@@ -134,7 +134,9 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         if state.outcome == "other":
             loaded(desk.current, shown.wf)
             return await fresh(call, args, claim, reason or tokens.UNKNOWN)
-        refuse(state, shown)
+        if not claim.item:
+            # Of a claim that is shown, the outcomes say whether it can be.
+            refuse(state, shown)
         if state.outcome != "ok":
             raise _unbindable(state, claim)
         way = joined(state, shown, args, claim, "adopted" if reason else "inherited")
