@@ -16,7 +16,7 @@ import msgspec
 from coordinator.cli.backoff import Backoff
 from coordinator.cli.child import Brief, Role
 from coordinator.cli.exits import Exit
-from coordinator.cli.lifeline import Report
+from coordinator.cli.lifeline import BEAT_SECONDS, Report
 from coordinator.cli.news import News
 from coordinator.cli.nursery import Nursery, Process
 from coordinator.settings import Settings
@@ -143,16 +143,17 @@ class Child:
         if self._process is not None:
             self._process.send_signal(number)
 
-    def silent_looks(self) -> int:
-        """How often in a row, this time included, one has looked for news of a ready process and there was none.
+    def overdue(self) -> float:
+        """For how many seconds, at least, a ready process owes a sign of life; to be asked once a beat.
 
         Looks are counted, not seconds: a supervisor that was itself stopped for a while has heard nobody.
         """
         if self.state != "ready":
-            return 0
+            return 0.0
         self._looks_in_vain += 1
         self._listen()
-        return self._looks_in_vain
+        # The last sign may have come just before the first of these looks, and the next was due a beat after it.
+        return max(self._looks_in_vain - 2, 0) * BEAT_SECONDS
 
     def kill_hung(self, seconds: int) -> None:
         """Ends a process that has said nothing for so long."""

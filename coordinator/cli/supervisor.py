@@ -181,7 +181,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             for child in self._children:
-                if child.silent_looks() * BEAT_SECONDS > self._watchdog_seconds and not child.hung:
+                if child.overdue() >= self._watchdog_seconds and not child.hung:
                     child.kill_hung(self._watchdog_seconds)
 
     def _changed(self) -> None:

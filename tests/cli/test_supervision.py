@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.cli.backoff import Backoff
+from coordinator.cli.children import Child, Spec
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, read_fleet
+from coordinator.cli.nursery import Nursery
 from coordinator.cli.sockets import base_url, listening, reserve
 from coordinator.cli.stores import given_url, open_store
 from coordinator.settings import Settings
@@ -29,6 +33,50 @@ def test_delays_stay_within_bounds_and_start_over_after_stable_time(lives: list[
         longest = min(0.1 * 2.0 ** min(failures, 30), 10.0)
         assert longest / 2 <= delay <= longest
         failures += 1
+
+
+class Alive:
+    """A process that runs."""
+
+    pid = 1
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def send_signal(self, number: int, /) -> None:
+        raise AssertionError("nobody is to be signalled")
+
+
+class Stage(Nursery):
+    """Starts nothing; the test says what a process reports."""
+
+    reports = -1
+
+    def __init__(self) -> None:
+        """Adopts nobody either."""
+
+    def start(self, slot: str, brief: IO[bytes], status: int, control: int) -> Alive:
+        self.reports = os.dup(status)
+        return Alive()
+
+    def beat(self) -> None:
+        os.write(self.reports, b'{"ready":true}\n')
+
+
+@pytest.mark.anyio
+async def test_a_process_owes_a_sign_of_life_a_beat_after_the_last(tmp_path: Path) -> None:
+    stage = Stage()
+    child = Child(Spec("frontend", "fe-0", Settings, tmp_path), stage, lambda child: None)
+    child.start()
+    assert [child.overdue() for _ in range(4)] == [0.0] * 4, "it has not said yet that it is ready"
+    for _ in range(3):
+        stage.beat()
+        # The event loop may hear of it at once, and not only when somebody looks.
+        child._listen()
+        assert [child.overdue() for _ in range(5)] == [0.0, 0.0, 1.0, 2.0, 3.0]
+    os.close(stage.reports)
+    child._listen()
 
 
 def test_a_reserved_port_is_shared_by_front_ends_and_refused_to_others() -> None:
