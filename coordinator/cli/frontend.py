@@ -209,8 +209,8 @@ class McpServer(QuietServer):
         kind: Any = self.config.http_protocol_class
         # As uvicorn makes them.
         protocol = partial(kind, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        # The kernel resets what waits to be accepted where a socket is closed. Until none is left, or none can be
-        # had: where descriptors are, or the socket is closed because somebody did not want to wait.
+        # The kernel resets what waits to be accepted where a socket is closed. OSError: none is left, or none can be
+        # had, because descriptors have run out or the socket is closed already.
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._sock.accept()
