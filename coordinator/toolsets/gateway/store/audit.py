@@ -116,8 +116,8 @@ class AuditStore:
             if len(page) < size:
                 return list(found.values())
             # The next page begins with the last moment of this one; more than a page may be of one moment.
-            size = size * 2 if page[-1].asked_at == since else PAGE
-            since = page[-1].asked_at
+            size = PAGE if page[-1].asked_at > since else size * 2
+            since = max(since, page[-1].asked_at)
 
     async def approval(self, project: str, approval: str) -> Answered | None:
         """One approval; None: there is none, or its instance was forgotten."""
