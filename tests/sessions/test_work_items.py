@@ -269,6 +269,51 @@ async def test_a_completed_session_is_not_resumed_for_its_item(sessions: Session
     assert payload(again.token)["sid"] != payload(token)["sid"]
 
 
+async def complete(sessions: Sessions, token: str, last: str) -> str:
+    """The session's token after it was completed from an activity that may be its last."""
+    for activity in (last, "__terminal__"):
+        token = (await sessions("next_activity", session_token=token, activity_id=activity)).token
+    return token
+
+
+async def test_an_open_session_is_resumed_also_if_another_was_bound_and_completed_after_it(
+    sessions: Sessions, item: str
+) -> None:
+    first = await bind(sessions, item, workflow_id="meta")
+    await complete(sessions, (await bind(sessions, item, workflow_id="bare")).token, "only")
+    again = await bind(sessions, item, workflow_id=None)
+    assert again["inherited"] is True
+    assert payload(again.token)["sid"] == payload(first.token)["sid"]
+
+
+async def test_of_several_open_sessions_the_one_that_was_used_last_is_resumed(sessions: Sessions, item: str) -> None:
+    bound = {name: (await bind(sessions, item, workflow_id=name)).token for name in ("annex", "lab", "meta")}
+    await complete(sessions, (await bind(sessions, item, workflow_id="bare")).token, "only")
+    for used in ("lab", "annex", "meta"):
+        await sessions.store.command(
+            "HSET", keys.session.key(sessions.project, payload(bound[used])["sid"]), "x", "5" if used == "lab" else "4"
+        )
+    assert payload((await bind(sessions, item, workflow_id=None)).token)["wf"] == "lab"
+
+
+async def test_a_completed_session_does_not_open_again_beside_another_of_its_item(
+    sessions: Sessions, item: str
+) -> None:
+    first = await complete(sessions, (await bind(sessions, item)).token, "report")
+    second = (await bind(sessions, item)).token
+    refused = await sessions.refusal("next_activity", session_token=first, activity_id="prepare")
+    assert refused.error == "VALIDATION_ERROR"
+    assert refused.text.startswith("Cannot transition to 'prepare': the session is completed, and its work item has")
+    assert (await status(sessions, first))["status"] == "completed"
+    # Once that is completed too, the first one opens again, and is the one that is resumed.
+    await complete(sessions, second, "report")
+    opened = (await sessions("next_activity", session_token=first, activity_id="prepare")).token
+    assert (await status(sessions, opened))["status"] == "active"
+    for workflow in ("lab", None):
+        resumed = await bind(sessions, item, workflow_id=workflow)
+        assert payload(resumed.token)["sid"] == payload(first)["sid"]
+
+
 async def test_what_happens_to_a_session_is_in_the_projects_events(
     sessions: Sessions, items: Client, item: str
 ) -> None:

@@ -15,8 +15,9 @@ call, names the session and says what its holder believes. Three rules follow:
   before a take-over are told from those after it.
 
 A session is completed when ``next_activity`` was called with one of the ends (``__terminal__``,
-``workflow-end``, ``end-workflow``) from an activity that may be the last: one that leads nowhere, or
-names that end among its targets. Going on to another activity opens it again.
+``workflow-end``, ``end-workflow``) from an activity that may be the last: one that leads nowhere, names
+that end among its targets, or has no way out but under conditions and by answers to checkpoints. Going on
+to another activity opens it again, unless its work item has another open session of the workflow by then.
 
 Sessions meet the fleet where one is bound to a work item (``start_session`` with ``item_id``): that
 takes a live claim of the actor, and the session goes forward only under that claim. Who claims the

@@ -3,7 +3,7 @@ purpose:   Gives an agent a token of a session that exists: by an earlier token,
 guarantee: The position and the checkpoint that waits are the session's own, not those of the token shown. With an
            item, only under a live claim of the actor; agents that held the session under an earlier claim lose it.
 args:      sid aid act seq entry ttl_ms events_max workflow agent problem item actor fence
-           sid '' for the open session of the item (workflow '' for the one bound last); aid, act and seq are those
+           sid '' for the open session of the item (workflow '' for that of any); aid, act and seq are those
            of the token shown; workflow that of the token
 reply:     {ok | none | other | superseded | no_item | unclaimed | held | stale_fence | elsewhere | exists, now, q,
            activity, condition, pending, completed,

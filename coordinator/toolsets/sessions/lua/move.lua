@@ -2,10 +2,10 @@
 purpose:   Takes a session to an activity, or to its end, and cuts off the trace of what came before.
 guarantee: Not while a checkpoint waits for its answer, whatever the token shown says. The cut is made in the same
            step, so each event is in exactly one trace token. The same call made again changes nothing and gets
-           the same trace.
+           the same trace. A completed session opens again only if its item has no other open one of its workflow.
 args:      sid aid act seq entry ttl_ms events_max target condition ends problem
            ends 1: the activity left was the last one, target only says so
-reply:     {ok | blocked | superseded | unclaimed | failed, now, q, activity, condition, pending, completed,
+reply:     {ok | blocked | superseded | unclaimed | exists | failed, now, q, activity, condition, pending, completed,
            {first, past the last, events, where the session was if the token did not know} | who holds the item now}
 errors:    UNKNOWN_SESSION
 --]]
@@ -23,6 +23,11 @@ end
 if problem ~= '' then return refuse(s, 'failed', problem) end
 local holder = claim_gone(s)
 if holder then return refuse(s, 'unclaimed', "Cannot transition to '" .. target .. "': the claim is gone", holder) end
+
+local again = s.z and s.i and ends ~= '1'
+if again and bound_session(s.i, s.w) then
+  return refuse(s, 'exists', "Cannot transition to '" .. target .. "': the item has another open session")
+end
 
 -- The events from `first` on, at most so many and as far as they fit into a token; older ones may be gone.
 local function events(first, most)
@@ -58,6 +63,7 @@ if ends == '1' then
   emit(events_max, 'session_complete', sid, 'w', s.w, 'from', act, 'by', aid)
 else
   advance(s, 'a', target, 'n', whole(s.n + 1), unpack(more))
+  if again then point(s) end
   emit(events_max, 'session_move', sid, 'w', s.w, 'from', act, 'to', target, 'by', aid)
 end
 return reply(s, 'ok', segment)

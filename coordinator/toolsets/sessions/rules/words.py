@@ -98,6 +98,15 @@ def unclaimed(holder: str) -> ToolFailure:
     )
 
 
+def replaced(target: str) -> ToolFailure:
+    """next_activity in a completed session whose item has gone on with another one."""
+    return ToolFailure(
+        "VALIDATION_ERROR",
+        f"Cannot transition to '{target}': the session is completed, and its work item has another open session of "
+        "this workflow. Call start_session with item_id and without session_token to resume that one.",
+    )
+
+
 def not_found(kind: str, name: str, place: str = "") -> ToolFailure:
     """A definition that is not there: ``Workflow not found: x``."""
     return ToolFailure("RESOURCE_NOT_FOUND", f"{kind} not found: {name[:SHOWN]}{place[: 2 * SHOWN]}")

@@ -74,6 +74,8 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         )
         if state.outcome == "blocked":
             raise words.cannot_move(args.activity_id, state.pending, state.act)
+        if state.outcome == "exists":
+            raise words.replaced(args.activity_id)
         refuse(state, shown, problem)
         cut = state.details(Cut)
         token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), await desk.seal())

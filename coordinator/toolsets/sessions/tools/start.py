@@ -78,7 +78,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         state, new = await start(call, args, workflow, claim, trace.RECOVERED if reason else "")
         if state.outcome == "exists":
             # Made for the same item and workflow a moment ago, under the same claim.
-            return await of_item(call, args, claim)
+            return await of_item(call, args, claim, workflow.id)
         if state.outcome != "ok":
             raise _unbindable(state, claim)
         payload = structs.replace(new, seq=state.seq, ts=state.now // 1000)
@@ -109,10 +109,10 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             warnings.append(joining.moved_on(shown.act, state.act))
         return _Way(payload, warnings, flag, item)
 
-    async def of_item(call: Call, args: StartSession, claim: Claim) -> _Way:
-        """The open session of a work item, or a fresh one that is bound to it."""
+    async def of_item(call: Call, args: StartSession, claim: Claim, workflow: str) -> _Way:
+        """The open session of a work item for the workflow ('' for any), or a fresh one that is bound to it."""
         noted = trace.entry("start_session", 0, "", args.agent_id)
-        state = await desk.store.join(call.project, _BEFORE, noted, args.workflow_id or "", args.agent_id, claim=claim)
+        state = await desk.store.join(call.project, _BEFORE, noted, workflow, args.agent_id, claim=claim)
         if state.outcome == "none":
             return await fresh(call, args, claim)
         if state.outcome != "ok":
@@ -167,7 +167,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         if args.session_token:
             way = await by_token(call, args, args.session_token, claim)
         elif claim.item:
-            way = await of_item(call, args, claim)
+            way = await of_item(call, args, claim, args.workflow_id or "")
         else:
             way = await fresh(call, args, claim)
         workflow = loaded(desk.current, way.payload.wf)

@@ -48,6 +48,12 @@ local function unfit(item, actor, fence)
   return nil, lease
 end
 
+-- Makes a bound session the one that is resumed for its item.
+local function point(s)
+  redis.call('HSET', K_SESSION_ITEM .. s.i, s.w, s.id, '', s.id)
+  redis.call('PEXPIRE', K_SESSION_ITEM .. s.i, ttl_ms)
+end
+
 -- Binds the session to the item under this claim; `q` must have been advanced for the token that will say so.
 local function bind(s, item, lease, agent)
   local over = s.f and tonumber(s.f) ~= lease.fence
@@ -58,15 +64,25 @@ local function bind(s, item, lease, agent)
   elseif not s.hq then
     set(s, 'hq', '0')
   end
-  redis.call('HSET', K_SESSION_ITEM .. item, s.w, s.id, '', s.id)
-  redis.call('PEXPIRE', K_SESSION_ITEM .. item, ttl_ms)
+  point(s)
   emit(events_max, over and 'session_takeover' or 'session_bind', s.id, 'item', item, 'f', whole(lease.fence), 'a',
     lease.holder, 'by', agent)
 end
 
--- The open session of the item for a workflow ('' for the one bound last), or nil.
-local function bound_session(item, workflow)
-  local id = redis.call('HGET', K_SESSION_ITEM .. item, workflow)
+-- The session if it is open and the item's, or nil.
+local function open_for(item, id)
   local s = id and find(id)
   return s and not s.z and s.i == item and s or nil
+end
+
+-- The open session of the item for a workflow, or nil; for '' the one bound last, and where that is not open any more,
+-- of the others the one that was used last, as nearly as that is kept.
+local function bound_session(item, workflow)
+  local found = open_for(item, redis.call('HGET', K_SESSION_ITEM .. item, workflow))
+  if found or workflow ~= '' then return found end
+  for _, id in ipairs(redis.call('HVALS', K_SESSION_ITEM .. item)) do
+    local other = open_for(item, id)
+    if other and not (found and tonumber(found.x) >= tonumber(other.x)) then found = other end
+  end
+  return found
 end
