@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from coordinator.toolsets.sessions.contract.arguments import ActivityReport, Ste
 from coordinator.toolsets.sessions.rules import validation
 from tests.sessions import lab
 from tests.sessions.client import Sessions
+from tests.support.workflows import Tree
 
 MISSING = "No step_manifest provided for previous activity '{}'"
 NOT_READY = "NOT (ready notExists)"
+TO_MEASURE = f"'{NOT_READY}' or 'level > 3'"
 STOPPED = "level == 0"
 
 
@@ -99,6 +102,51 @@ def test_conditions(workflow: LoadedWorkflow, act: str, target: str, claimed: st
 )
 def test_ends(workflow: LoadedWorkflow, act: str, target: str, ends: bool) -> None:
     assert validation.ends(act, target, workflow) is ends
+
+
+CLOSING = """\
+id: closing
+version: 1.0.0
+name: Closing
+checkpoints[1]:
+  - id: sure
+    name: Sure
+    message: Is it done?
+    options[2]:
+      - id: done
+        label: It is
+      - id: back
+        label: It is not
+        effect:
+          transitionTo: begin
+"""
+
+
+@pytest.mark.parametrize(
+    ("act", "ends"),
+    [
+        ("begin", False),  # its one way is open whatever comes
+        ("closing", True),
+        ("careful", True),
+        ("bold", False),
+        ("end-workflow", True),
+    ],
+)
+def test_an_activity_may_be_the_last_where_every_way_out_depends_on_something(
+    tmp_path: Path, act: str, ends: bool
+) -> None:
+    tree = Tree(tmp_path)
+    tree.workflow("loop", "begin", "end-workflow")
+    way = "transitions[1]:\n  - to: begin\n"
+    when = "    condition:\n      type: simple\n      variable: level\n      operator: exists\n"
+    tree.activity("loop", "03", "careful", more=way + when)
+    tree.activity("loop", "04", "bold", more=way + when + "    isDefault: true\n")
+    tree.write("loop/activities/05-closing.toon", CLOSING)
+    loop = Definitions([tmp_path], 0).current.workflows["loop"]
+    assert validation.ends(act, "__terminal__", loop) is ends
+    # An activity of this name is gone to; it is no end.
+    assert validation.ends(act, "end-workflow", loop) is False
+    assert (list(validation.transition(act, "__terminal__", loop)) == []) is ends
 
 
 def test_versions(workflow: LoadedWorkflow) -> None:

@@ -22,7 +22,7 @@ EXPECTED = {
     ("work-package", "3.7.0"): (14, 40, True),
     ("remediate-vuln", "1.0.1"): (14, 31, True),
     ("work-packages", "3.0.0"): (7, None, None),
-    ("meta", "4.0.0"): (5, None, None),
+    ("meta", "4.0.0"): (5, None, True),
     ("prism-update", "1.1.0"): (7, None, None),
     ("prism-evaluate", "1.1.0"): (7, None, None),
 }

@@ -111,7 +111,7 @@ class NextActivity(Arguments, kw_only=True):
         str,
         Meta(
             description="First initialActivity of get_workflow, then a target among the transitions of get_activity. "
-            "__terminal__ completes the session from an activity that leads nowhere else."
+            "__terminal__ completes the session from an activity that may be the last."
         ),
     ]
     transition_condition: Annotated[

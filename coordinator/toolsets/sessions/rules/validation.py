@@ -90,12 +90,17 @@ def ways(activity: Activity) -> Iterator[Way]:
 
 
 def ends(act: str, target: str, workflow: LoadedWorkflow) -> bool:
-    """Whether going to ``target`` completes the session: an end, from an activity that may be the last one."""
+    """Whether going to ``target`` completes the session: an end, from an activity that may be the last one.
+
+    That is one that names an end, or has no way out that is open whatever was found and answered.
+    """
     leaving = exits(workflow, act) if target in TERMINALS else None
-    if leaving is None:
+    if leaving is None or target in workflow.activities:
         return False
-    targets = leaving.targets
-    return not targets or (target == END and not TERMINALS.isdisjoint(targets)) or target in targets
+    named = TERMINALS.intersection(leaving.targets).difference(workflow.activities)
+    if target in named or (named and target == END):
+        return True
+    return all(way.condition and not way.is_default for way in leaving.ways)
 
 
 def drift(version: str, workflow: LoadedWorkflow) -> Iterator[str]:
