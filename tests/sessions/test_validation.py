@@ -68,11 +68,14 @@ def test_transitions(workflow: LoadedWorkflow, act: str, target: str, warning: s
     ("act", "target", "claimed", "warning"),
     [
         ("prepare", "measure", NOT_READY, None),
-        ("prepare", "measure", "default", f"requires condition '{NOT_READY}' but agent claimed 'default'"),
-        ("prepare", "measure", "", f"requires condition '{NOT_READY}' but agent claimed no condition"),
-        ("prepare", "measure", "level > 3", "Condition mismatch for transition to 'measure'"),
+        ("prepare", "measure", "default", f"requires condition {TO_MEASURE} but agent claimed 'default'"),
+        ("prepare", "measure", "", f"requires condition {TO_MEASURE} but agent claimed no condition"),
+        ("prepare", "measure", "level > 3", None),  # the second of two ways there
+        ("prepare", "measure", "level > 4", f"Condition mismatch for transition to 'measure': the workflow has "
+         f"{TO_MEASURE} but agent claimed 'level > 4'."),
         ("prepare", "report", "default", None),
         ("prepare", "report", "", None),
+        ("prepare", "report", "checkpoint:go:stop", None),
         ("prepare", "report", "x", "is the default (no condition) but agent claimed condition 'x'"),
         ("prepare", "prepare", "x", None),
         ("measure", "workflow-end", STOPPED, None),
@@ -80,7 +83,7 @@ def test_transitions(workflow: LoadedWorkflow, act: str, target: str, warning: s
         ("report", "prepare", "x", None),
         ("", "prepare", "x", None),
     ],
-)
+)  # fmt: skip
 def test_conditions(workflow: LoadedWorkflow, act: str, target: str, claimed: str, warning: str | None) -> None:
     found = list(validation.condition(act, target, claimed, workflow))
     assert len(found) == (warning is not None)

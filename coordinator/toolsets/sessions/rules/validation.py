@@ -130,20 +130,27 @@ def transition(act: str, target: str, workflow: LoadedWorkflow) -> Iterator[str]
 def condition(act: str, target: str, claimed: str, workflow: LoadedWorkflow) -> Iterator[str]:
     """Whether the condition claimed for a transition is the one that the workflow states."""
     leaving = exits(workflow, act) if act != target else None
-    way = None if leaving is None else next((way for way in leaving.ways if way.to == target), None)
-    if way is None:
+    found = [] if leaving is None else [way for way in leaving.ways if way.to == target]
+    if not found or any(_stated(way, claimed) for way in found):
         return
+    # Several ways may lead to one activity; each of them has a condition here, or is the default without one.
+    wanted = " or ".join(dict.fromkeys(f"'{way.condition}'" for way in found if way.condition))
     if claimed in ("", "default"):
-        if way.condition and not way.is_default:
-            said = "'default'" if claimed else "no condition"
-            yield f"Transition to '{target}' requires condition '{way.condition}' but agent claimed {said}."
-    elif way.is_default and not way.condition:
+        said = "'default'" if claimed else "no condition"
+        yield f"Transition to '{target}' requires condition {wanted} but agent claimed {said}."
+    elif not found[0].condition:
         yield f"Transition to '{target}' is the default (no condition) but agent claimed condition '{claimed}'."
-    elif way.condition and way.condition != claimed:
+    else:
         yield (
-            f"Condition mismatch for transition to '{target}': the workflow has '{way.condition}' but agent claimed "
-            f"'{claimed}'."
+            f"Condition mismatch for transition to '{target}': the workflow has {wanted} but agent claimed '{claimed}'."
         )
+
+
+def _stated(way: Way, claimed: str) -> bool:
+    """Whether the condition claimed is that of this way."""
+    if claimed in ("", "default"):
+        return way.is_default or not way.condition
+    return way.condition == claimed if way.condition else not way.is_default
 
 
 def step_manifest(act: str, manifest: Sequence[StepReport] | None, workflow: LoadedWorkflow) -> Iterator[str]:
