@@ -52,7 +52,7 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         line = f":{self.line}" if self.line is not None else ""
-        return f"{self.place}{line}: {self.level}: {self.message}"
+        return f"{_printable(self.place)}{line}: {self.level}: {self.message}"
 
 
 class Stamp(NamedTuple):
@@ -239,7 +239,9 @@ def _activities_folder(workflow: Found, problems: list[Problem]) -> str:
 def _activities_dir(path: Path, _stamp: Stamp) -> str | None:
     """What the file says, remembered for as long as it does not change."""
     try:
-        match = _DIRECTORY_KEY.search(path.read_text(encoding="utf-8", errors="replace"))
+        with path.open(encoding="utf-8", errors="replace") as file:
+            # What is larger is not read as a workflow either.
+            match = _DIRECTORY_KEY.search(file.read(_MOST_BYTES))
     except OSError:
         return None
     return None if match is None else match["name"]
@@ -290,6 +292,11 @@ def _entries(
         problems.append(Problem("broken", place, None, f"cannot be listed: {error.strerror}"))
         return
     yield from listed
+
+
+def _printable(place: str) -> str:
+    """The name of a file as it can be printed: it may hold line breaks, and bytes that are no text."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in place)
 
 
 def bad_name(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -220,6 +221,28 @@ def test_what_is_no_file_is_not_waited_for(tree: Tree, read: Read) -> None:
     library = read()
     assert list(library.workflows["one"].activities) == ["a"]
     assert places(library, "broken") == {f"one/activities/{name}.toon" for name in ("02-pipe", "03-zero", "04-circle")}
+
+
+def test_a_workflow_that_is_too_large_is_not_even_looked_into_as_a_whole(tree: Tree, read: Read) -> None:
+    with tree.write("one/workflow.toon", "id: one\n").open("ab") as file:
+        file.truncate(100 * 1024 * 1024)  # of a hole, that takes no room
+    tracemalloc.start()
+    try:
+        library = read()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [problem.message for problem in library.problems] == ["cannot be read: larger than 4194304 bytes"]
+    assert most < 50 * 1024 * 1024
+
+
+def test_the_name_of_a_file_can_be_printed_whatever_it_is(tree: Tree, read: Read) -> None:
+    tree.workflow("one", "a")
+    (tree.root / os.fsdecode(b"one/activities/02-\xff.toon")).touch()
+    (tree.root / "t\nwo").mkdir()
+    told = [str(problem) for problem in read().problems]
+    assert [line.partition(": ")[0] for line in told] == ["one/activities/02-\\udcff.toon", "t\\nwo"]
+    assert all(line.isprintable() and line.encode() for line in told)
 
 
 def test_a_file_that_is_too_large_is_left_out(tree: Tree, read: Read) -> None:
