@@ -16,7 +16,7 @@ Head = Workflow | Activity | Skill | Rules
 
 _TYPES: dict[str, type[Head]] = {"workflow": Workflow, "activity": Activity, "skill": Skill, "rules": Rules}
 _PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`\$\.?(?P<path>.*)`)?$", re.DOTALL)
-_FRONT = re.compile(r"\A---[ \t]*\r?\n(?P<front>.*?)(?:\r?\n)?---[ \t]*(?:\r?\n|\Z)(?P<body>.*)\Z", re.DOTALL)
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(?P<front>(?:.*?\n)?)---[ \t]*(?:\r?\n|\Z)(?P<body>.*)\Z", re.DOTALL)
 _LINE = re.compile(r"^(?P<key>id|version):[ \t]*(?P<value>.*?)[ \t]*\r?$", re.MULTILINE)
 
 

@@ -125,10 +125,35 @@ def test_of_two_resources_with_one_number_the_one_in_toon_comes_first(tree: Tree
 
 def test_a_text_without_front_matter_stays_as_it_is(tree: Tree, read: Read) -> None:
     tree.workflow("one", "a")
-    for number, text in enumerate(["\n# No front\n\n", "---\nid: x\nnever closed\n", "a\n---\nid: x\n---\n"]):
+    texts = [
+        "\n# No front\n\n",
+        "---\nid: x\nnever closed\n",
+        "a\n---\nid: x\n---\n",
+        "---\nA rule, then a title\n-----\nand more\n",
+        "---\n| a table |\n|---\n| of one column |\n",
+    ]
+    for number, text in enumerate(texts):
         tree.write(f"one/resources/{number:02}-x.md", text)
     for resource in read().folders["one"].resources:
         assert resource.front == (None, None, resource.text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("---\nid: a ---\nversion: 1.0.0\n---\nbody\n", ("a ---", "1.0.0", "body")),
+        ("---\r\nid: a\r\n---\r\nbody\r\n", ("a", None, "body")),
+        ("---\n---\nbody", (None, None, "body")),
+        ("---\nid: a\n---", ("a", None, "")),
+    ],
+)
+def test_front_matter_ends_at_a_line_of_its_own(
+    tree: Tree, read: Read, text: str, said: tuple[str | None, str | None, str]
+) -> None:
+    tree.workflow("one", "a")
+    tree.write("one/resources/01-x.md", text)
+    (resource,) = read().folders["one"].resources
+    assert resource.front == said
 
 
 def test_texts_are_kept_byte_for_byte(tree: Tree, read: Read) -> None:
