@@ -223,6 +223,24 @@ async def test_a_resource_that_is_not_there_is_said_so(sessions: Sessions, refer
     assert refused.error == "RESOURCE_NOT_FOUND"
 
 
+async def test_where_the_skill_is_of_another_workflow_it_is_said_that_the_resource_may_be_too(
+    sessions: Sessions,
+) -> None:
+    """A number that a borrowed activity's skill names is one of its own workflow's resources."""
+    token = await sessions.at("annex", "prepare")
+    refused = await sessions.refusal("get_resource", session_token=token, resource_id="01")
+    assert refused.text == "Resource not found: 01 in workflow annex"
+    token = (await sessions("get_skill", session_token=token, step_id="set-up")).token
+    refused = await sessions.refusal("get_resource", session_token=token, resource_id="01")
+    assert refused.text == (
+        "Resource not found: 01 in workflow annex. The skill 'setting-up' is of workflow 'lab', which has it: lab/01"
+    )
+    assert (await sessions("get_resource", session_token=token, resource_id="lab/01")).text.endswith(lab.PLAIN)
+    for reference in ("99", "meta/01"):
+        refused = await sessions.refusal("get_resource", session_token=token, resource_id=reference)
+        assert "setting-up" not in refused.text
+
+
 async def test_without_an_activity_there_is_none_to_get(sessions: Sessions) -> None:
     refused = await sessions.refusal("get_activity", session_token=await sessions.start("lab"))
     assert refused.text == "No current activity in session token. Call next_activity first."

@@ -50,6 +50,15 @@ def _current(shown: Payload, workflow: LoadedWorkflow) -> LoadedActivity:
     return found
 
 
+def _elsewhere(shown: Payload, workflow: LoadedWorkflow, library: Library, index: str) -> str:
+    """Where the resource is that a skill of another workflow, loaded last, may mean: it goes by its own numbers."""
+    current = workflow.activities.get(shown.act)
+    skill = library.skill(workflow.id, shown.skill, current.owner if current else None)
+    if skill is None or library.resource(skill.workflow, index) is None:
+        return ""
+    return f". The skill '{shown.skill}' is of workflow '{skill.workflow}', which has it: {skill.workflow}/{index}"
+
+
 def _of_workflow(workflow: LoadedWorkflow, library: Library) -> tuple[str, LoadedSkill]:
     reference = workflow.workflow.primary_skill
     if reference is None:
@@ -139,12 +148,13 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         return in_text(texts.headed(token, skill.text), meta(token, read.warnings))
 
     async def get_resource(call: Call, args: GetResource) -> Reply:
-        def make(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> LoadedText:
+        def make(shown: Payload, workflow: LoadedWorkflow, library: Library) -> LoadedText:
             found = library.resource(workflow.id, args.resource_id)
             if found is None:
                 head, slash, index = args.resource_id.partition("/")
                 owner, index = (head, index) if slash and head else (workflow.id, args.resource_id)
-                raise words.not_found("Resource", index, f" in workflow {owner}")
+                hint = "" if slash else _elsewhere(shown, workflow, library, index)
+                raise words.not_found("Resource", index, f" in workflow {owner}{hint}")
             return found
 
         read = await desk.reading(call, "get_resource", args.session_token, make)
