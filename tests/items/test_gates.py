@@ -238,6 +238,20 @@ async def test_the_gate_follows_the_items_type_and_tags_as_they_change(gated: Cl
     assert await asked() == []
 
 
+@pytest.mark.parametrize("blank", [" ", "\t\n\v\f\r", "\x1c", "\x85", "\xa0", "\u2003", "\u3000"])
+async def test_the_gate_knows_a_tag_whatever_blanks_are_around_it(gated: Client, blank: str) -> None:
+    tags = f"unknown,{blank}task{blank}"
+    tree = await gated("create_work_tree", root={"title": "root", "tags": tags})
+    added = await gated.add(tags=tags)
+    updated = await gated.add()
+    await gated.update(updated, tags=tags)
+    for item in (tree["root"]["id"], added, updated):
+        assert missing(await gated.advance(item, "start")) == ["plan"]
+    found = await gated("query_items", operation="search", tags="task")
+    assert {item["id"] for item in found["items"]} == {tree["root"]["id"], added, updated}
+    assert len({item["tags"] for item in [tree["root"], *found["items"]]}) == 1
+
+
 async def test_traits_ask_for_more_but_change_no_note_that_is_there(gated: Client) -> None:
     item = await gated.add(type="guarded", traits="careful, unknown")
     refused = await gated.advance(item, "complete")

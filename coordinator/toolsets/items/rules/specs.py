@@ -27,6 +27,8 @@ MAX_NAME = 100
 """Characters of a tag, and of a trait's name."""
 TAG = re.compile(r"[a-z0-9][a-z0-9-]*")
 """What one tag looks like."""
+_BLANK = re.compile(r"[^\S \t\n\v\f\r]")
+"""A blank that scripts do not know as one."""
 
 Stored = list[str | int | bool]
 """A new item as ``include/create.lua`` takes it."""
@@ -58,7 +60,7 @@ def summary(value: Any) -> str:
 
 
 def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
-    """The tags as given, '' for none.
+    """The tags as given, '' for none; what is blank around them is so for scripts too.
 
     Each tag is a place in the index, so there are bounds.
 
@@ -76,7 +78,7 @@ def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
             raise invalid(field, f"'{tag[:64]}' must be lower-case letters, digits and '-'")
         if len(tag) > MAX_NAME:
             raise invalid(field, f"'{tag[:64]}...' must be at most {MAX_NAME} characters")
-    return cast("str", text)
+    return _BLANK.sub(" ", text)
 
 
 def type_name(value: Any, field: str = "type") -> str:

@@ -24,7 +24,7 @@ from coordinator.toolsets.items.rules.edges import mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import expected
-from coordinator.toolsets.items.rules.specs import Stored, names_in, not_blank
+from coordinator.toolsets.items.rules.specs import Stored, names_in, not_blank, tags
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.tree import Completed, TreeStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
@@ -106,7 +106,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
                 title=item.title,
                 role="queue",
                 depth=reply.depth if ref == rules.ROOT else reply.depth + 1,
-                tags=item.tags if item.tags and item.tags.strip() else UNSET,
+                tags=tags(item.tags) or UNSET,
                 schema_match=schema is not None,
                 expected_notes=[expected(spec, (made[ref], spec.key) in exists) for spec in schema.notes]
                 if schema
