@@ -11,7 +11,7 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
-from coordinator.toolsets.actor import Actor, Distrusted, Trusted
+from coordinator.toolsets.actor import Actor, Distrusted, Trusted, Verification, echo
 from coordinator.toolsets.items.audit import audit
 from tests.items.calls import (
     Prepare,
@@ -152,6 +152,27 @@ async def test_what_proofs_are_worth_later_does_not_change_the_answer(
     bad ^= {"second"}
     assert await tools("advance_item", **call) == first
     assert [await tools.role(item) for item in items] == ["work", "work" if good_first else "queue"]
+
+
+@pytest.mark.parametrize("tool", ["advance_item", "manage_notes"])
+async def test_a_repeated_answer_says_what_became_of_the_first_proof(store: Store, project: str, tool: str) -> None:
+    states = iter([*[Verification("verified", "jwks")] * 2, *[Verification("rejected", "jwks", "it has expired")] * 2])
+
+    async def verify(actor: Actor) -> Trusted:
+        return Trusted(actor.id, echo(actor), next(states))
+
+    tools = Client(store, project, resolve_actor=verify)
+    item, agent = await tools.add(), actor("agent", proof="token")
+    call: Json = {"requestId": fresh_id()}
+    if tool == "advance_item":
+        again = {"itemId": item, "trigger": "start", "actor": agent}
+        call["transitions"] = [again, {**again, "trigger": "complete"}]
+    else:
+        call |= {"operation": "upsert", "actor": agent}
+        call["notes"] = [{"itemId": item, "key": "k", "role": "work", "actor": agent}]
+    first = await tools(tool, **call)
+    assert await tools(tool, **call) == first
+    assert next(states, None) is None
 
 
 @pytest.mark.parametrize("tool", ["advance_item", "manage_notes", "create_work_tree"])

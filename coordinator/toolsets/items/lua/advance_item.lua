@@ -5,9 +5,10 @@ guarantee: Each element is applied whole or not at all: ownership, fence, depend
 args:      request fingerprint keep_ms events_max config labels transitions
            labels = packed {trigger -> label}; transitions = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
-reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, notes}, of the first
-           transitions only where these changed items with very many edges or tags: the others are for another run
-           applied: reason ''; cascades {id, title, from, to, applied, missing keys}; unblocked {id, title}
+reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification}, of the
+           first transitions only where these changed items with very many edges or tags: the others are for another run
+           applied: reason ''; cascades {id, title, from, to, applied, missing keys}; unblocked {id, title};
+           verification as it is recorded
            refused: in place of cascades, for dependencies {blocker, role, needed}, for gate missing
            keys, for claim {expires, whether no actor was given}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
@@ -51,7 +52,8 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
   local open = change_role(it, to, trigger, label_for(it, to, trigger, run), run, by)
   local cascades = {}
   cascade(it, trigger, run, cascades, open)
-  return {it.id, '', from, to, it.lb or false, cascades, named(open), title(it), schema_inputs(it, config)}
+  local unblocked, inputs = named(open), schema_inputs(it, config)
+  return {it.id, '', from, to, it.lb or false, cascades, unblocked, title(it), inputs, verification}
 end
 
 local MARKS = 500 -- places by tag that a run gives the items it moves

@@ -4,7 +4,7 @@ guarantee: A note is stored with its mark on the item in one step, so gates see 
            sends bounded slices.
 args:      request fingerprint keep_ms events_max config labels notes
            notes = packed list of notes (include/notes.lua)
-reply:     list of {reason or '', note id, item, role of the item, schema inputs}
+reply:     list of {reason or '', note id, item, role of the item, schema inputs, verification as it is stored}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 -- @include clock
@@ -33,10 +33,10 @@ for n, note in ipairs(cmsgpack.unpack(notes)) do
   if not reason then
     local it = load(note[1])
     local id = store_note(note, now)
-    results[n] = {'', id, it.id, it.role}
+    results[n] = {'', id, it.id, it.role, false, note[7]}
     emit(events_max, 'note', it.id, 'n', note[2])
   else
-    results[n] = {reason, '', note[1], 0}
+    results[n] = {reason, '', note[1], 0, false, ''}
   end
 end
 for _, result in ipairs(results) do

@@ -22,6 +22,7 @@ class Written(NamedTuple):
     item: str
     role: int
     filled: Filled
+    verification: str = ""
 
 
 class NoteRow(NamedTuple):

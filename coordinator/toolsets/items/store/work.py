@@ -36,6 +36,7 @@ class Advanced(msgspec.Struct, array_like=True):
     unblocked: list[tuple[str, str]]
     title: str
     filled: Filled
+    verification: str = ""
 
 
 class Next(msgspec.Struct, array_like=True):

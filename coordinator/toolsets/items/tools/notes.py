@@ -98,7 +98,8 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
                     key=note.key,
                     role=note.role,
                     actor=note.who.echo if note.who else UNSET,
-                    verification=note.who.verification if note.who else UNSET,
+                    # Of a repeated call: what became of the first one's proof.
+                    verification=_verification(reply.verification) if reply.verification else UNSET,
                 )
             )
             context[dashed(reply.item)] = _context(reply, notes.schemas.current)
