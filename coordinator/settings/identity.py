@@ -188,8 +188,8 @@ class ActorAuthentication(_Section, frozen=True, kw_only=True):
         bool,
         Meta(
             description=(
-                "Refuse advance_item and manage_notes upsert as a whole if any element has no actor, so that every "
-                "transition and note says who made it."
+                "Refuse advance_item and manage_notes upsert as a whole if any element has no actor, so that these "
+                "say who made them. create_work_tree and complete_tree go by without one."
             ),
             extra={"group": "Actors", "reload": True},
         ),
