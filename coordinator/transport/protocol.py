@@ -8,7 +8,7 @@ request that comes in one piece, as almost all do, costs a few comparisons.
 Java's HTTP client asks with every first request on a connection whether the server would
 rather speak HTTP/2 (``Upgrade: h2c``). The right answer is to ignore that and answer the
 request. The parser however takes an upgrade for granted and leaves the body unread; so such
-a request is parsed again, without the question.
+a request is parsed again, without the question. ``CONNECT`` asks for a tunnel, which there is none of.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """Declines: has the request parsed again without its question."""
+        if self.scope["method"] == "CONNECT":
+            # To the parser that is an upgrade with or without the question, however often it is asked.
+            self._refuse(b"501 Not Implemented")
+            return
         upgrade = sys.exception()
         rest = self._data[upgrade.args[0] :] if isinstance(upgrade, httptools.HttpParserUpgrade) else b""
         head = [self.scope["method"].encode(), b" ", self.url, b" HTTP/1.1\r\n"]

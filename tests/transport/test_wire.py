@@ -144,6 +144,20 @@ def test_a_websocket_is_not_to_be_had(live: Live) -> None:
         assert total(client.answer()[2]) == 5
 
 
+@pytest.mark.parametrize("more", [(), H2C])
+def test_nobody_gets_a_tunnel(live: Live, more: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The parser takes each CONNECT for an upgrade, whatever its headers: parsing it again leads nowhere."""
+    request = raw(modern("tools/call", ADD))
+    with Client(live.port) as client:
+        client.send(raw(([("host", "localhost")], b""), *more, method="CONNECT") + request)
+        assert client.answer()[0] == 501
+        assert client.closed()
+    with Client(live.port) as client:
+        client.send(request)
+        assert total(client.answer()[2]) == 5
+    assert not caplog.records
+
+
 def test_blanks_around_header_values_are_no_part_of_them(live: Live) -> None:
     headers, body = modern("tools/call", ADD)
     padded = [(name, f"  {value}\t ") for name, value in headers]
