@@ -24,7 +24,7 @@ from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.room import Configurable, Isolated, StepRoom
 from coordinator.steps.store import StepStore
-from coordinator.store import Store, StoreError, StoreTooOld, key_space
+from coordinator.store import AddressError, Store, StoreError, StoreTooOld, key_space
 from coordinator.store.address import parse
 from coordinator.store.drains import Drains
 from workers.attempts import Attempt
@@ -152,7 +152,7 @@ class WorkerProcess:
             try:
                 store = Store(url, self._settings.redis_timeout_ms)
                 await store.open()
-            except StoreTooOld:
+            except (AddressError, StoreTooOld):
                 raise
             except StoreError as error:
                 _log.warning("no answer from Redis, trying again", error=str(error))

@@ -17,7 +17,7 @@ from coordinator.cli.news import News
 from coordinator.cli.stores import store_failed
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots, tracing
 from coordinator.settings import Settings, config_version, taken_over
-from coordinator.store import KeySpaceDiffers, StoreTooOld
+from coordinator.store import AddressError, KeySpaceDiffers, StoreTooOld
 
 if TYPE_CHECKING:
     from workers.process import Beside
@@ -153,5 +153,5 @@ def _work(settings: Settings, recorder: Recorder, guardian: Guardian, beside: Be
     worker = WorkerProcess(settings, recorder.slot, make_rooms)
     try:
         worker.run(guardian.ready, lambda: guardian.orphaned, on_settings, beside)
-    except (StoreTooOld, KeySpaceDiffers) as error:
+    except (AddressError, KeySpaceDiffers, StoreTooOld) as error:
         raise store_failed(error) from None

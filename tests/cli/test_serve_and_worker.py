@@ -133,6 +133,18 @@ def test_a_worker_without_a_store_lives_but_is_not_ready(tmp_path: Path) -> None
         command.clean_up()
 
 
+@pytest.mark.parametrize("setting", ["FLEET_REDIS_URL", "FLEET_STEPS"])
+def test_a_worker_does_not_wait_for_a_store_that_cannot_be_named(redis_url: str, setting: str, tmp_path: Path) -> None:
+    """Nothing that comes later would make sense of the URL."""
+    wrong = "redis://:secret@localhost:6379/first"
+    file = tmp_path / "fleet.yaml"
+    file.write_text(f"steps: {{queue_url: '{wrong}'}}\n" if setting == "FLEET_STEPS" else "{}\n")
+    url = redis_url if setting == "FLEET_STEPS" else wrong
+    done = fleet_command("worker", "--data-dir", str(tmp_path), "--config", str(file), FLEET_REDIS_URL=url)
+    assert done.returncode == Exit.USAGE
+    assert done.stderr == "fleet: store URL: the database must be a number, as in redis://localhost:6379/0\n"
+
+
 def test_one_front_end_is_counted_without_a_supervisor(start: Start, redis_url: str) -> None:
     command = start("serve", "--port", "0", "--frontends", "1", FLEET_REDIS_URL=redis_url)
     assert scrape(port_of(command))["coordinator_processes{role=frontend}"] == 1
