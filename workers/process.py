@@ -97,6 +97,7 @@ class WorkerProcess:
         orphaned: Callable[[], bool] = lambda: False,
         on_settings: OnSettings = lambda take: None,
         beside: Beside | None = None,
+        on_begin: Callable[[], None] = lambda: None,
     ) -> None:
         """Works until SIGTERM or SIGINT, then drains.
 
@@ -105,12 +106,13 @@ class WorkerProcess:
             orphaned: whether nobody waits for it any more, so that it should end fast.
             on_settings: has a function called, in the event loop, whenever the settings have changed.
             beside: opened before the store, and closed after the last step.
+            on_begin: called when the event loop runs.
 
         Raises:
             StoreError: the store cannot be used, and never will.
         """
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._run(on_ready, orphaned, on_settings, beside))
+            runner.run(self._run(on_ready, orphaned, on_settings, beside, on_begin))
 
     async def _run(
         self,
@@ -118,7 +120,9 @@ class WorkerProcess:
         orphaned: Callable[[], bool],
         on_settings: OnSettings,
         beside: Beside | None,
+        on_begin: Callable[[], None],
     ) -> None:
+        on_begin()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)

@@ -144,20 +144,20 @@ class Child:
             self._process.send_signal(number)
 
     def overdue(self) -> float:
-        """For how many seconds, at least, a ready process owes a sign of life; to be asked once a beat.
+        """For how many seconds, at least, the process owes a sign of life; to be asked once a beat.
 
         Looks are counted, not seconds: a supervisor that was itself stopped for a while has heard nobody.
         """
-        if self.state != "ready":
+        if self._process is None:
             return 0.0
         self._looks_in_vain += 1
         self._listen()
         # The last sign may have come just before the first of these looks, and the next was due a beat after it.
         return max(self._looks_in_vain - 2, 0) * BEAT_SECONDS
 
-    def kill_hung(self, seconds: int) -> None:
+    def kill_hung(self, seconds: float) -> None:
         """Ends a process that has said nothing for so long."""
-        self.hung, self.reason = True, f"it hung: no sign of life for {seconds} seconds"
+        self.hung, self.reason = True, f"it hung: no sign of life for {seconds:.0f} seconds"
         self.signal(signal.SIGKILL)
 
     def tell(self, news: News) -> None:
@@ -193,9 +193,9 @@ class Child:
         for line in lines:
             report = msgspec.json.decode(line, type=Report)
             self._looks_in_vain = 0
-            if not report.ready:
+            if report.reason:
                 self.code, self.reason = report.code, report.reason
-            elif self.state == "ready":
+            elif not report.ready or self.state == "ready":
                 continue
             else:
                 self.state = "ready"

@@ -78,6 +78,7 @@ def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
 
 
 async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guardian: Guardian) -> None:
+    guardian.begun()
     async with contextlib.AsyncExitStack() as stack:
         store = await settled(await open_store(settings.redis_url, settings.redis_timeout_ms))
         stack.push_async_callback(store.close)

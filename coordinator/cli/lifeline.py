@@ -19,14 +19,14 @@ from coordinator.cli.news import News
 ORPHAN_SECONDS = 2.0
 """How long an orphan lets requests in flight finish."""
 BEAT_SECONDS = 1.0
-"""How often a child that is ready says so, for as long as its event loop runs."""
+"""How often a child says that it lives, for as long as its event loop runs."""
 
 _LOOK_SECONDS = 1.0
 _HUNG_SECONDS = 4.0
 
 
 class Report(msgspec.Struct, frozen=True):
-    """One line that a child writes to its supervisor."""
+    """One line that a child writes to its supervisor: that it is ready, why it fails, or only that it lives."""
 
     ready: bool
     code: int = Exit.OK
@@ -52,6 +52,7 @@ class Lifeline:
         self._parent = parent
         self._descriptor = descriptor
         self._control = control
+        self._ready = False
         self.news = news
         # Nobody may have to wait for a supervisor that does not read.
         os.set_blocking(descriptor, False)
@@ -66,10 +67,15 @@ class Lifeline:
         """Whether the supervisor is gone."""
         return os.getppid() != self._parent
 
+    def begun(self) -> None:
+        """Tells the supervisor that this child lives, now and for as long as the running event loop runs."""
+        self._write(Report(self._ready))
+        asyncio.get_running_loop().call_later(BEAT_SECONDS, self.begun)
+
     def ready(self) -> None:
-        """Tells the supervisor that this child does its work, now and for as long as the running event loop runs."""
+        """Tells the supervisor that this child does its work."""
+        self._ready = True
         self._write(Report(ready=True))
-        asyncio.get_running_loop().call_later(BEAT_SECONDS, self.ready)
 
     def on_news(self, take: Callable[[News], None]) -> None:
         """Has ``take`` called in the running event loop whenever the supervisor has read the settings again."""

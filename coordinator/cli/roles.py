@@ -34,6 +34,9 @@ class Guardian(Protocol):
     def news(self) -> News | None:
         """What came of the last reload before this process started, if it was refused."""
 
+    def begun(self) -> None:
+        """The event loop runs."""
+
     def ready(self) -> None:
         """The process does its work."""
 
@@ -152,6 +155,6 @@ def _work(settings: Settings, recorder: Recorder, guardian: Guardian, beside: Be
 
     worker = WorkerProcess(settings, recorder.slot, make_rooms)
     try:
-        worker.run(guardian.ready, lambda: guardian.orphaned, on_settings, beside)
+        worker.run(guardian.ready, lambda: guardian.orphaned, on_settings, beside, guardian.begun)
     except (AddressError, KeySpaceDiffers, StoreTooOld) as error:
         raise store_failed(error) from None

@@ -44,6 +44,9 @@ class Announcer:
         self._loaded = loaded
         self._reading: asyncio.Task[None] | None = None
 
+    def begun(self) -> None:
+        """Nobody watches."""
+
     def ready(self) -> None:
         """Prints the line."""
         if self._role is not None:

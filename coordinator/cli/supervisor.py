@@ -30,6 +30,8 @@ _log = structlog.get_logger(__name__)
 
 START_SECONDS = 60.0
 """A process that is not ready after this long is taken for hung."""
+RESTART_SECONDS = 60.0
+"""How long the event loop of one that is started again may stand still, or not run yet, before it is taken for hung."""
 START_ATTEMPTS = 3
 KILL_SECONDS = 5.0
 """How long what is killed may take to be gone; whoever stops a fleet needs patience for drain and this."""
@@ -181,8 +183,11 @@ class Supervisor:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             for child in self._children:
-                if child.overdue() >= self._watchdog_seconds and not child.hung:
-                    child.kill_hung(self._watchdog_seconds)
+                # What a process imports as it starts, tools of users too, may take longer than anything later.
+                least = RESTART_SECONDS if child.state == "starting" else 0.0
+                patience = max(self._watchdog_seconds, least)
+                if child.overdue() >= patience and not child.hung:
+                    child.kill_hung(patience)
 
     def _changed(self) -> None:
         living = Counter(child.spec.role for child in self._children if child.pid is not None)

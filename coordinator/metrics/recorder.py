@@ -138,7 +138,7 @@ class Recorder:
     def start_supervisor(self, roles: Iterable[str]) -> None:
         """Begins the counters of a supervisor of processes in these roles."""
         for role in roles:
-            for cause in ("exit", "signal"):
+            for cause in ("exit", "hung", "signal"):
                 self._restarts(role, cause)
 
     def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:

@@ -150,7 +150,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "How long the event loop of a front-end or worker may stand still before its supervisor (`fleet up`, "
-                "or a `fleet serve` of several processes) takes it for hung, kills it and starts another. 0: never."
+                "or a `fleet serve` of several processes) takes it for hung, kills it and starts another; a minute at "
+                "least while it starts. 0: never."
             ),
             ge=0,
             le=3600,

@@ -26,6 +26,9 @@ class Told:
     news: News | None = None
     heard = False
 
+    def begun(self) -> None:
+        """Nobody watches."""
+
     def ready(self) -> None:
         self.heard = True
 

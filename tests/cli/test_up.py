@@ -15,7 +15,7 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.fleetfile import read_fleet
-from tests.support.fleets import Http, RunningFleet, call_body, call_head, fleet_command, once, scrape
+from tests.support.fleets import ROOT, Http, RunningFleet, call_body, call_head, fleet_command, once, scrape
 from tests.support.wait import process_alive, wait_until_sync
 
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes through /proc")
@@ -154,6 +154,11 @@ def test_a_killed_front_end_comes_back_and_counters_stay_right(fleet: RunningFle
 
 def test_what_hangs_is_killed_and_started_again(start: Start) -> None:
     fleet = start("--workers", "1", "--watchdog-seconds", "2")
+    roles = ("frontend", "worker")
+    hangs = [f"coordinator_process_restarts_total{{cause=hung,role={role}}}" for role in roles]
+    before_that = scrape(fleet.port)
+    # What begins later than at 0 has not risen, for who asks Prometheus.
+    assert [before_that[name] for name in hangs] == [0, 0]
     hung = {slot: pid for slot in ("fe-1", "w-0") if (pid := fleet.pid(slot)) is not None}
     assert len(hung) == 2
     well = fleet.pid("fe-0")
@@ -169,9 +174,47 @@ def test_what_hangs_is_killed_and_started_again(start: Start) -> None:
     assert fleet.logged("process ended", process="front-end fe-1", reason="it hung: no sign of life for 2 seconds")
     wait_until_sync(lambda: all_serve(fleet.port), 20, "both front-ends to answer")
     found = scrape(fleet.port)
-    for role in ("frontend", "worker"):
-        assert found[f"coordinator_process_restarts_total{{cause=hung,role={role}}}"] == 1
+    assert [found[name] for name in hangs] == [1, 1]
     assert fleet.pid("fe-0") == well, "what answers is left alone"
+
+
+_HASTY = """
+from coordinator.cli import supervisor
+
+supervisor.RESTART_SECONDS = 3.0
+"""
+_HANGING = """
+import os
+import signal
+from pathlib import Path
+
+
+def nothing():
+    pass
+
+
+if Path({hold!r}).exists():
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_what_hangs_as_it_is_started_again_is_killed(start: Start, tmp_path: Path) -> None:
+    """A fleet that stood once is watched as it was before it was ready: nobody else would miss a process."""
+    hold = tmp_path / "hold"
+    (tmp_path / "sitecustomize.py").write_text(_HASTY)
+    (tmp_path / "hanging.py").write_text(_HANGING.format(hold=str(hold)))
+    (tmp_path / "fleet.yaml").write_text("flows: {tools: {nothing: 'hanging:nothing'}}\n")
+    fleet = start(
+        *("--workers", "1", "--watchdog-seconds", "1", "--config", str(tmp_path / "fleet.yaml")),
+        PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}",
+    )
+    hold.touch()
+    pid = fleet.pid("w-0")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    fleet.wait_logged("process ended", process="worker w-0", reason="it hung: no sign of life for 3 seconds")
+    hold.unlink()
+    wait_until_sync(lambda: all(one.ready for one in fleet.state.processes), 60, "the worker to be ready")
 
 
 def test_a_killed_store_comes_back_with_its_data(fleet: RunningFleet) -> None:
