@@ -8,6 +8,7 @@ command sees a stack trace, unless FLEET_LOG_LEVEL is ``debug``.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -20,6 +21,8 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.terminal import printable
 from coordinator.settings import SettingsError
 from coordinator.settings.problems import unknown
+
+_NO_ROOM = (errno.EDQUOT, errno.EFBIG, errno.ENOSPC)
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": (
@@ -282,6 +285,8 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if os.environ.get("FLEET_LOG_LEVEL") == "debug":
             traceback.print_exc()
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return _fail(f"cannot write {error.filename or 'what it has to say'}: {error.strerror}", Exit.FAILED)
         return _fail(
             f"a defect of fleet: {type(error).__name__}: {error} (FLEET_LOG_LEVEL=debug shows where)", Exit.FAILED
         )
@@ -290,11 +295,24 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the ``fleet`` script."""
+    _open_closed()
     try:
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
         # Before the command has taken the signal over, or where it has nothing to finish.
         sys.exit(Exit.INTERRUPTED)
+
+
+def _open_closed() -> None:
+    """Opens those of the standard streams that we were started without, to nowhere.
+
+    What is opened next would get their numbers otherwise, the lowest that are free, and whatever somebody writes there.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(nowhere, True)
+            setattr(sys, name, open(nowhere, mode, encoding="utf-8"))  # noqa: SIM115 (kept open)
 
 
 def _fail(message: str, code: Exit) -> int:

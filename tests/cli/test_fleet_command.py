@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -93,6 +94,32 @@ def test_a_reader_that_goes_away_is_no_failure(unbuffered: str) -> None:
         os.close(write)
     assert done.returncode == Exit.OK
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_it_runs_without_standard_streams(closed: str, tmp_path: Path) -> None:
+    """As daemons are started by some. What it opens itself must not take their places."""
+    output, failure = tmp_path / "out", tmp_path / "err"
+    command = [sys.executable, "-m", "coordinator", "config", "example"]
+    line = f'exec "$@" <{os.devnull} >{output} 2>{failure} {closed}'
+    done = subprocess.run(["sh", "-c", line, "sh", *command], timeout=120, check=False)
+    assert done.returncode == Exit.OK
+    assert failure.read_text() == ""
+    assert ("port: 8420" in output.read_text()) is (">&-" not in closed.replace("2>&-", ""))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_no_defect() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "coordinator", "config", "check", "/dev/null"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == Exit.FAILED
+    assert done.stderr == b"fleet: cannot write what it has to say: No space left on device\n"
 
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
