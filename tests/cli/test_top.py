@@ -97,6 +97,16 @@ def test_it_shows_a_running_fleet(fleet: RunningFleet) -> None:
     assert "2 front-ends" in by_url.stdout
 
 
+@pytest.mark.parametrize("path", ["", "/mcp"])
+def test_it_keeps_the_password_of_a_url_to_itself(fleet: RunningFleet, path: str) -> None:
+    url = fleet.state.base_url.replace("http://", "http://someone:sesame@") + path
+    done = fleet_command("top", "--once", "--interval", "0.2", "--url", url, COLUMNS="200")
+    assert done.returncode == (Exit.FAILED if path else Exit.OK)
+    assert "http://someone:***@127.0.0.1" in done.stdout + done.stderr
+    assert "sesame" not in done.stdout + done.stderr
+    assert done.stderr.endswith(" cannot be read: the answer is 404 Not Found\n") is bool(path)
+
+
 def test_without_a_fleet_it_says_what_to_do(tmp_path: Path) -> None:
     done = fleet_command("top", "--once", "--data-dir", str(tmp_path))
     assert done.returncode == Exit.FAILED
@@ -104,5 +114,5 @@ def test_without_a_fleet_it_says_what_to_do(tmp_path: Path) -> None:
     refused = fleet_command("top", "--once", "--url", "http://127.0.0.1:9")
     assert refused.returncode == Exit.FAILED
     assert "cannot be read" in refused.stderr
-    for wrong in (["--interval", "0"], ["--url", "nowhere"]):
+    for wrong in (["--interval", "0"], ["--url", "nowhere"], ["--url", "http://[::1"], ["--url", "http://h/?a=b"]):
         assert fleet_command("top", "--once", *wrong).returncode == Exit.USAGE

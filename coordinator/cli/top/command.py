@@ -17,7 +17,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet
 from coordinator.cli.top.readings import Between, Reading, read
 from coordinator.metrics.hot import Hot, published
-from coordinator.settings import LoadedSettings
+from coordinator.settings import LoadedSettings, redacted
 from coordinator.settings.fields import fields_of
 from coordinator.settings.model import Settings
 
@@ -49,7 +49,7 @@ def top(
 
     if not 0.2 <= interval <= _MOST_SECONDS:
         raise CommandFailed(f"--interval must be from 0.2 to {_MOST_SECONDS:.0f}, not {interval}", Exit.USAGE)
-    if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+    if url is not None and not _is_base(url):
         raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
     data_dir = Path(loaded.settings.data_dir)
     fleet = read_fleet(data_dir)
@@ -67,7 +67,7 @@ def top(
                     time.sleep(interval)
                     after = _scrape(client, where)
                     fleet = read_fleet(data_dir) if url is None else None
-                    shown = screen(Between(before, after), fleet, _hot(fleet), where)
+                    shown = screen(Between(before, after), fleet, _hot(fleet), redacted(where))
                     if once:
                         break
                     live.update(shown, refresh=True)
@@ -76,6 +76,16 @@ def top(
             return Exit.OK
     console.print(shown)
     return Exit.OK
+
+
+def _is_base(url: str) -> bool:
+    """Whether a path can be put behind the URL, and somebody asked for what is there."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and not parts.query + parts.fragment
 
 
 def _hot(fleet: Fleet | None) -> list[Hot]:
@@ -96,8 +106,10 @@ def _scrape(client: httpx2.Client, where: str) -> Reading:
     try:
         response = client.get(where.rstrip("/") + "/metrics")
         if response.status_code in (401, 403):
-            raise CommandFailed(f"{where} wants to know who asks: put a token into {TOKEN_VARIABLE}")
-        response.raise_for_status()
+            raise CommandFailed(f"{redacted(where)} wants to know who asks: put a token into {TOKEN_VARIABLE}")
+        if response.status_code != 200:
+            raise ValueError(f"the answer is {response.status_code} {response.reason_phrase}".rstrip())
         return read(response.text, time.monotonic())
-    except (httpx2.HTTPError, ValueError) as error:
-        raise CommandFailed(f"the metrics at {where} cannot be read: {type(error).__name__}: {error}") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        why = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        raise CommandFailed(f"the metrics at {redacted(where)} cannot be read: {redacted(why)}") from None
