@@ -68,8 +68,9 @@ class Stage(Nursery):
 async def test_a_process_owes_a_sign_of_life_a_beat_after_the_last(tmp_path: Path) -> None:
     stage = Stage()
     child = Child(Spec("frontend", "fe-0", Settings, tmp_path), stage, lambda child: None)
+    assert child.overdue() == 0.0, "nobody runs"
     child.start()
-    assert [child.overdue() for _ in range(4)] == [0.0] * 4, "it has not said yet that it is ready"
+    assert [child.overdue() for _ in range(4)] == [0.0, 0.0, 1.0, 2.0], "it has said nothing yet"
     for _ in range(3):
         stage.beat()
         # The event loop may hear of it at once, and not only when somebody looks.
