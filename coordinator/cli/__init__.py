@@ -18,7 +18,7 @@ from cyclopts import App, CycloptsError, UnknownCommandError
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.terminal import printable
+from coordinator.cli.terminal import absent, printable
 from coordinator.settings import SettingsError
 from coordinator.settings.problems import unknown
 
@@ -310,6 +310,7 @@ def _open_closed() -> None:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
+            absent.add(name)
             nowhere = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(nowhere, True)
             setattr(sys, name, open(nowhere, mode, encoding="utf-8"))  # noqa: SIM115 (kept open)

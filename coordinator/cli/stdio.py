@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from typing import Annotated, BinaryIO
@@ -15,6 +16,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.roles import start_tracing
 from coordinator.cli.stores import given_url, open_store, settled, store_failed
+from coordinator.cli.terminal import absent
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import logs, recorder, tracing
@@ -63,6 +65,8 @@ def stdio(
     # Not for the processes that this one starts.
     token = os.environ.pop(TOKEN_VARIABLE, None)
     try:
+        if absent & {"stdin", "stdout"}:
+            raise OSError(errno.EBADF, "closed")
         streams = claim_standard_streams()
     except OSError:
         raise CommandFailed("stdin and stdout have to be open: they carry the protocol", Exit.USAGE) from None

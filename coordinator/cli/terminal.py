@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+absent: set[str] = set()
+"""Those of stdin, stdout and stderr that this process was started without."""
+
 
 def printable(text: str) -> str:
     """Text of callers, tools and servers for a terminal: nothing in it can move the cursor."""
