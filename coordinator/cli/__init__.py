@@ -278,14 +278,14 @@ def run(arguments: Sequence[str]) -> int:
     except CommandFailed as error:
         return _fail(str(error), error.code)
     except BrokenPipeError:
-        # The reader of our output (head, less) went away, which is no failure of ours; stdout must
-        # not be flushed again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output (head, less) went away, which is no failure of ours.
+        _say_no_more()
         return Exit.OK
     except Exception as error:
         if os.environ.get("FLEET_LOG_LEVEL") == "debug":
             traceback.print_exc()
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _say_no_more()
             return _fail(f"cannot write {error.filename or 'what it has to say'}: {error.strerror}", Exit.FAILED)
         return _fail(
             f"a defect of fleet: {type(error).__name__}: {error} (FLEET_LOG_LEVEL=debug shows where)", Exit.FAILED
@@ -314,6 +314,11 @@ def _open_closed() -> None:
             nowhere = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(nowhere, True)
             setattr(sys, name, open(nowhere, mode, encoding="utf-8"))  # noqa: SIM115 (kept open)
+
+
+def _say_no_more() -> None:
+    """Drops what stdout still holds: it must not be flushed again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: Exit) -> int:
