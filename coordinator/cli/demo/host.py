@@ -63,7 +63,7 @@ class Host:
 
     async def _live(self, number: int) -> None:
         """One agent after the other under this number: a crashed one is replaced, under another id."""
-        life = 0
+        life = ended = 0
         while not self._stop.is_set() and len(self._failures) < _MAX_FAILURES:
             life += 1
             name = f"agent-{number}" + (f".{life}" if life > 1 else "")
@@ -83,8 +83,13 @@ class Host:
             except Refused as refusal:
                 self._failures.append(f"{name}: {refusal}")
             except anyio.BrokenResourceError as error:
-                # The SDK's client ends so when the answer to a call comes that was given up.
-                if not self._stop.is_set():
+                # The SDK's client ends so when the answer to a call comes that was given up. The next life has another
+                # client; what this one held comes back by itself.
+                if self._stop.is_set():
+                    break
+                self._line.meter.retries["client ended"] += 1
+                ended += 1
+                if ended > _MAX_FAILURES:
                     self._failures.append(f"{name}: {_told(error)}")
             except Exception as error:
                 self._failures.append(f"{name}: {_told(error)}")
