@@ -156,7 +156,7 @@ class Child:
         return max(self._looks_in_vain - 2, 0) * BEAT_SECONDS
 
     def kill_hung(self, seconds: float) -> None:
-        """Ends a process that has said nothing for so long."""
+        """Ends a process that has said nothing for so many seconds."""
         self.hung, self.reason = True, f"it hung: no sign of life for {seconds:.0f} seconds"
         self.signal(signal.SIGKILL)
 

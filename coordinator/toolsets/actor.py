@@ -85,6 +85,10 @@ class Verification(msgspec.Struct, omit_defaults=True):
     ) = UNSET
 
 
+_actor = msgspec.json.Decoder(ActorEcho).decode
+_verification = msgspec.json.Decoder(Verification).decode
+
+
 class Trusted(msgspec.Struct, frozen=True):
     """An actor after verification and policy."""
 
@@ -165,6 +169,16 @@ def checked(actor: Actor, field: str = "actor") -> Actor:
 def signature(actor: Actor | None) -> tuple[str, str, str | None] | None:
     """What a request id stands for of an actor: all but the proof, which a repeated call may have renewed."""
     return None if actor is None else (actor.id, actor.kind, actor.parent)
+
+
+def stored_actor(text: str) -> ActorEcho | UnsetType:
+    """The actor that a record names, as JSON; empty: none."""
+    return _actor(text) if text else UNSET
+
+
+def stored_verification(text: str) -> Verification | UnsetType:
+    """What a record says became of the actor's proof, as JSON; empty: there was no actor."""
+    return _verification(text) if text else UNSET
 
 
 def echo(actor: Actor) -> ActorEcho:

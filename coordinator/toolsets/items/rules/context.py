@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import UNSET
 
-from coordinator.toolsets.actor import ActorEcho, Verification
+from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items.contract.base import NoteProgress
 from coordinator.toolsets.items.contract.reads import ClaimDetail, GateStatus, RecentTransition, SchemaNote
 from coordinator.toolsets.items.rules.clock import iso
@@ -22,9 +21,6 @@ LISTED_PER_ROLE = 200
 """Items of one role that get_context lists."""
 MAX_TRANSITIONS = 200
 DEFAULT_TRANSITIONS = 50
-
-_actor = msgspec.json.Decoder(ActorEcho).decode
-_verification = msgspec.json.Decoder(Verification).decode
 
 
 def transitions_wanted(limit: int | None) -> int:
@@ -90,6 +86,6 @@ def transition(row: Row) -> RecentTransition:
         to_role=ROLE_NAMES[row.to_role],
         trigger=row.trigger,
         at=iso(row.at),
-        actor=_actor(row.actor) if row.actor else UNSET,
-        verification=_verification(row.verification) if row.verification else UNSET,
+        actor=stored_actor(row.actor),
+        verification=stored_verification(row.verification),
     )

@@ -42,9 +42,10 @@ def threshold(value: str | None, kind: str, field: str) -> str | None:
     Raises:
         ToolFailure: VALIDATION_ERROR.
     """
-    if not not_blank(value):
+    given = not_blank(value)
+    if not given:
         return None
-    role = one_of(not_blank(value), THRESHOLDS, field)
+    role = one_of(given, THRESHOLDS, field)
     if kind == "RELATES_TO":
         raise invalid(field, "cannot be given for RELATES_TO, which blocks nothing")
     return role

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.actor import Distrusted, Trusted, Verification, signature
+from coordinator.toolsets.actor import Distrusted, Trusted, signature, stored_verification
 from coordinator.toolsets.items.contract.work import (
     Blocker,
     CascadeEvent,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from coordinator.toolsets.items.store.work import Advanced
 
 _encode = msgspec.json.Encoder().encode
-_verification = msgspec.json.Decoder(Verification).decode
 
 
 def check_one_actor(transitions: Sequence[Transition]) -> None:
@@ -132,7 +131,7 @@ def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: A
         summary=transition.summary or UNSET,
         actor=who.echo if who else UNSET,
         # Of a repeated call: what became of the first one's proof.
-        verification=_verification(reply.verification) if reply.verification else UNSET,
+        verification=stored_verification(reply.verification),
     )
 
 

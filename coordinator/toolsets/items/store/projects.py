@@ -15,7 +15,7 @@ PROJECTS = 1_000
 
 
 class ProjectList:
-    """Keeps projects that have items on the list of those, seldom."""
+    """The list of projects that have items; a process notes each of them seldom, not with every change."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

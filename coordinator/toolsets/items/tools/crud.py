@@ -66,8 +66,8 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         specs = batch(args.items, "items", MAX_ITEMS)
         record = await record_for(args)
         shared = ""
-        if rules.not_blank(args.parent_id):
-            shared = await items.resolve_one(call.project, parse(args.parent_id or "", "parentId"), record)
+        if above := rules.not_blank(args.parent_id):
+            shared = await items.resolve_one(call.project, parse(above, "parentId"), record)
         parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         schemas = items.schemas.current
         failures: dict[int, str] = {}

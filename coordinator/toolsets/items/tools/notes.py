@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.actor import ActorEcho, Trusted, Verification, attributed, checked, signature
+from coordinator.toolsets.actor import Trusted, attributed, checked, signature, stored_actor, stored_verification
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.notes import (
     NOTE_ROLES,
@@ -42,8 +42,6 @@ _MANAGE = (
 )
 _QUERY = "Read a note by id (get), or the notes of an item (list), oldest first."
 _encode = msgspec.json.Encoder().encode
-_actor = msgspec.json.Decoder(ActorEcho).decode
-_verification = msgspec.json.Decoder(Verification).decode
 
 
 class Prepared(NamedTuple):
@@ -99,7 +97,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
                     role=note.role,
                     actor=note.who.echo if note.who else UNSET,
                     # Of a repeated call: what became of the first one's proof.
-                    verification=_verification(reply.verification) if reply.verification else UNSET,
+                    verification=stored_verification(reply.verification),
                 )
             )
             context[dashed(reply.item)] = _context(reply, notes.schemas.current)
@@ -146,7 +144,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             return _shown(found[0], True)
         if not args.item_id:
             raise invalid("itemId", "is required for operation list")
-        role = one_of(args.role, NOTE_ROLES, "role")[0] if args.role and not_blank(args.role) else ""
+        role = one_of(given, NOTE_ROLES, "role")[0] if (given := not_blank(args.role)) else ""
         item = await notes.resolve_one(call.project, parse(args.item_id, "itemId"))
         rows = await notes.read(call.project, "", item, role, args.include_body)
         return ListNotesResult(notes=[_shown(row, args.include_body) for row in rows], total=len(rows))
@@ -212,6 +210,6 @@ def _shown(row: NoteRow, body: bool) -> Note:
         body=row.body if body else UNSET,
         created_at=iso(row.created),
         modified_at=iso(row.modified),
-        actor=_actor(row.actor) if row.actor else UNSET,
-        verification=_verification(row.verification) if row.verification else UNSET,
+        actor=stored_actor(row.actor),
+        verification=stored_verification(row.verification),
     )
