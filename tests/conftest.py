@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 import redis
+import structlog
 from hypothesis import HealthCheck
 from hypothesis import settings as properties
 
@@ -38,6 +39,10 @@ properties.load_profile("ci")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_store: runs on every supported server and protocol")
+    # Unless told otherwise structlog draws exceptions with all their variables, which takes it seconds each.
+    *first, _ = structlog.get_config()["processors"]
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*first, plain])
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -21,11 +21,11 @@ from coordinator.metrics import logs
 def restored() -> Iterator[None]:
     """Logging as it was before, so that tests do not see each other's set-up."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, before = root.handlers[:], root.level, structlog.get_config()
     yield
     logging.captureWarnings(False)
     root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()
+    structlog.configure(**before)
     structlog.contextvars.clear_contextvars()
 
 

@@ -23,7 +23,12 @@ Json = dict[str, Any]
 
 
 @cache
-def _validator(results: tuple[type[msgspec.Struct], ...]) -> Any:
+def _given(arguments: type[msgspec.Struct]) -> Any:
+    return jsonschema.Draft202012Validator(input_schema(arguments))
+
+
+@cache
+def _answered(results: tuple[type[msgspec.Struct], ...]) -> Any:
     return jsonschema.Draft202012Validator(output_schema(results))
 
 
@@ -47,7 +52,7 @@ class Client:
             ToolFailure: what the caller would be told.
         """
         tool = self.tools[name]
-        jsonschema.validate(arguments, input_schema(tool.arguments))
+        _given(tool.arguments).validate(arguments)
         return await self.unchecked(name, **arguments)
 
     async def unchecked(self, name: str, **arguments: Any) -> Any:
@@ -60,7 +65,7 @@ class Client:
             assert not answer.is_error
             return answer.text[0] if answer.text else msgspec.json.decode(msgspec.json.encode(answer.structured))
         data = msgspec.json.decode(msgspec.json.encode(answer))
-        errors = [error.message for error in _validator(tool.result).iter_errors(data)]
+        errors = [error.message for error in _answered(tool.result).iter_errors(data)]
         assert not errors, errors
         return data
 

@@ -17,7 +17,7 @@ class Logged:
 
     def __enter__(self) -> Self:
         root = logging.getLogger()
-        self._before = root.handlers[:], root.level
+        self._before, self._config = (root.handlers[:], root.level), structlog.get_config()
         self._out = io.StringIO()
         logs.configure("info", "json", stream=self._out)
         # What is logged after this is not ours, whichever loggers were used here.
@@ -28,7 +28,7 @@ class Logged:
         root = logging.getLogger()
         logging.captureWarnings(False)
         root.handlers[:], root.level = self._before
-        structlog.reset_defaults()
+        structlog.configure(**self._config)
 
     def places(self) -> dict[str, tuple[str, str] | None]:
         """Trace and span by what lines say; None where a line names none."""
