@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -22,7 +22,7 @@ from redis.retry import Retry
 from coordinator.metrics import recorder, tracing
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
-from coordinator.steps.room import Configurable, Isolated, StepRoom
+from coordinator.steps.room import Configurable, Isolated, StepRoom, opened
 from coordinator.steps.store import StepStore
 from coordinator.store import AddressError, Store, StoreError, StoreTooOld, key_space
 from coordinator.store.address import parse
@@ -48,20 +48,6 @@ _PAUSE = 0.5
 _TIDY_SECONDS = 60.0
 _REDIS_SECONDS = 1.0
 """How long the threads' commands may take; the keeper has to be able to try again within a lease."""
-
-
-@asynccontextmanager
-async def opened(rooms: Mapping[str, StepRoom]) -> AsyncIterator[Mapping[str, StepRoom]]:
-    """Rooms with their executors open, until the end of the block."""
-    done: list[StepRoom] = []
-    try:
-        for room in rooms.values():
-            await room.executor.open()
-            done.append(room)
-        yield rooms
-    finally:
-        for room in done:
-            await room.executor.close()
 
 
 def _configure(rooms: Mapping[str, StepRoom], settings: Settings) -> None:

@@ -24,6 +24,7 @@ from coordinator import __version__
 from coordinator.metrics import tracing
 from coordinator.settings import Settings, load_settings
 from coordinator.steps.handoff import Handoff
+from coordinator.steps.room import opened
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store
 from coordinator.store.address import parse
@@ -31,7 +32,6 @@ from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.isolated import IsolatedCalls
 from workers.keeper import Keeper
-from workers.process import opened
 from workers.rooms import make_rooms
 
 _log = structlog.get_logger(__name__)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -109,7 +110,7 @@ class Configurable(Protocol):
 
 
 class StepRoom(Protocol):
-    """One room: ``flows``, and later the gateway."""
+    """One room: ``flows`` or ``gateway``."""
 
     @property
     def name(self) -> str:
@@ -138,3 +139,17 @@ class StepRoom(Protocol):
             Whether none are left that it will have to forget one day.
         """
         ...
+
+
+@asynccontextmanager
+async def opened(rooms: Mapping[str, StepRoom]) -> AsyncIterator[Mapping[str, StepRoom]]:
+    """Rooms with their executors open, until the end of the block."""
+    done: list[StepRoom] = []
+    try:
+        for room in rooms.values():
+            await room.executor.open()
+            done.append(room)
+        yield rooms
+    finally:
+        for room in done:
+            await room.executor.close()

@@ -18,14 +18,13 @@ from coordinator.settings.flows import Flows
 from coordinator.settings.identity import ActorAuthentication
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
-from coordinator.steps.room import CallFailed
+from coordinator.steps.room import CallFailed, opened
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.room import FlowRoom, ToolCall
 from tests.flows.downstream import HttpServer, stdio
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
-from workers.process import opened
 from workers.rooms import make_rooms, step_tools
 from workers.tools.registry import StepTools
 
