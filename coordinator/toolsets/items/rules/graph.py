@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import UNSET
 
 from coordinator.toolsets.items.contract.reads import DependencyCounts, DependencyView, ItemInfo
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
-
-if TYPE_CHECKING:
-    from coordinator.toolsets.items.store.reads import Head
 
 MAX_ITEMS = 5_000
 """Items that one graph may hold: each costs 40 bytes of the answer and a hundredth of a script run."""
@@ -58,6 +55,15 @@ class Edge(NamedTuple):
     def unblock_at(self) -> str | None:
         """The threshold that was given, if any."""
         return given_threshold(self.value[32:])
+
+
+class Head(NamedTuple):
+    """What is shown of an item that another one refers to."""
+
+    id: str
+    title: str
+    role: int
+    priority: int
 
 
 def given_threshold(mark: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Script, ScriptFailure
-from coordinator.toolsets.items.rules.graph import Edge, edges_of
+from coordinator.toolsets.items.rules.graph import Edge, Head, edges_of
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
 
@@ -35,15 +35,6 @@ class BlockerRow(NamedTuple):
     mark: str
     """The threshold."""
     satisfied: bool
-
-
-class Head(NamedTuple):
-    """What is shown of an item that another one refers to."""
-
-    id: str
-    title: str
-    role: int
-    priority: int
 
 
 class Status(NamedTuple):

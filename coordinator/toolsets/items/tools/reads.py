@@ -24,7 +24,7 @@ from coordinator.toolsets.items.rules.ids import dashed, parse
 from coordinator.toolsets.items.rules.progress import next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.specs import not_blank
-from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, Head, ReadStore
+from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, ReadStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
@@ -63,7 +63,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             for edge in edges
             if direction in ("all", edge.direction) and (wanted_type is None or edge.type == wanted_type)
         ]
-        heads: dict[str, Head] = {}
+        heads: dict[str, graph.Head] = {}
         if args.include_item_info and shown:
             heads = await reads.heads(call.project, [item, *(edge.other for edge in shown)])
         return QueryDependenciesResult(
