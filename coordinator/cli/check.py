@@ -13,7 +13,7 @@ from coordinator.cli import check_door, check_identity
 from coordinator.cli.exits import Exit
 from coordinator.cli.gateway.problems import sound
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
-from coordinator.settings.auth import door_mode
+from coordinator.settings.door import door_mode
 from coordinator.settings.fields import fields_of
 from coordinator.settings.redact import shown_value
 from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coordinator.identity.token_file import TokenFileError, read_tokens
 from coordinator.settings import Settings
-from coordinator.settings.auth import Mode, door_mode, door_resource, door_verifier, is_loopback
+from coordinator.settings.door import Mode, door_mode, door_resource, door_verifier, is_loopback
 
 _MODES: dict[Mode, str] = {
     "none": "anybody who reaches the port is let in, and bearer tokens mean nothing",

@@ -19,10 +19,9 @@ import uvloop
 
 from coordinator.cli.doors import open_door
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.lifeline import ORPHAN_SECONDS
+from coordinator.cli.lifeline import ORPHAN_SECONDS, Guardian
 from coordinator.cli.operators import QuietServer, operators_port, server_config
 from coordinator.cli.reload import InForce
-from coordinator.cli.roles import Guardian
 from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store, settled
 from coordinator.identity.actors import Actors

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -32,6 +33,27 @@ class Report(msgspec.Struct, frozen=True):
     code: int = Exit.OK
     """Of a child that cannot start, why: its exit code."""
     reason: str = ""
+
+
+class Guardian(Protocol):
+    """Who wants to know how a process fares; a ``Lifeline`` is one."""
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether nobody waits for this process any more, so it should end fast."""
+
+    @property
+    def news(self) -> News | None:
+        """What came of the last reload before this process started, if it was refused."""
+
+    def begun(self) -> None:
+        """The event loop runs."""
+
+    def ready(self) -> None:
+        """The process does its work."""
+
+    def on_news(self, take: Callable[[News], None]) -> None:
+        """Has ``take`` called in the running event loop whenever the settings are read again."""
 
 
 class Lifeline:

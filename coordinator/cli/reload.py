@@ -16,11 +16,18 @@ import structlog
 
 from coordinator.cli.gateway.problems import sound
 from coordinator.cli.news import News
-from coordinator.cli.roles import settings_digest
 from coordinator.metrics import Recorder
-from coordinator.settings import LoadedSettings, Settings, SettingsError, config_version, needing_restart, taken_over
-from coordinator.settings.auth import unsaid
-from coordinator.settings.model import contradictions
+from coordinator.settings import (
+    LoadedSettings,
+    Settings,
+    SettingsError,
+    config_version,
+    needing_restart,
+    settings_digest,
+    taken_over,
+)
+from coordinator.settings.contradictions import contradictions
+from coordinator.settings.reload import unsaid
 
 if TYPE_CHECKING:
     from coordinator.toolsets.tool import Toolset

@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING, Literal
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.lifeline import Guardian
 from coordinator.cli.news import News
 from coordinator.cli.stores import store_failed
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots, tracing
-from coordinator.settings import Settings, config_version, taken_over
+from coordinator.settings import Settings, config_version, settings_digest, taken_over
 from coordinator.store import AddressError, KeySpaceDiffers, StoreTooOld
 
 if TYPE_CHECKING:
     from workers.process import Beside
-
-
-class Guardian(Protocol):
-    """Who wants to know how a process fares; a ``Lifeline`` is one."""
-
-    @property
-    def orphaned(self) -> bool:
-        """Whether nobody waits for this process any more, so it should end fast."""
-
-    @property
-    def news(self) -> News | None:
-        """What came of the last reload before this process started, if it was refused."""
-
-    def begun(self) -> None:
-        """The event loop runs."""
-
-    def ready(self) -> None:
-        """The process does its work."""
-
-    def on_news(self, take: Callable[[News], None]) -> None:
-        """Has ``take`` called in the running event loop whenever the settings are read again."""
 
 
 def run(
@@ -128,13 +105,6 @@ def _unwritable(metrics_dir: Path, error: OSError) -> CommandFailed:
     return CommandFailed(
         f"cannot keep metrics in {metrics_dir}: {error.strerror} (--data-dir or FLEET_METRICS_DIR)", Exit.DATA_DIR
     )
-
-
-def settings_digest(settings: Settings) -> str:
-    """A short hash of the settings, equal for processes that run with the same ones."""
-    # Without the store's URL: it holds a secret, and a supervisor's differs from its children's.
-    shown = msgspec.structs.replace(settings, redis_url="")
-    return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
 
 
 def _work(settings: Settings, recorder: Recorder, guardian: Guardian, beside: Beside | None) -> None:

@@ -14,10 +14,10 @@ from coordinator.cli.child import Role
 from coordinator.cli.children import Spec
 from coordinator.cli.news import News
 from coordinator.cli.reload import Rereader
-from coordinator.cli.roles import open_recorder, settings_digest, slots
+from coordinator.cli.roles import open_recorder, slots
 from coordinator.cli.supervisor import Supervisor
 from coordinator.metrics import clear_free_slots, logs, recorder
-from coordinator.settings import LoadedSettings, Settings, config_version, taken_over
+from coordinator.settings import LoadedSettings, Settings, config_version, settings_digest, taken_over
 
 
 def metrics_dir(settings: Settings) -> Path:

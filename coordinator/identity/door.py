@@ -31,7 +31,7 @@ from coordinator.identity.grants import Denied, Grant
 from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.identity.verifier import Verifier
 from coordinator.settings import Settings
-from coordinator.settings.auth import Mode, door_mode, door_resource, door_verifier
+from coordinator.settings.door import Mode, door_mode, door_resource, door_verifier
 from coordinator.settings.identity import VerifierSettings
 
 _log = structlog.get_logger(__name__)

@@ -5,8 +5,9 @@ stronger source overrides, and all problems are reported together, each with its
 (``/etc/fleet.yaml:12``, ``environment FLEET_PORT``, ``flag --port``), the name of the
 setting and what is allowed.
 
-``model`` declares the settings, ``fields`` says what the struct knows of each, ``convert``
-and ``yaml_file`` read values, ``load`` puts the sources together, ``example`` writes
+``model`` declares the settings, ``fields`` says what the struct knows of each, ``contradictions``
+what cannot be together, ``convert`` and ``yaml_file`` read values, ``load`` puts the sources together,
+``door`` says what several settings mean to the HTTP endpoint, ``example`` writes
 ``config/fleet.yaml`` and ``reload`` says what a running process takes over. A new setting is
 one field in ``model``; a new section is a field whose type is a struct (its fields get an
 environment twin, ``FLEET_SECTION_FIELD``, but no flag) or a mapping or list of structs (only
@@ -18,7 +19,7 @@ from coordinator.settings.load import INTERNAL_ENVIRONMENT, LoadedSettings, load
 from coordinator.settings.model import Settings
 from coordinator.settings.problems import SettingsError
 from coordinator.settings.redact import redacted
-from coordinator.settings.reload import config_version, needing_restart, taken_over
+from coordinator.settings.reload import config_version, needing_restart, settings_digest, taken_over
 
 __all__ = [
     "INTERNAL_ENVIRONMENT",
@@ -31,5 +32,6 @@ __all__ = [
     "load_settings",
     "needing_restart",
     "redacted",
+    "settings_digest",
     "taken_over",
 ]

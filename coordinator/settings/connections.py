@@ -12,9 +12,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from coordinator.settings.problems import Faults
-
-Path = tuple[str | int, ...]
+from coordinator.settings.fields import camel, defaults_of
+from coordinator.settings.problems import Faults, KeyPath
 
 RESERVED = ("items", "sessions", "navigator", "flows", "gateway", "workflow")
 """Toolsets, and other first parts of names that tools of the coordinator have."""
@@ -69,11 +68,12 @@ class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     """mcp: how long connecting, or starting the server, may take."""
 
     def __post_init__(self) -> None:
-        faults: list[tuple[Path, str]] = []
-        for field in self.__struct_fields__:
-            name = _camel(field)
-            if field != "kind" and name not in _FIELDS[self.kind] and getattr(self, field) != _DEFAULTS[field]:
-                faults.append(((name,), f"means nothing to kind {self.kind}, which takes {_listed(self.kind)}"))
+        faults: list[tuple[KeyPath, str]] = []
+        taken = _FIELDS[self.kind]
+        for field, default in zip(self.__struct_fields__, defaults_of(type(self)), strict=True):
+            name = camel(field)
+            if field != "kind" and name not in taken and getattr(self, field) != default:
+                faults.append(((name,), f"means nothing to kind {self.kind}, which takes {', '.join(taken)}"))
         if self.kind == "mcp" and not self.command and not self.url:
             faults.append(((), "kind mcp needs command (a server on stdin and stdout) or url (Streamable HTTP)"))
         if self.kind == "cli" and not self.command:
@@ -86,13 +86,8 @@ class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
 
 Connections = dict[ConnectionName, Connection]
 
-_DEFAULTS: Mapping[str, object] = {
-    "command": "", "args": (), "env": {}, "working_directory": "", "url": "", "headers": {}, "base_url": "",
-    "allow_hosts": (), "allow_private": False, "start_seconds": 30.0,
-}  # fmt: skip
 
-
-def connection_problems(connections: Mapping[str, Connection] | None) -> Iterator[tuple[Path, str]]:
+def connection_problems(connections: Mapping[str, Connection] | None) -> Iterator[tuple[KeyPath, str]]:
     """What is wrong with names: where, and a sentence."""
     for name in connections or ():
         if name in RESERVED:
@@ -131,12 +126,3 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
     for line in sorted(lines, key=len, reverse=True):
         text = text.replace(line, "***")
     return text
-
-
-def _camel(field: str) -> str:
-    head, *rest = field.split("_")
-    return head + "".join(part.capitalize() for part in rest)
-
-
-def _listed(kind: str) -> str:
-    return ", ".join(_FIELDS[kind])

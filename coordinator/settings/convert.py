@@ -20,10 +20,9 @@ from coordinator.settings.fields import (
     may_be_one,
     unless_null,
 )
-from coordinator.settings.problems import Faults, shown, unknown
+from coordinator.settings.problems import Faults, KeyPath, shown, unknown
 
-Path = tuple[str | int, ...]
-Report = Callable[[Path, str], None]
+Report = Callable[[KeyPath, str], None]
 """Takes the place inside the data and a full sentence about it."""
 
 RENAMED = {"auditing": "actor_authentication"}
@@ -47,9 +46,9 @@ def from_text(field: Field, text: str) -> Any:
     return msgspec.convert(raw, field.type, strict=False)
 
 
-def section(data: Any, cls: type[Struct], path: Path, report: Report) -> dict[Path, Any]:
+def section(data: Any, cls: type[Struct], path: KeyPath, report: Report) -> dict[KeyPath, Any]:
     """The settings present in a mapping, flattened to ``path -> value``; sections are entered."""
-    found: dict[Path, Any] = {}
+    found: dict[KeyPath, Any] = {}
     if data is None and path:
         return found  # a section whose entries are all commented out
     if not isinstance(data, dict):
@@ -67,7 +66,7 @@ def section(data: Any, cls: type[Struct], path: Path, report: Report) -> dict[Pa
     return found
 
 
-def convert(value: Any, annotation: Any, path: Path, report: Report) -> Any:
+def convert(value: Any, annotation: Any, path: KeyPath, report: Report) -> Any:
     """The typed value, or ``BAD`` after each problem in it was reported."""
     kind = bare(annotation)
     inner = bare(unless_null(kind))
@@ -79,7 +78,7 @@ def convert(value: Any, annotation: Any, path: Path, report: Report) -> Any:
         value = [value]
     problems = 0
 
-    def count(at: Path, sentence: str) -> None:
+    def count(at: KeyPath, sentence: str) -> None:
         nonlocal problems
         problems += 1
         report(at, sentence)
@@ -101,7 +100,7 @@ def convert(value: Any, annotation: Any, path: Path, report: Report) -> Any:
         return BAD
 
 
-def _struct(value: Any, cls: type[Struct], path: Path, report: Report) -> Any:
+def _struct(value: Any, cls: type[Struct], path: KeyPath, report: Report) -> Any:
     """A struct that is one value of a bigger setting, such as an entry of a mapping."""
     known = {field.encode_name: field for field in msgspec.structs.fields(cls)}
     if not isinstance(value, dict):
@@ -128,7 +127,7 @@ def _struct(value: Any, cls: type[Struct], path: Path, report: Report) -> Any:
         return BAD
 
 
-def _check_key(key: Any, annotation: Any, path: Path, report: Report) -> None:
+def _check_key(key: Any, annotation: Any, path: KeyPath, report: Report) -> None:
     """Reports a name that may not stand in a mapping."""
     try:
         msgspec.convert(key, annotation)
@@ -140,7 +139,7 @@ def _check_key(key: Any, annotation: Any, path: Path, report: Report) -> None:
             report(here, f"a name in {_name(path)} must be {allowed(annotation)}, not {shown(key)}")
 
 
-def _unknown_setting(path: Path, known: Iterable[str]) -> str:
+def _unknown_setting(path: KeyPath, known: Iterable[str]) -> str:
     if path[-1] in RENAMED and len(path) == 1:
         return f"unknown setting {path[-1]!r}; it is now called {RENAMED[str(path[-1])]!r}"
     return unknown("setting", str(path[-1]), known, "".join(f"{one}." for one in path[:-1]))
@@ -151,7 +150,7 @@ def got(annotation: Any, value: object) -> str:
     return "" if is_secret(annotation) else f", not {shown(value)}"
 
 
-def _name(path: Path) -> str:
+def _name(path: KeyPath) -> str:
     return ".".join(map(str, path))
 
 

@@ -105,6 +105,18 @@ def default_of(field: msgspec.structs.FieldInfo) -> Any:
 
 
 @functools.cache
+def defaults_of(cls: type[Struct]) -> tuple[Any, ...]:
+    """The default of each field, in the order of ``__struct_fields__``."""
+    return tuple(map(default_of, msgspec.structs.fields(cls)))
+
+
+def camel(field: str) -> str:
+    """``max_delay_ms`` as a file writes it in structs that are renamed: ``maxDelayMs``."""
+    head, *rest = field.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+@functools.cache
 def fields_of(cls: type[Struct], path: tuple[str, ...] = ()) -> tuple[Field, ...]:
     """Every setting of a struct, sections flattened, in the order of declaration."""
     found: list[Field] = []

@@ -8,17 +8,14 @@ business of ``coordinator.identity``.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-if TYPE_CHECKING:
-    from coordinator.settings.model import Settings
-
-Path = tuple[str | int, ...]
+from coordinator.settings.problems import KeyPath
 
 Policy = Literal["accept-cached", "accept-self-reported", "reject"]
 POLICIES: tuple[Policy, ...] = ("accept-cached", "accept-self-reported", "reject")
@@ -219,7 +216,7 @@ class ActorAuthentication(_Section, frozen=True, kw_only=True):
         return next(policy for policy in POLICIES if policy == stated)
 
 
-def verifier_problems(verifier: VerifierSettings, path: Path) -> Iterator[tuple[Path, str]]:
+def verifier_problems(verifier: VerifierSettings, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     """What is wrong between the settings of a verifier: where, and a sentence about it."""
     name = ".".join(map(str, path))
     if verifier.did_pattern and (problem := _open_pattern(verifier.did_pattern)):
@@ -248,17 +245,7 @@ def verifier_problems(verifier: VerifierSettings, path: Path) -> Iterator[tuple[
         )
 
 
-def identity_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[Path, str]]:
-    """What is wrong in ``actor_authentication`` as a whole.
-
-    Args:
-        broken: sections that are wrong in themselves, about which nothing can be said.
-    """
-    if "actor_authentication" not in broken:
-        yield from verifier_problems(settings.actor_authentication.verifier, ("actor_authentication", "verifier"))
-
-
-def unused_verifier(verifier: VerifierSettings, path: Path, sources: Mapping[str, str]) -> str | None:
+def unused_verifier(verifier: VerifierSettings, path: KeyPath, sources: Mapping[str, str]) -> str | None:
     """A sentence if keys are configured but nobody says that they are to be used.
 
     A verifier whose ``type`` was forgotten would check nothing; an explicit ``noop`` is an operator's choice.
@@ -273,11 +260,11 @@ def unused_verifier(verifier: VerifierSettings, path: Path, sources: Mapping[str
     return None
 
 
-def located(verifier: VerifierSettings, base: FilePath) -> VerifierSettings:
+def located(verifier: VerifierSettings, base: Path) -> VerifierSettings:
     """The verifier with an absolute ``jwks_path``; a relative one starts at ``base``."""
     if not verifier.jwks_path:
         return verifier
-    path = base / FilePath(verifier.jwks_path).expanduser()
+    path = base / Path(verifier.jwks_path).expanduser()
     return msgspec.structs.replace(verifier, jwks_path=str(path.absolute()))
 
 

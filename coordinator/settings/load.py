@@ -13,10 +13,11 @@ import platformdirs
 from msgspec import Struct
 
 from coordinator.settings import auth, convert, identity, workflows
+from coordinator.settings.contradictions import contradictions
 from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
 from coordinator.settings.gateway import includes
-from coordinator.settings.model import Settings, contradictions
-from coordinator.settings.problems import SettingsError, unknown
+from coordinator.settings.model import Settings
+from coordinator.settings.problems import KeyPath, SettingsError, unknown
 
 if TYPE_CHECKING:
     from coordinator.settings.yaml_file import Lines
@@ -33,8 +34,8 @@ INTERNAL_ENVIRONMENT: dict[str, str] = {
 """Variables that are no settings but are known; any other FLEET_* variable stops the start."""
 
 S = TypeVar("S", bound=Struct)
-Values = dict[convert.Path, Any]
-Check = Callable[[S, Collection[str]], Iterable[tuple[convert.Path, str]]]
+Values = dict[KeyPath, Any]
+Check = Callable[[S, Collection[str]], Iterable[tuple[KeyPath, str]]]
 """Finds what is wrong between settings, given also the names of those that are wrong in themselves."""
 
 
@@ -54,7 +55,7 @@ class Loaded(Generic[S]):
     places: includes.Places = dataclasses.field(default_factory=dict)
     """Where the parts of a section are that is put together from several files."""
 
-    def place(self, at: convert.Path) -> str:
+    def place(self, at: KeyPath) -> str:
         """Where something is said: ``/etc/fleet.yaml:12``; empty: in no file."""
         found = includes.nearest(self.places, at)
         return found or (f"{self.config}:{_line(self.lines, at)}" if self.config is not None else "")
@@ -122,7 +123,7 @@ def load(
     lines: Lines = {}
     places: includes.Places = {}
 
-    def take(path: convert.Path, value: object, source: str) -> None:
+    def take(path: KeyPath, value: object, source: str) -> None:
         values[path] = value
         sources[".".join(map(str, path))] = source
 
@@ -179,7 +180,7 @@ def _from_file(cls: type[Struct], path: Path, lines: Lines, places: includes.Pla
 
     told: list[tuple[int, str, str, object]] = []
 
-    def report(at: convert.Path, sentence: str) -> None:
+    def report(at: KeyPath, sentence: str) -> None:
         line = _line(lines, at)
         told.append((line, includes.nearest(places, at) or f"{path}:{line}", sentence, at[0] if at else None))
 
@@ -193,7 +194,7 @@ def _names(cls: type[Struct]) -> Collection[str]:
     return [field.encode_name for field in msgspec.structs.fields(cls)]
 
 
-def _line(lines: Lines, at: convert.Path) -> int:
+def _line(lines: Lines, at: KeyPath) -> int:
     """The line of the nearest thing known; keys that came in through ``<<`` have none of their own."""
     while at and at not in lines:
         at = at[:-1]

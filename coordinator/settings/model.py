@@ -15,21 +15,20 @@ not made from the setting's); ``one`` (a file may give a list's only entry witho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from coordinator.settings import example_sections as examples
-from coordinator.settings.auth import Auth, auth_problems
-from coordinator.settings.connections import Connections, connection_problems
+from coordinator.settings.auth import Auth
+from coordinator.settings.connections import Connections
 from coordinator.settings.flows import Flows
 from coordinator.settings.gateway.model import Gateway
-from coordinator.settings.identity import ActorAuthentication, identity_problems
-from coordinator.settings.overload import Overload, overload_problems
+from coordinator.settings.identity import ActorAuthentication
+from coordinator.settings.overload import Overload
 from coordinator.settings.steps import StepSettings
 from coordinator.settings.tracing import Tracing
-from coordinator.settings.work import Labels, LegacySchemas, Path, Schemas, Traits, work_problems
+from coordinator.settings.work import Labels, LegacySchemas, Schemas, Traits
 from coordinator.settings.workflows import Signing, Workflows
 
 Name = Annotated[
@@ -385,44 +384,3 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     workflows: Workflows = Workflows()
     signing: Signing = Signing()
-
-
-def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
-    """What is fine one by one but not together: where (empty: nowhere in particular), and a sentence.
-
-    The times have to fit inside each other: a store call inside a request, a request
-    inside the drain of a stopping process.
-
-    Args:
-        broken: settings that are wrong in themselves and stand here with their defaults.
-    """
-    if {"redis_timeout_ms", "request_deadline_ms", "drain_seconds"} & set(broken):
-        pass
-    elif settings.redis_timeout_ms >= settings.request_deadline_ms:
-        yield (
-            (),
-            f"redis_timeout_ms ({settings.redis_timeout_ms}) must be below request_deadline_ms "
-            f"({settings.request_deadline_ms}): a request has to outlive one store call",
-        )
-    if settings.request_deadline_ms >= settings.drain_seconds * 1000:
-        yield (
-            (),
-            f"request_deadline_ms ({settings.request_deadline_ms}) must be below drain_seconds "
-            f"({settings.drain_seconds} s): a stopping process has to let its last request finish",
-        )
-    for name in settings.toolsets:
-        if name not in TOOLSETS:
-            yield ("toolsets",), f"toolsets: there is no toolset '{name}'; allowed: {', '.join(TOOLSETS)}"
-        elif settings.toolsets.count(name) > 1:
-            yield ("toolsets",), f"toolsets: '{name}' is named twice"
-            break
-    yield from work_problems(settings, broken)
-    if "connections" not in broken:
-        yield from connection_problems(settings.connections)
-    yield from identity_problems(settings, broken)
-    yield from auth_problems(settings, broken)
-    if "overload" not in broken and "request_deadline_ms" not in broken:
-        for name, problem in overload_problems(settings.overload, settings.request_deadline_ms):
-            yield ("overload", name), f"overload.{name} {problem}"
-    if settings.admin_port and settings.admin_port == settings.port:
-        yield ("admin_port",), f"admin_port ({settings.admin_port}) must differ from port"

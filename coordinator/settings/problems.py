@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+KeyPath = tuple[str | int, ...]
+"""Where in the settings something is: names of sections and keys, and positions in lists."""
+
 
 class SettingsError(Exception):
     """Settings that stop the start.
@@ -30,7 +33,7 @@ class Faults(ValueError):
         faults: where, as seen from the struct, and a sentence about it.
     """
 
-    def __init__(self, faults: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+    def __init__(self, faults: Iterable[tuple[KeyPath, str]]) -> None:
         self.faults = tuple(faults)
         super().__init__("; ".join(sentence for _, sentence in self.faults))
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from coordinator.settings.door import door_mode
 from coordinator.settings.fields import Field, bare, fields_of, is_struct
+from coordinator.settings.load import Loaded
 from coordinator.settings.model import Settings
 
 S = TypeVar("S", bound=Struct)
@@ -32,6 +35,34 @@ def config_version(settings: Settings) -> str:
     """A short hash of what a reload can change: equal in front-ends whose tools go by the same rules."""
     shown = {field.name: _value(settings, field) for field in fields_of(Settings) if field.reload}
     return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
+
+
+def settings_digest(settings: Settings) -> str:
+    """A short hash of the settings, equal for processes that run with the same ones."""
+    # Without the store's URL: it holds a secret, and a supervisor's differs from its children's.
+    shown = msgspec.structs.replace(settings, redis_url="")
+    return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
+
+
+def unsaid(before: Loaded[Settings], now: Loaded[Settings]) -> Iterator[str]:
+    """What must not come about because something is missing: sentences about changed settings that let more in.
+
+    A file that is being written, or has lost a part, looks like one in which somebody has taken these settings
+    out. So whoever wants a running process to let more in has to say so.
+    """
+    if before.lines and not now.lines:
+        yield f"{now.config} says nothing any more; a restart would go back to the defaults"
+    held = before.settings
+    for name, strict, is_now in (
+        ("auth.mode", door_mode(held) == "required", door_mode(now.settings)),
+        (
+            "actor_authentication.degraded_mode_policy",
+            held.actor_authentication.policy == "reject",
+            now.settings.actor_authentication.policy,
+        ),
+    ):
+        if strict and before.sources[name] != "default" and now.sources[name] == "default":
+            yield f"{name} is not stated any more, which would make it {is_now}: say so if that is meant"
 
 
 def _mixed(running: S, fresh: S, reloaded: set[tuple[str, ...]], path: tuple[str, ...]) -> S:

@@ -6,22 +6,16 @@ is the items toolset's business.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from coordinator.settings.problems import Faults, unknown
-
-if TYPE_CHECKING:
-    from coordinator.settings.model import Settings
-
-Path = tuple[str | int, ...]
+from coordinator.settings.problems import Faults, KeyPath
 
 CANCELLED = "cancelled"
 """The one label that cannot be configured away."""
 
-_MOST_NAMES = 1000
 _MOST_NOTES = 100
 
 Name = Annotated[
@@ -90,8 +84,8 @@ class SchemaSettings(_Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _refuse(
             [
-                *_repeated((note.key for note in self.notes), ("notes",), "the key"),
-                *_repeated(self.default_traits, ("default_traits",), "the trait"),
+                *repeated((note.key for note in self.notes), ("notes",), "the key"),
+                *repeated(self.default_traits, ("default_traits",), "the trait"),
             ]
         )
 
@@ -106,7 +100,7 @@ class TraitSettings(_Section, frozen=True, kw_only=True):
     notes: Notes
 
     def __post_init__(self) -> None:
-        _refuse([*_repeated((note.key for note in self.notes), ("notes",), "the key")])
+        _refuse([*repeated((note.key for note in self.notes), ("notes",), "the key")])
 
 
 Schemas = dict[Name, SchemaSettings]
@@ -115,35 +109,8 @@ Traits = dict[Name, TraitSettings]
 Labels = dict[Trigger, Label | None]
 
 
-def work_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[Path, str]]:
-    """What is wrong between these sections: where, and a sentence about it.
-
-    Args:
-        broken: sections that are wrong in themselves, about which nothing can be said.
-    """
-    if not {"traits", "work_item_schemas"} & set(broken):
-        for schema, stated in (settings.work_item_schemas or {}).items():
-            for position, trait in enumerate(stated.default_traits):
-                if trait not in (settings.traits or {}):
-                    here: Path = ("work_item_schemas", schema, "default_traits", position)
-                    yield here, _named(here, unknown("trait", trait, settings.traits or ()))
-    if not {"work_item_schemas", "note_schemas"} & set(broken):
-        section = "note_schemas" if settings.work_item_schemas is None else "work_item_schemas"
-        schemas = getattr(settings, section) or {}
-        if settings.default is not None and settings.default not in schemas:
-            yield ("default",), f"default: {unknown(f'schema of {section}', settings.default, schemas)}"
-    for tag, notes in (settings.note_schemas or {}).items():
-        for at, sentence in _repeated((note.key for note in notes), ("note_schemas", tag), "the key"):
-            yield at, _named(at, sentence)
-    if (settings.status_labels or {}).get("cancel", CANCELLED) != CANCELLED:
-        here = ("status_labels", "cancel")
-        yield here, _named(here, f"must be left out or {CANCELLED!r}: cancelled items always have this label")
-    for section in ("work_item_schemas", "note_schemas", "traits"):
-        if len(getattr(settings, section) or ()) > _MOST_NAMES:
-            yield (section,), f"{section} may have at most {_MOST_NAMES} entries"
-
-
-def _repeated(names: Iterable[str], path: Path, what: str) -> Iterator[tuple[Path, str]]:
+def repeated(names: Iterable[str], path: KeyPath, what: str) -> Iterator[tuple[KeyPath, str]]:
+    """The names of a list at ``path`` that were there before: where, and a sentence."""
     seen: dict[str, int] = {}
     for position, name in enumerate(names):
         if name in seen:
@@ -151,10 +118,6 @@ def _repeated(names: Iterable[str], path: Path, what: str) -> Iterator[tuple[Pat
         seen.setdefault(name, position)
 
 
-def _refuse(faults: list[tuple[Path, str]]) -> None:
+def _refuse(faults: list[tuple[KeyPath, str]]) -> None:
     if faults:
         raise Faults(faults)
-
-
-def _named(path: Path, sentence: str) -> str:
-    return f"{'.'.join(map(str, path))}: {sentence}"

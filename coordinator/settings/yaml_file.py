@@ -11,9 +11,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from coordinator.settings.problems import SettingsError
+from coordinator.settings.problems import KeyPath, SettingsError
 
-Lines = dict[tuple[str | int, ...], int]
+Lines = dict[KeyPath, int]
 
 MAX_BYTES = 16 * 1024 * 1024
 """Of a file."""
@@ -86,7 +86,7 @@ def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], Lines]:
     return data, lines
 
 
-def _collect(path: Path, node: Node, at: tuple[str | int, ...], lines: Lines, above: list[Node]) -> None:
+def _collect(path: Path, node: Node, at: KeyPath, lines: Lines, above: list[Node]) -> None:
     if any(node is one for one in above):
         raise SettingsError([f"{path}:{node.start_mark.line + 1}: an alias refers to what holds it"])
     above.append(node)
@@ -104,7 +104,7 @@ def _collect(path: Path, node: Node, at: tuple[str | int, ...], lines: Lines, ab
     above.pop()
 
 
-def _note(path: Path, lines: Lines, at: tuple[str | int, ...], node: Node) -> None:
+def _note(path: Path, lines: Lines, at: KeyPath, node: Node) -> None:
     if len(lines) >= MAX_ENTRIES:
         told = f"more than {MAX_ENTRIES} entries; what an alias stands for counts wherever it is used"
         raise SettingsError([f"{path}:{node.start_mark.line + 1}: {told}"])

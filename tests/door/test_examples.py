@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.cli.check import explained
 from coordinator.settings import load_settings
-from coordinator.settings.auth import door_mode
+from coordinator.settings.door import door_mode
 from tests.door.support import Tokens
 from tests.support.fleets import ROOT
 

@@ -10,7 +10,8 @@ import pytest
 
 from coordinator.cli.reload import Rereader
 from coordinator.settings import Settings, SettingsError, load_settings
-from coordinator.settings.auth import Auth, door_mode, door_resource, door_verifier, is_loopback
+from coordinator.settings.auth import Auth
+from coordinator.settings.door import door_mode, door_resource, door_verifier, is_loopback
 from coordinator.settings.identity import ActorAuthentication
 from tests.door.support import KEYS
 from tests.support.fleets import ROOT

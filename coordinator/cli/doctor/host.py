@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from coordinator.cli.doctor.findings import Finding
 from coordinator.settings import Settings
-from coordinator.settings.model import contradictions
+from coordinator.settings.contradictions import contradictions
 
 _FILES = 4096
 

@@ -28,7 +28,7 @@ from coordinator.identity.finding import static_sources
 from coordinator.identity.jws import BadToken
 from coordinator.identity.sources import DidDocument, Loaded, RemoteSource, Source, SourceFailed
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.settings.auth import door_mode, door_verifier
+from coordinator.settings.door import door_mode, door_verifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted

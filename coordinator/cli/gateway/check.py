@@ -13,6 +13,7 @@ from coordinator.cli.gateway.problems import told
 from coordinator.settings import LoadedSettings, Settings, SettingsError, convert, load_settings
 from coordinator.settings.gateway import includes
 from coordinator.settings.gateway.model import Gateway
+from coordinator.settings.problems import KeyPath
 from coordinator.settings.yaml_file import read_yaml
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue
 
@@ -50,7 +51,7 @@ def _loaded(file: Path) -> LoadedSettings:
     told: list[tuple[str, str]] = []
     section, places = includes.expanded(data, {(includes.SECTION, *at): line for at, line in lines.items()}, file)
 
-    def report(at: convert.Path, sentence: str) -> None:
+    def report(at: KeyPath, sentence: str) -> None:
         told.append((includes.nearest(places, at) or str(file), sentence))
 
     made = convert.convert(section, Gateway, (includes.SECTION,), report)

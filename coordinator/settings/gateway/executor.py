@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.settings.connections import ConnectionName
-from coordinator.settings.problems import Faults
-
-Path = tuple[str | int, ...]
+from coordinator.settings.fields import camel, defaults_of
+from coordinator.settings.problems import Faults, KeyPath
 
 Kind = Literal["noop", "cli", "rest", "mcp", "human", "workflow", "builtin", "flow"]
 ErrorClass = Literal["timeout", "transient_error", "rate_limited", "connection_error", "permanent_error"]
@@ -177,12 +176,12 @@ _GUARD_NEEDS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def _wrong(part: Struct, taken: tuple[str, ...], needed: set[str]) -> list[tuple[Path, str]]:
+def _wrong(part: Struct, taken: tuple[str, ...], needed: set[str]) -> list[tuple[KeyPath, str]]:
     """Fields that are set and mean nothing, and those that are missing."""
-    faults: list[tuple[Path, str]] = []
+    faults: list[tuple[KeyPath, str]] = []
     kind = getattr(part, "kind", None)
     what = f"kind {kind}" if kind is not None else "a reference to a capability"
-    for field, default in zip(part.__struct_fields__, _defaults(part), strict=True):
+    for field, default in zip(part.__struct_fields__, defaults_of(type(part)), strict=True):
         given = getattr(part, field) != default
         if given and field not in taken and field not in ("kind", "capability"):
             takes = ", ".join(map(camel, taken)) or "nothing else"
@@ -190,23 +189,3 @@ def _wrong(part: Struct, taken: tuple[str, ...], needed: set[str]) -> list[tuple
         elif not given and field in needed:
             faults.append(((), f"{what} needs {camel(field)}"))
     return faults
-
-
-def _defaults(part: Struct) -> tuple[Any, ...]:
-    made = _DEFAULTS.get(type(part))
-    if made is None:
-        from msgspec.structs import fields
-
-        from coordinator.settings.fields import default_of
-
-        made = _DEFAULTS[type(part)] = tuple(default_of(field) for field in fields(part))
-    return made
-
-
-_DEFAULTS: dict[type[Struct], tuple[Any, ...]] = {}
-
-
-def camel(field: str) -> str:
-    """``max_delay_ms`` as the file writes it: ``maxDelayMs``."""
-    head, *rest = field.split("_")
-    return head + "".join(part.capitalize() for part in rest)

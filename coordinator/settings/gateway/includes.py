@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from coordinator.settings.connections import VARIABLE
-from coordinator.settings.problems import SettingsError, shown
+from coordinator.settings.problems import KeyPath, SettingsError, shown
 
 if TYPE_CHECKING:
     from coordinator.settings.yaml_file import Lines
 
-Place = tuple[str | int, ...]
-Places = dict[Place, str]
+Places = dict[KeyPath, str]
 """Where in the settings -> ``/etc/fleet/release.yaml:12``."""
 
 SECTION = "gateway"
@@ -47,7 +46,7 @@ class _Node(Struct):
         return f"{self.file}:{self.line}"
 
 
-def expanded(section: Any, lines: Lines, file: Path, at: Place = (SECTION,)) -> tuple[Any, Places]:
+def expanded(section: Any, lines: Lines, file: Path, at: KeyPath = (SECTION,)) -> tuple[Any, Places]:
     """The section with all that it includes, and the place of everything in it.
 
     Args:
@@ -80,7 +79,7 @@ class _Budget:
         self.left -= 1
 
 
-def _node(value: Any, lines: Lines, file: Path, at: Place, line: int = 1) -> _Node:
+def _node(value: Any, lines: Lines, file: Path, at: KeyPath, line: int = 1) -> _Node:
     line = lines.get(at, line)
     if isinstance(value, dict):
         value = {key: _node(entry, lines, file, (*at, key), line) for key, entry in value.items()}
@@ -142,7 +141,7 @@ def _merged(lower: _Node, upper: _Node) -> _Node:
     return upper
 
 
-def _plain(node: _Node, at: Place, places: Places, late: bool) -> Any:
+def _plain(node: _Node, at: KeyPath, places: Places, late: bool) -> Any:
     """The value as JSON can hold it."""
     places[at] = node.place
     if isinstance(node.value, dict):
@@ -168,7 +167,7 @@ def _filled(text: str, environment: Mapping[str, str] = os.environ) -> str:
     return VARIABLE.sub(lambda match: environment.get(match[1], match[0]), text)
 
 
-def nearest(places: Mapping[Place, str], at: Place) -> str | None:
+def nearest(places: Mapping[KeyPath, str], at: KeyPath) -> str | None:
     """The place of the nearest thing that is known."""
     while at:
         if at in places:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from coordinator.settings.gateway.executor import Path
 from coordinator.settings.gateway.model import State, Transition, Workflow
-from coordinator.settings.problems import unknown
+from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules.resolve import executors_of
 
 
@@ -15,7 +14,7 @@ class Told(NamedTuple):
     """Something wrong, or odd, in a workflow."""
 
     level: Literal["error", "warning"]
-    path: Path
+    path: KeyPath
     sentence: str
 
 
@@ -41,7 +40,7 @@ def problems(workflow: Workflow) -> Iterator[Told]:
     if workflow.on_timeout is not None and workflow.timeout_ms is None:
         yield Told("warning", ("onTimeout",), "there is no timeoutMs, so it never comes to that")
     for name, state in states.items():
-        at: Path = ("states", name)
+        at: KeyPath = ("states", name)
         for key, transition in state.transitions.items():
             yield from _dangling(transition, states, (*at, "transitions", key))
         if ends(state) and not state.terminal and workflow.on_timeout is None:
@@ -74,7 +73,7 @@ def sub_workflows(workflow: Workflow) -> Iterator[str]:
             yield executor.definition_id
 
 
-def _dangling(transition: Transition, states: Mapping[str, State], at: Path) -> Iterator[Told]:
+def _dangling(transition: Transition, states: Mapping[str, State], at: KeyPath) -> Iterator[Told]:
     if transition.target not in states:
         yield Told("error", (*at, "target"), unknown("state", transition.target, states))
     for number, branch in enumerate(transition.branches):
@@ -82,7 +81,7 @@ def _dangling(transition: Transition, states: Mapping[str, State], at: Path) -> 
             yield Told("error", (*at, "branches", number, "target"), unknown("state", branch.target, states))
 
 
-def _deterministic(state: State, at: Path) -> Iterator[Told]:
+def _deterministic(state: State, at: KeyPath) -> Iterator[Told]:
     kinds = {transition.actor for transition in state.transitions.values()}
     if "deterministic" not in kinds:
         return

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from coordinator.settings.connections import Connection, interpolated
-from coordinator.settings.gateway.executor import Executor, Guard, Path
+from coordinator.settings.gateway.executor import Executor, Guard
 from coordinator.settings.gateway.model import Gateway, Workflow
-from coordinator.settings.problems import unknown
+from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules import graph, mapping
 from coordinator.toolsets.gateway.rules.expressions import Malformed, parse
 from coordinator.toolsets.gateway.rules.resolve import OWN, Resolution, all_connections, plain, resolved
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     """Something wrong, or odd."""
 
     level: Level
-    path: Path
+    path: KeyPath
     """In the settings."""
     sentence: str
 
@@ -80,17 +80,17 @@ class _Lint:
                     f"the connection {name!r} is at the top of the settings too: name one of them otherwise",
                 )
         for name, capability in gateway.capabilities.items():
-            at: Path = ("gateway", "capabilities", name)
+            at: KeyPath = ("gateway", "capabilities", name)
             yield from self._common(at, capability, name)
         for number, exposure in enumerate(gateway.proxy.expose):
             yield from self._common(("gateway", "proxy", "expose", number), exposure, exposure.id)
         for number, stated in enumerate(gateway.proxy.imports):
-            here: Path = ("gateway", "proxy", "import", number)
+            here: KeyPath = ("gateway", "proxy", "import", number)
             yield from self._connection(here, stated.connection, "mcp")
         for name, workflow in gateway.workflows.items():
             yield from self._workflow(("gateway", "workflows", name), name, workflow)
 
-    def _common(self, at: Path, part: Any, name: str) -> Iterator[Problem]:
+    def _common(self, at: KeyPath, part: Any, name: str) -> Iterator[Problem]:
         """What capabilities and exposures have in common."""
         yield from _schema((*at, "inputSchema"), part.input_schema)
         yield from self._guards((*at, "guards"), part.guards)
@@ -100,12 +100,12 @@ class _Lint:
         if name.startswith(OWN):
             yield Problem("error", at, f"the name {name!r} looks like one of the gateway's own tools")
 
-    def _workflow(self, at: Path, name: str, workflow: Workflow) -> Iterator[Problem]:
+    def _workflow(self, at: KeyPath, name: str, workflow: Workflow) -> Iterator[Problem]:
         yield from _schema((*at, "inputSchema"), workflow.input_schema)
         for told in graph.problems(workflow):
             yield Problem(told.level, (*at, *told.path), told.sentence)
         for state_name, state in workflow.states.items():
-            here: Path = (*at, "states", state_name)
+            here: KeyPath = (*at, "states", state_name)
             if state.on_enter is not None:
                 if state.on_enter.executor is None:
                     yield Problem("warning", (*here, "onEnter"), "onEnter has no executor, so its output has no source")
@@ -115,7 +115,7 @@ class _Lint:
                 yield from _output((*here, "onEnter", "output"), state.on_enter.output)
                 yield from self._reliability((*here, "onEnter", "reliability"), state.on_enter.reliability)
             for key, transition in state.transitions.items():
-                there: Path = (*here, "transitions", key)
+                there: KeyPath = (*here, "transitions", key)
                 yield from _schema((*there, "inputSchema"), transition.input_schema)
                 yield from self._guards((*there, "guards"), transition.guards)
                 yield from _output((*there, "output"), transition.output)
@@ -130,12 +130,12 @@ class _Lint:
                     yield from _path(place, text)
         yield from self._sub_workflows(at, name)
 
-    def _sub_workflows(self, at: Path, name: str) -> Iterator[Problem]:
+    def _sub_workflows(self, at: KeyPath, name: str) -> Iterator[Problem]:
         """Warns of sub-workflows that start themselves again without end."""
         for circle in graph.recursions(name, self._made.workflows):
             yield Problem("warning", at, f"it starts itself as a sub-workflow: {' -> '.join(circle)}")
 
-    def _executor(self, at: Path, executor: Executor) -> Iterator[Problem]:
+    def _executor(self, at: KeyPath, executor: Executor) -> Iterator[Problem]:
         if executor.capability is not None:
             return  # looked up when the section is resolved
         if executor.connection is not None and executor.kind is not None:
@@ -157,7 +157,7 @@ class _Lint:
             except KeyError as missing:
                 yield Problem("warning", place, f"the environment variable {missing.args[0]} is not set here")
 
-    def _unasked(self, at: Path, executor: Executor) -> Iterator[Problem]:
+    def _unasked(self, at: KeyPath, executor: Executor) -> Iterator[Problem]:
         """Warns of guards that are not asked: those of a capability that is executed where nothing is decided."""
         found = self._made.capabilities.get(executor.capability or "")
         if found is not None and found.guards:
@@ -168,7 +168,7 @@ class _Lint:
                 "here",
             )
 
-    def _connection(self, at: Path, name: str, kind: str) -> Iterator[Problem]:
+    def _connection(self, at: KeyPath, name: str, kind: str) -> Iterator[Problem]:
         here = (*at, "connection")
         found = self._connections.get(name)
         if found is None:
@@ -176,7 +176,7 @@ class _Lint:
         elif found.kind != kind:
             yield Problem("error", here, f"the connection {name!r} is of kind {found.kind}, not {kind}")
 
-    def _reliability(self, at: Path, reliability: Any) -> Iterator[Problem]:
+    def _reliability(self, at: KeyPath, reliability: Any) -> Iterator[Problem]:
         if reliability is None:
             return
         if reliability.fallback is not None:
@@ -187,7 +187,7 @@ class _Lint:
         if reliability.timeout_ms is not None and reliability.timeout_ms > most:
             yield Problem("warning", (*at, "timeoutMs"), f"no attempt may take longer than {most} ms (limits)")
 
-    def _guards(self, at: Path, guards: Iterable[Guard], *, single: bool = False) -> Iterator[Problem]:
+    def _guards(self, at: KeyPath, guards: Iterable[Guard], *, single: bool = False) -> Iterator[Problem]:
         for number, guard in enumerate(guards):
             here = at if single else (*at, number)
             if guard.kind in ("expr", "jsonpath"):
@@ -209,18 +209,18 @@ class _Lint:
                 yield from self._guards((*here, "guard"), (guard.guard,), single=True)
 
 
-def _schema(at: Path, schema: Mapping[str, Any] | None) -> Iterator[Problem]:
+def _schema(at: KeyPath, schema: Mapping[str, Any] | None) -> Iterator[Problem]:
     if schema is not None and (told := schema_problem(schema)):
         yield Problem("error", at, told)
 
 
-def _output(at: Path, output: Mapping[str, Any]) -> Iterator[Problem]:
+def _output(at: KeyPath, output: Mapping[str, Any]) -> Iterator[Problem]:
     for key, spec in output.items():
         if told := mapping.problem(spec):
             yield Problem("error", (*at, key), told)
 
 
-def _path(at: Path, text: str) -> Iterator[Problem]:
+def _path(at: KeyPath, text: str) -> Iterator[Problem]:
     path = parse_path(text)
     if path is None:
         yield Problem("warning", at, f"{text!r} begins like a path but is none, so it is passed on as it is")
@@ -230,7 +230,7 @@ def _path(at: Path, text: str) -> Iterator[Problem]:
         )
 
 
-def _idempotency(at: Path, template: bool | str | None) -> Iterator[Problem]:
+def _idempotency(at: KeyPath, template: bool | str | None) -> Iterator[Problem]:
     if isinstance(template, str):
         for name in _PLACEHOLDER.findall(template):
             if name not in VARIABLES:
@@ -238,11 +238,11 @@ def _idempotency(at: Path, template: bool | str | None) -> Iterator[Problem]:
                 yield Problem("error", (*at, "idempotencyKey"), told)
 
 
-def _paths(value: Any, at: Path) -> Iterator[tuple[str, Path]]:
+def _paths(value: Any, at: KeyPath) -> Iterator[tuple[str, KeyPath]]:
     return ((text, place) for text, place in _texts(value, at) if is_path(text))
 
 
-def _texts(value: Any, at: Path) -> Iterator[tuple[str, Path]]:
+def _texts(value: Any, at: KeyPath) -> Iterator[tuple[str, KeyPath]]:
     if isinstance(value, str):
         yield value, at
     elif isinstance(value, Mapping):

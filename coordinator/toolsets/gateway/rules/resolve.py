@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.settings.connections import Connection
-from coordinator.settings.gateway.executor import Executor, Guard, Path, Reliability
+from coordinator.settings.gateway.executor import Executor, Guard, Reliability
 from coordinator.settings.gateway.model import (
     PROXY,
     Capability,
@@ -22,7 +22,7 @@ from coordinator.settings.gateway.model import (
     Transition,
     Workflow,
 )
-from coordinator.settings.problems import unknown
+from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules.schemas import EMPTY
 
 OWN = ("gateway.", "workflow.")
@@ -62,7 +62,7 @@ class Resolution(Struct, kw_only=True):
     exposed: dict[str, Resolved]
     """Those of ``proxy.expose``, in their order."""
     workflows: dict[str, Workflow]
-    problems: list[tuple[Path, str]]
+    problems: list[tuple[KeyPath, str]]
     """What refers to nothing, or to itself: where, and a sentence."""
 
 
@@ -101,14 +101,14 @@ class _Resolver:
         self._gateway = gateway
         self._made: dict[str, Resolved | None] = {}
         self._under_way: list[str] = []
-        self._problems: list[tuple[Path, str]] = []
+        self._problems: list[tuple[KeyPath, str]] = []
 
     def run(self) -> Resolution:
         gateway = self._gateway
         declared = {name: found for name in gateway.capabilities if (found := self._capability(name)) is not None}
         exposed: dict[str, Resolved] = {}
         for number, exposure in enumerate(gateway.proxy.expose):
-            here: Path = ("gateway", "proxy", "expose", number)
+            here: KeyPath = ("gateway", "proxy", "expose", number)
             made = self._exposure(exposure, here)
             if made is None:
                 continue
@@ -117,7 +117,7 @@ class _Resolver:
             exposed.setdefault(made.id, made)
         workflows: dict[str, Workflow] = {}
         for name, workflow in gateway.workflows.items():
-            at: Path = ("gateway", "workflows", name)
+            at: KeyPath = ("gateway", "workflows", name)
             if name == PROXY:
                 self._problems.append((at, f"no workflow can be called {PROXY!r}: sessions with capabilities are"))
             elif name in declared or name in exposed:
@@ -128,7 +128,7 @@ class _Resolver:
     def _capability(self, name: str) -> Resolved | None:
         if name in self._made:
             return self._made[name]
-        at: Path = ("gateway", "capabilities", name)
+        at: KeyPath = ("gateway", "capabilities", name)
         if name in self._under_way:
             circle = " -> ".join([*self._under_way[self._under_way.index(name) :], name])
             self._problems.append((at, f"these capabilities wrap each other: {circle}"))
@@ -141,7 +141,7 @@ class _Resolver:
         self._under_way.pop()
         return made
 
-    def _inherit(self, name: str, stated: Offered, at: Path) -> Resolved | None:
+    def _inherit(self, name: str, stated: Offered, at: KeyPath) -> Resolved | None:
         executor, base = stated.executor, None
         if isinstance(stated, Capability) and stated.wraps is not None:
             base = self._named(stated.wraps, (*at, "wraps"))
@@ -171,13 +171,13 @@ class _Resolver:
             executor=executor,
         )
 
-    def _named(self, name: str, at: Path) -> Resolved | None:
+    def _named(self, name: str, at: KeyPath) -> Resolved | None:
         if name not in self._gateway.capabilities:
             self._problems.append((at, unknown("capability", name, self._gateway.capabilities)))
             return None
         return self._capability(name)
 
-    def _exposure(self, stated: Exposure, at: Path) -> Resolved | None:
+    def _exposure(self, stated: Exposure, at: KeyPath) -> Resolved | None:
         if stated.capability is None:
             return self._inherit(stated.id, stated, at)
         base = self._named(stated.capability, (*at, "capability"))
@@ -194,10 +194,10 @@ class _Resolver:
             reliability=stated.reliability or base.reliability,
         )
 
-    def _workflow(self, workflow: Workflow, at: Path) -> Workflow:
+    def _workflow(self, workflow: Workflow, at: KeyPath) -> Workflow:
         states = {}
         for name, state in workflow.states.items():
-            here: Path = (*at, "states", name)
+            here: KeyPath = (*at, "states", name)
             transitions = {
                 key: self._transition(transition, (*here, "transitions", key))
                 for key, transition in state.transitions.items()
@@ -207,7 +207,7 @@ class _Resolver:
             )
         return replace(workflow, states=states)
 
-    def _transition(self, stated: Transition, at: Path) -> Transition:
+    def _transition(self, stated: Transition, at: KeyPath) -> Transition:
         executor, guards, schema = stated.executor, stated.guards, stated.input_schema
         reliability = stated.reliability
         if executor is not None and executor.capability is not None:
@@ -222,7 +222,7 @@ class _Resolver:
         executor, reliability = self._filled(executor, reliability, at)
         return replace(stated, executor=executor, guards=guards, input_schema=schema, reliability=reliability)
 
-    def _on_enter(self, stated: OnEnter | None, at: Path) -> OnEnter | None:
+    def _on_enter(self, stated: OnEnter | None, at: KeyPath) -> OnEnter | None:
         if stated is None or stated.executor is None:
             return stated
         executor, reliability = stated.executor, stated.reliability
@@ -235,7 +235,7 @@ class _Resolver:
         return replace(stated, executor=executor, reliability=reliability)
 
     def _filled(
-        self, executor: Executor, reliability: Reliability | None, at: Path
+        self, executor: Executor, reliability: Reliability | None, at: KeyPath
     ) -> tuple[Executor, Reliability | None]:
         """With the fallbacks' references to capabilities replaced by what these execute."""
         if reliability is None or reliability.fallback is None:
@@ -243,7 +243,7 @@ class _Resolver:
         executors = []
         for number, one in enumerate(reliability.fallback.executors):
             if one.capability is not None:
-                here: Path = (*at, "reliability", "fallback", "executors", number, "capability")
+                here: KeyPath = (*at, "reliability", "fallback", "executors", number, "capability")
                 base = self._named(one.capability, here)
                 if base is None:
                     continue
@@ -267,11 +267,11 @@ def _distinct(*parts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for part in parts for word in part))
 
 
-def executors_of(workflow: Workflow) -> Iterator[tuple[Path, Executor, Reliability | None]]:
+def executors_of(workflow: Workflow) -> Iterator[tuple[KeyPath, Executor, Reliability | None]]:
     """Every executor of a workflow, fallbacks included: where in it, and with which reliability."""
     for name, state in workflow.states.items():
-        at: Path = ("states", name)
-        stated: list[tuple[Path, Executor | None, Reliability | None]] = [
+        at: KeyPath = ("states", name)
+        stated: list[tuple[KeyPath, Executor | None, Reliability | None]] = [
             ((*at, "transitions", key), transition.executor, transition.reliability)
             for key, transition in state.transitions.items()
         ]

@@ -1,0 +1,110 @@
+"""What is fine in each setting but not in all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from coordinator.settings.connections import connection_problems
+from coordinator.settings.door import door_mode, door_verifier, is_loopback
+from coordinator.settings.identity import verifier_problems
+from coordinator.settings.model import TOOLSETS, Settings
+from coordinator.settings.overload import overload_problems
+from coordinator.settings.problems import KeyPath, unknown
+from coordinator.settings.work import CANCELLED, repeated
+
+_MOST_NAMES = 1000
+
+
+def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator[tuple[KeyPath, str]]:
+    """What is fine one by one but not together: where (empty: nowhere in particular), and a sentence.
+
+    The times have to fit inside each other: a store call inside a request, a request
+    inside the drain of a stopping process.
+
+    Args:
+        broken: settings that are wrong in themselves and stand here with their defaults.
+    """
+    if {"redis_timeout_ms", "request_deadline_ms", "drain_seconds"} & set(broken):
+        pass
+    elif settings.redis_timeout_ms >= settings.request_deadline_ms:
+        yield (
+            (),
+            f"redis_timeout_ms ({settings.redis_timeout_ms}) must be below request_deadline_ms "
+            f"({settings.request_deadline_ms}): a request has to outlive one store call",
+        )
+    if settings.request_deadline_ms >= settings.drain_seconds * 1000:
+        yield (
+            (),
+            f"request_deadline_ms ({settings.request_deadline_ms}) must be below drain_seconds "
+            f"({settings.drain_seconds} s): a stopping process has to let its last request finish",
+        )
+    for name in settings.toolsets:
+        if name not in TOOLSETS:
+            yield ("toolsets",), f"toolsets: there is no toolset '{name}'; allowed: {', '.join(TOOLSETS)}"
+        elif settings.toolsets.count(name) > 1:
+            yield ("toolsets",), f"toolsets: '{name}' is named twice"
+            break
+    yield from _work_problems(settings, broken)
+    if "connections" not in broken:
+        yield from connection_problems(settings.connections)
+    if "actor_authentication" not in broken:
+        yield from verifier_problems(settings.actor_authentication.verifier, ("actor_authentication", "verifier"))
+    yield from _auth_problems(settings, broken)
+    if "overload" not in broken and "request_deadline_ms" not in broken:
+        for name, problem in overload_problems(settings.overload, settings.request_deadline_ms):
+            yield ("overload", name), f"overload.{name} {problem}"
+    if settings.admin_port and settings.admin_port == settings.port:
+        yield ("admin_port",), f"admin_port ({settings.admin_port}) must differ from port"
+
+
+def _work_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
+    """What is wrong between the sections about work items; those in ``broken`` say nothing that could be judged."""
+    if not {"traits", "work_item_schemas"} & set(broken):
+        for schema, stated in (settings.work_item_schemas or {}).items():
+            for position, trait in enumerate(stated.default_traits):
+                if trait not in (settings.traits or {}):
+                    here: KeyPath = ("work_item_schemas", schema, "default_traits", position)
+                    yield here, _named(here, unknown("trait", trait, settings.traits or ()))
+    if not {"work_item_schemas", "note_schemas"} & set(broken):
+        section = "note_schemas" if settings.work_item_schemas is None else "work_item_schemas"
+        schemas = getattr(settings, section) or {}
+        if settings.default is not None and settings.default not in schemas:
+            yield ("default",), f"default: {unknown(f'schema of {section}', settings.default, schemas)}"
+    for tag, notes in (settings.note_schemas or {}).items():
+        for at, sentence in repeated((note.key for note in notes), ("note_schemas", tag), "the key"):
+            yield at, _named(at, sentence)
+    if (settings.status_labels or {}).get("cancel", CANCELLED) != CANCELLED:
+        here = ("status_labels", "cancel")
+        yield here, _named(here, f"must be left out or {CANCELLED!r}: cancelled items always have this label")
+    for section in ("work_item_schemas", "note_schemas", "traits"):
+        if len(getattr(settings, section) or ()) > _MOST_NAMES:
+            yield (section,), f"{section} may have at most {_MOST_NAMES} entries"
+
+
+def _auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
+    """What is wrong in ``auth``, and between it and the address."""
+    if {"auth", "actor_authentication"} & set(broken):
+        return
+    auth, mode = settings.auth, door_mode(settings)
+    if auth.verifier is not None:
+        here: KeyPath = ("auth", "verifier")
+        if auth.verifier.type == "noop":
+            yield here, "auth.verifier.type must be jwks: noop would verify no token"
+        yield from verifier_problems(auth.verifier, here)
+    if mode != "none" and not auth.tokens and door_verifier(settings) is None:
+        yield (
+            ("auth", "mode"),
+            f"auth.mode is {mode}, so somebody must know valid tokens: give auth.tokens, or a verifier of type jwks "
+            "(auth.verifier or actor_authentication.verifier)",
+        )
+    if "host" in broken or is_loopback(settings.host) or mode == "required" or settings.insecure_no_auth:
+        return
+    yield (
+        ("host",),
+        f"host {settings.host} can be reached from other machines, and auth.mode is {mode}, so anybody there could "
+        "use the fleet: set auth.mode to required, or say --insecure-no-auth if something else keeps strangers out",
+    )
+
+
+def _named(path: KeyPath, sentence: str) -> str:
+    return f"{'.'.join(map(str, path))}: {sentence}"
