@@ -18,10 +18,9 @@ from coordinator.toolsets.schema import (
     input_schema,
     nesting,
     output_schema,
-    snapshot,
-    undocumented,
 )
 from coordinator.toolsets.tool import Tool
+from tests.support.contracts import snapshot, undocumented
 from tests.transport.rig import Add, Echo, Echoed, Nothing, Rig, Sum, Tree
 
 
@@ -146,7 +145,7 @@ def test_annotations_say_how_a_tool_behaves() -> None:
 
 def test_snapshots_do_not_depend_on_the_process() -> None:
     program = (
-        "from coordinator.toolsets.schema import snapshot; from tests.transport.rig import Rig;"
+        "from tests.support.contracts import snapshot; from tests.transport.rig import Rig;"
         "print(snapshot(Rig().toolset()), end='')"
     )
     # Another process has another seed for its hashes.

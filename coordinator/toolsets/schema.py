@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UnsetType
 
 from coordinator.toolsets.actor import FILLED_BY_CALLER, REFUSED_ALONE
-from coordinator.toolsets.tool import Tool, Toolset
+from coordinator.toolsets.tool import Tool
 
 _REF = "#/$defs/"
 _REMEMBERED = 512
@@ -124,26 +124,6 @@ def describe(tool: Tool, name: str | None = None, *, identified: bool = False) -
     }
 
 
-def snapshot(toolset: Toolset) -> str:
-    """All that a toolset publishes, as readable JSON with a stable order, to be compared in tests."""
-    published = {
-        "name": toolset.name,
-        "title": toolset.title,
-        "instructions": toolset.instructions,
-        "tools": [describe(tool) for tool in toolset.tools],
-    }
-    return msgspec.json.format(msgspec.json.encode(published), indent=2).decode() + "\n"
-
-
-def undocumented(tool: Tool) -> list[str]:
-    """Paths of the tool's arguments and results that have no description of their own.
-
-    Members of a union's alternatives count too; the alternatives themselves need none.
-    """
-    missing = [f"arguments.{path}" for path in _bare(input_schema(tool.arguments))]
-    return missing + [f"result.{path}" for path in _bare(output_schema(tool.result) if tool.result else {})]
-
-
 def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dict[str, Any]]:
     """The structs' names and all schemas by name, without titles (they only repeat the names)."""
     classes = list(structs)
@@ -220,18 +200,6 @@ def _references(schema: Any) -> Iterator[str]:
     elif isinstance(schema, list):
         for value in schema:
             yield from _references(value)
-
-
-def _bare(schema: dict[str, Any], path: str = "") -> Iterator[str]:
-    for name, member in schema.get("properties", {}).items():
-        here = f"{path}.{name}" if path else name
-        if "description" not in member and "$ref" not in member:
-            yield here
-        yield from _bare(member, here)
-    if isinstance(items := schema.get("items"), dict):
-        yield from _bare(items, f"{path}[]")
-    for name, definition in schema.get("$defs", {}).items():
-        yield from _bare(definition, name)
 
 
 def nesting(schema: dict[str, Any]) -> int | None:

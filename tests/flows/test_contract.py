@@ -14,10 +14,17 @@ from coordinator.toolsets.flows.contract.create import STEP
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.parse import FIELDS, QUEUE, RETRY_FIELDS
 from coordinator.toolsets.flows.store.flows import FlowRow, StepRecord
-from coordinator.toolsets.schema import input_schema, undocumented
+from coordinator.toolsets.schema import input_schema
 from tests.flows.programs import Json
 from tests.flows.test_graph import FORK, RIGHT
-from tests.support.contracts import examples, must_be_as_recorded, must_be_taken, must_have_valid_schemas, toolset
+from tests.support.contracts import (
+    examples,
+    must_be_as_recorded,
+    must_be_taken,
+    must_have_valid_schemas,
+    toolset,
+    undocumented,
+)
 
 FLOWS = toolset("flows")
 TOOLS = {tool.name: tool for tool in FLOWS.tools}

@@ -15,9 +15,16 @@ from coordinator.errors import CATALOGUE, ToolFailure
 from coordinator.toolsets.gateway.contract.discovery import KINDS
 from coordinator.toolsets.gateway.rules import catalogue
 from coordinator.toolsets.gateway.rules.links import Links
-from coordinator.toolsets.schema import output_schema, undocumented
+from coordinator.toolsets.schema import output_schema
 from coordinator.transport.surfaces import published_name
-from tests.support.contracts import examples, must_be_as_recorded, must_be_taken, must_have_valid_schemas, toolset
+from tests.support.contracts import (
+    examples,
+    must_be_as_recorded,
+    must_be_taken,
+    must_have_valid_schemas,
+    toolset,
+    undocumented,
+)
 
 GATEWAY = toolset("gateway")
 TOOLS = {tool.name: tool for tool in GATEWAY.tools}

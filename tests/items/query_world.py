@@ -10,7 +10,7 @@ import redis
 
 from coordinator.store import keys
 from coordinator.store.address import parse
-from coordinator.toolsets.items.rules.recount import parsed, score_of
+from coordinator.toolsets.items.rules.recount import CLASS_SPAN, RANK_EPOCH, Score, parsed
 from tests.items.client import Client, Json
 from tests.items.moments import lapse
 
@@ -40,6 +40,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def ms(text: str) -> int:
     """An ISO-8601 time in milliseconds since 1970."""
     return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def score_of(item: Score) -> int:
+    """The parts of a score put together, as scripts do it; ``parsed`` takes them apart."""
+    place = (item.priority << 45) + (item.complexity << 41) + item.created - RANK_EPOCH
+    return (item.role * 3 + item.state) * CLASS_SPAN + place
 
 
 def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:

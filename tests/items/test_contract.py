@@ -19,7 +19,7 @@ from coordinator.toolsets.items.tools.crud import MAX_ITEMS
 from coordinator.toolsets.items.tools.notes import MAX_NOTES
 from coordinator.toolsets.items.tools.tree import MAX_COMPLETED
 from coordinator.toolsets.items.tools.workflow import MAX_TRANSITIONS
-from coordinator.toolsets.schema import input_schema, undocumented
+from coordinator.toolsets.schema import input_schema
 from tests.items.client import Client, Json, departures
 from tests.support.contracts import (
     examples,
@@ -28,6 +28,7 @@ from tests.support.contracts import (
     must_have_valid_schemas,
     nodes,
     toolset,
+    undocumented,
 )
 
 ITEMS = toolset("items")

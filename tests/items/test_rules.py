@@ -17,6 +17,7 @@ from coordinator.toolsets.items.contract.dependencies import DependencySpec, Man
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules import edges, idempotency, ids, recount, specs
 from coordinator.toolsets.items.rules.clock import iso
+from tests.items.query_world import score_of
 
 HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
 NAMES = st.text("abc-", min_size=1, max_size=4)
@@ -246,8 +247,8 @@ def test_ranks_order_by_priority_complexity_and_age_exactly(one: Any, other: Any
     def rank(item: Any) -> int:
         priority, complexity, age = item
         score = recount.Score(4, 2, priority, complexity or recount.NO_COMPLEXITY, age + recount.RANK_EPOCH)
-        assert recount.parsed(str(recount.score_of(score))) == score
-        return recount.score_of(score)
+        assert recount.parsed(str(score_of(score))) == score
+        return score_of(score)
 
     def position(item: Any) -> tuple[int, int, int]:
         return item[0], item[1] or 11, item[2]

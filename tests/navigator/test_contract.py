@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
-from coordinator.toolsets.schema import undocumented
 from tests.navigator.client import Client
-from tests.support.contracts import examples, must_be_as_recorded, must_be_taken, must_have_valid_schemas, toolset
+from tests.support.contracts import (
+    examples,
+    must_be_as_recorded,
+    must_be_taken,
+    must_have_valid_schemas,
+    toolset,
+    undocumented,
+)
 
 NAVIGATOR = toolset("navigator")
 TOOLS = {tool.name: tool for tool in NAVIGATOR.tools}

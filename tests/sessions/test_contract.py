@@ -9,9 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.toolsets.schema import input_schema, undocumented
+from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Criticality
-from tests.support.contracts import examples, must_be_as_recorded, must_be_taken, must_have_valid_schemas, toolset
+from tests.support.contracts import (
+    examples,
+    must_be_as_recorded,
+    must_be_taken,
+    must_have_valid_schemas,
+    toolset,
+    undocumented,
+)
 
 SEED: dict[str, tuple[str, ...]] = {
     "discover": (),

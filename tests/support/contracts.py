@@ -16,7 +16,7 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
-from coordinator.toolsets.schema import input_schema, output_schema, snapshot
+from coordinator.toolsets.schema import describe, input_schema, output_schema
 from coordinator.toolsets.tool import Services, Tool, Toolset
 
 Json = dict[str, Any]
@@ -46,6 +46,38 @@ def must_be_as_recorded(room: Toolset, record: Path) -> None:
     more = [f"... and {len(diff) - _SHOWN_LINES} more lines"] if len(diff) > _SHOWN_LINES else []
     shown = "\n".join([*diff[:_SHOWN_LINES], *more])
     pytest.fail(f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}", pytrace=False)
+
+
+def snapshot(toolset: Toolset) -> str:
+    """All that a toolset publishes, as readable JSON with a stable order."""
+    published = {
+        "name": toolset.name,
+        "title": toolset.title,
+        "instructions": toolset.instructions,
+        "tools": [describe(tool) for tool in toolset.tools],
+    }
+    return msgspec.json.format(msgspec.json.encode(published), indent=2).decode() + "\n"
+
+
+def undocumented(tool: Tool) -> list[str]:
+    """Paths of the tool's arguments and results that have no description of their own.
+
+    Members of a union's alternatives count too; the alternatives themselves need none.
+    """
+    missing = [f"arguments.{path}" for path in _bare(input_schema(tool.arguments))]
+    return missing + [f"result.{path}" for path in _bare(output_schema(tool.result) if tool.result else {})]
+
+
+def _bare(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, member in schema.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        if "description" not in member and "$ref" not in member:
+            yield here
+        yield from _bare(member, here)
+    if isinstance(items := schema.get("items"), dict):
+        yield from _bare(items, f"{path}[]")
+    for name, definition in schema.get("$defs", {}).items():
+        yield from _bare(definition, name)
 
 
 def must_have_valid_schemas(tool: Tool) -> None:

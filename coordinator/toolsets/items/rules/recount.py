@@ -47,12 +47,6 @@ class Score(NamedTuple):
         return CLASSES[self.role * 3 + self.state]
 
 
-def score_of(item: Score) -> int:
-    """The parts put together."""
-    place = (item.priority << 45) + (item.complexity << 41) + item.created - RANK_EPOCH
-    return (item.role * 3 + item.state) * CLASS_SPAN + place
-
-
 def parsed(text: str) -> Score:
     """The parts of a score.
 
