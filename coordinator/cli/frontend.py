@@ -38,7 +38,7 @@ from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.items.measuring import Measuring
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
-from coordinator.transport import FrontEnd, SurfaceError, create_app, http_protocol
+from coordinator.transport import FrontEnd, SurfaceError, http_protocol
 
 _log = structlog.get_logger(__name__)
 
@@ -97,7 +97,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
             (script.name for script in Script.registered()),
         )
         try:
-            app = create_app(
+            app = FrontEnd(
                 settings,
                 store,
                 toolsets,

@@ -26,9 +26,9 @@ What this does not promise: that a call answered with ``deadline_exceeded`` or
 """
 
 from coordinator.toolsets.schema import ContractError
-from coordinator.transport.app import FrontEnd, create_app
+from coordinator.transport.app import FrontEnd
 from coordinator.transport.calls import Hooks
 from coordinator.transport.express import http_protocol
 from coordinator.transport.surfaces import SurfaceError
 
-__all__ = ["ContractError", "FrontEnd", "Hooks", "SurfaceError", "create_app", "http_protocol"]
+__all__ = ["ContractError", "FrontEnd", "Hooks", "SurfaceError", "http_protocol"]

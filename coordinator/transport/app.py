@@ -57,21 +57,16 @@ _BEFORE_ID = b'{"jsonrpc":"2.0","id":'
 _LOGGED_ID: ContextVar[str] = ContextVar(STRUCTLOG_KEY_PREFIX + "request_id")
 
 
-def create_app(
-    settings: Settings,
-    store: Pingable,
-    toolsets: Mapping[str, Toolset],
-    hooks: Hooks | None = None,
-    *,
-    render_metrics: Callable[[], bytes] | None = None,
-    config: Callable[[], Mapping[str, Any]] = dict,
-    identity: Callable[[], Mapping[str, Any]] = dict,
-    server_factory: ServerFactory = build_server,
-    fast: bool = True,
-    door: Door | None = None,
-    process: str = "",
-    admission: Admission | None = None,
-) -> FrontEnd:
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What the fast path answers, before it is put into HTTP."""
+
+    body: bytes
+    request_id: str
+    retry_after: int | None
+    """Seconds."""
+
+
+class FrontEnd:
     """The application that one front-end process serves.
 
     Args:
@@ -91,49 +86,24 @@ def create_app(
         SurfaceError: the configured toolsets cannot be served together.
         ContractError: a tool's contract cannot be published.
     """
-    return FrontEnd(
-        settings,
-        store,
-        toolsets,
-        hooks or recorder(),
-        render_metrics or bytes,
-        config,
-        identity,
-        server_factory,
-        fast,
-        door,
-        process,
-        admission,
-    )
-
-
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """What the fast path answers, before it is put into HTTP."""
-
-    body: bytes
-    request_id: str
-    retry_after: int | None
-    """Seconds."""
-
-
-class FrontEnd:
-    """The application; ``create_app`` makes it."""
 
     def __init__(
         self,
         settings: Settings,
         store: Pingable,
         toolsets: Mapping[str, Toolset],
-        hooks: Hooks,
-        render_metrics: Callable[[], bytes],
-        config: Callable[[], Mapping[str, Any]],
-        identity: Callable[[], Mapping[str, Any]],
-        server_factory: ServerFactory,
-        fast: bool,
-        door: Door | None,
-        process: str,
-        admission: Admission | None,
+        hooks: Hooks | None = None,
+        *,
+        render_metrics: Callable[[], bytes] = bytes,
+        config: Callable[[], Mapping[str, Any]] = dict,
+        identity: Callable[[], Mapping[str, Any]] = dict,
+        server_factory: ServerFactory = build_server,
+        fast: bool = True,
+        door: Door | None = None,
+        process: str = "",
+        admission: Admission | None = None,
     ) -> None:
+        hooks = hooks or recorder()
         deadlines = Deadlines(settings.request_deadline_ms / 10_000)
         self._surfaces = surfaces = Surfaces(toolsets, settings.toolsets, settings.tool_name_style)
         own_name = urlsplit(settings.auth.resource).hostname

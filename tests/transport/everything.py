@@ -26,7 +26,7 @@ from msgspec import Meta, Struct
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Tool, Toolset
-from coordinator.transport import FrontEnd, create_app
+from coordinator.transport import FrontEnd
 from coordinator.transport.calls import Calls
 from coordinator.transport.express import http_protocol
 from coordinator.transport.sdk import build_server
@@ -351,7 +351,7 @@ def everything_app() -> FrontEnd:
     everything = Everything()
     settings = Settings(toolsets=("everything",))
     toolsets = {"everything": everything.toolset()}
-    return create_app(settings, FakeStore(), toolsets, Hooks(), server_factory=everything.server)
+    return FrontEnd(settings, FakeStore(), toolsets, Hooks(), server_factory=everything.server)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Tool, Toolset
-from coordinator.transport import FrontEnd, create_app
+from coordinator.transport import FrontEnd
 
 MODERN = "2026-07-28"
 _HEADERS = {
@@ -223,7 +223,7 @@ def make_app(rig: Rig | None = None, **options: Any) -> FrontEnd:
     settings = options.pop("settings", None) or Settings(toolsets=("rig",), **options.pop("with_settings", {}))
     toolsets = {one.name: one for one in (rig.toolset(), dotted_toolset(), flows_toolset())}
     options.setdefault("hooks", Hooks())
-    return create_app(settings, options.pop("store", None) or FakeStore(), toolsets, **options)
+    return FrontEnd(settings, options.pop("store", None) or FakeStore(), toolsets, **options)
 
 
 class Response(msgspec.Struct):

@@ -9,7 +9,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
-from coordinator.transport import FrontEnd, create_app
+from coordinator.transport import FrontEnd
 from tests.transport.rig import Add, FakeStore, Hooks, call, legacy, modern, send
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ def app_of(form: Reply | ToolFailure, *, fast: bool) -> FrontEnd:
 
     tool = Tool("add", "Answers in a form of its own.", Add, (), answer, refusal=as_text)
     toolset = Toolset("rig", "Rig", "", (tool,))
-    return create_app(Settings(toolsets=("rig",)), FakeStore(), {"rig": toolset}, Hooks(), fast=fast)
+    return FrontEnd(Settings(toolsets=("rig",)), FakeStore(), {"rig": toolset}, Hooks(), fast=fast)
 
 
 async def answers(form: Reply | ToolFailure, arguments: dict[str, Any], era: Any) -> dict[str, Any]:
