@@ -50,14 +50,12 @@ class Keeper:
         presence: Presence,
         held: Callable[[], list[Attempt]],
         on_lost: Callable[[Attempt], None],
-        lease_ms: int = LEASE_MS,
     ) -> None:
         self._store = store
         self._queue = queue
         self._presence = presence
         self._held = held
         self._on_lost = on_lost
-        self._lease_ms = lease_ms
         self._stopping = False
         self._due = threading.Event()
         self._thread = threading.Thread(target=self._run, name="step-leases", daemon=True)
@@ -120,7 +118,7 @@ class Keeper:
 
     def _renew(self, client: Any, project: str, group: list[Attempt]) -> Any:
         words = [word for attempt in group for word in (attempt.step.step, attempt.step.attempt)]
-        return client.fcall(RENEW.function, 1, keys.project_prefix(project), self._lease_ms, *words)
+        return client.fcall(RENEW.function, 1, keys.project_prefix(project), LEASE_MS, *words)
 
     def _learn(self, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
         """Tells which attempts are no longer ours."""

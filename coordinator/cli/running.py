@@ -81,16 +81,13 @@ def spread_news(news: News, running: Settings, supervisor: Supervisor | None) ->
     return running
 
 
-def keep_up(
-    role: Role,
-    prefix: str,
-    count: int,
+def keep_frontends_up(
     settings: Settings,
     loaded: LoadedSettings,
     directory: Path,
     announcer: Announcer,
 ) -> None:
-    """Keeps ``count`` processes of one role up until SIGTERM or SIGINT, then drains them.
+    """Keeps as many front-ends up as the settings say until SIGTERM or SIGINT, then drains them.
 
     Args:
         settings: as they run with, derived from ``loaded``, which SIGHUP reads again.
@@ -99,24 +96,24 @@ def keep_up(
         CommandFailed: they cannot start.
     """
     clear_free_slots(directory)
-    with slots(directory, "serve") as (slot,), slots(directory, prefix, count) as children:
+    with slots(directory, "serve") as (slot,), slots(directory, "fe", settings.frontends) as frontends:
         logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
         own = open_recorder(directory, slot, settings)
         try:
-            _supervise([(role, child) for child in children], settings, loaded, directory, announcer)
+            _supervise(frontends, settings, loaded, directory, announcer)
         finally:
             own.close()
 
 
 def _supervise(
-    children: Sequence[tuple[Role, str]],
+    frontends: Sequence[str],
     settings: Settings,
     loaded: LoadedSettings,
     directory: Path,
     announcer: Announcer,
 ) -> None:
     reader = Rereader(loaded)
-    specs = [Spec(role, slot, lambda: settings, directory) for role, slot in children]
+    specs = [Spec("frontend", slot, lambda: settings, directory) for slot in frontends]
     supervisor: Supervisor | None = None
 
     async def main(stop: asyncio.Event) -> None:

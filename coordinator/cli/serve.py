@@ -9,7 +9,7 @@ import msgspec
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.roles import run, slots
-from coordinator.cli.running import Announcer, keep_up, metrics_dir
+from coordinator.cli.running import Announcer, keep_frontends_up, metrics_dir
 from coordinator.cli.sockets import base_url, reserved
 from coordinator.cli.stores import running_url
 from coordinator.metrics import forget_gauges
@@ -26,7 +26,7 @@ def serve(loaded: LoadedSettings) -> int:
         line = f"fleet front-ends ready at {base_url(settings.host, settings.port)}"
         ready = Announcer(line, loaded, None if several else "frontend")
         if several:
-            keep_up("frontend", "fe", settings.frontends, settings, loaded, directory, ready)
+            keep_frontends_up(settings, loaded, directory, ready)
         else:
             with slots(directory, "fe") as (slot,):
                 try:

@@ -79,12 +79,13 @@ def _declared(line: str) -> tuple[str, ...]:
 def _declaration(lines: Sequence[str], at: int) -> tuple[tuple[str, ...], int]:
     line, names = lines[at], _declared(lines[at])
     if _FUNCTION.match(line):
-        return names, at + 1 if _closes(line, "end") else _end(lines, at, "end")
+        return names, at + 1 if _ends(line) else _end(lines, at, "end")
     return names, _end(lines, at, "}") if names and line.rstrip().endswith("{") else at + 1
 
 
-def _closes(line: str, word: str) -> bool:
-    return line.split("--", 1)[0].rstrip().endswith(f" {word}")
+def _ends(line: str) -> bool:
+    """Whether a function that begins in the line ends there too."""
+    return line.split("--", 1)[0].rstrip().endswith(" end")
 
 
 def _end(lines: Sequence[str], at: int, closing: str) -> int:

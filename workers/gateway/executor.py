@@ -64,13 +64,11 @@ class GatewayExecutor:
         operations: Operations,
         own: Callable[[str], StepTool | None],
         background: tuple[Background, ...] = (),
-        environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._connections = connections
         self._operations = operations
         self._own = own
         self._background = background
-        self._environment = environment
         self._rest = RestClient()
         self._tasks: list[asyncio.Task[None]] = []
         self._kinds: Mapping[str, Callable[[StepRun, Job], Coroutine[Any, Any, Outcome]]] = {
@@ -130,14 +128,14 @@ class GatewayExecutor:
             connection = self._connections.get(job.call.connection, "cli")
             if connection is None:
                 return _gone(job.call.connection)
-        return await run_command(job.call, connection, self._environment)
+        return await run_command(job.call, connection, os.environ)
 
     async def _request(self, step: StepRun, job: Job) -> Outcome:
         del step
         connection = self._connections.get(job.call.connection, "rest")
         if connection is None:
             return _gone(job.call.connection)
-        return await self._rest.request(job.call, connection, self._environment)
+        return await self._rest.request(job.call, connection, os.environ)
 
     async def _mcp(self, step: StepRun, job: Job) -> Outcome:
         # The MCP client is there when there is a server.

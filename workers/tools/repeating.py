@@ -30,8 +30,8 @@ class TurnedAway(Passing):
 class Repeating:
     """Repeats the calls to one server."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
-        self._patience = Patience(Budget(monotonic, PER_SECOND, PER_CALL), seconds)
+    def __init__(self) -> None:
+        self._patience = Patience(Budget(monotonic, PER_SECOND, PER_CALL), SECONDS)
 
     async def __call__(self, attempt: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """What comes of a call; an attempt that was turned away raises ``TurnedAway``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -76,9 +76,8 @@ class Spec(Struct):
 class GatewayPlanner:
     """Knows what the steps of instances mean."""
 
-    def __init__(self, instances: InstanceStore, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, instances: InstanceStore) -> None:
         self._instances = instances
-        self._environment = environment
 
     def load(self, spec: bytes) -> Spec:
         """The hash of the definitions; their text is read when it is first needed."""
@@ -102,7 +101,7 @@ class GatewayPlanner:
         primary, _ = planner.executor_under_way(bundle, msgspec.structs.replace(task, candidate=0))
         try:
             key = key_of(primary or executor, task)
-            call = call_of(executor, planner.scope_under_way(task), key, self._environment)
+            call = call_of(executor, planner.scope_under_way(task), key, os.environ)
         except Unresolved as unresolved:
             return Failure(str(unresolved), "permanent_error", retryable=False)
         return _job(task, bundle, spec.hash, call, reliability)

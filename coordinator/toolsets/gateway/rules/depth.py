@@ -9,10 +9,10 @@ MAX_DEPTH = 100
 """Of contexts, and of schemas of downstream servers. Encoders of MCP libraries give up at some 200."""
 
 
-def too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Whether objects and lists are nested deeper than that; never deeper into it than needed."""
+def too_deep(value: Any) -> bool:
+    """Whether objects and lists are nested deeper than ``MAX_DEPTH``; never deeper into it than needed."""
     level = [value]
-    for _ in range(most + 1):
+    for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
         for one in level:
             if isinstance(one, Mapping):

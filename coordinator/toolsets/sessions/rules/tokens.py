@@ -98,9 +98,9 @@ _encode = msgspec.json.Encoder().encode
 _decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
 
 
-def invalid_token(reason: str, what: str = "session token") -> ToolFailure:
+def invalid_token(reason: str) -> ToolFailure:
     """The failure of a call that shows an unusable token; says why and what to do."""
-    return ToolFailure("invalid_session_token", f"Invalid {what}: {reason}. {_ADVICE.get(reason, _ANEW)}")
+    return ToolFailure("invalid_session_token", f"Invalid session token: {reason}. {_ADVICE.get(reason, _ANEW)}")
 
 
 def at(payload: Payload, ms: int) -> Payload:
