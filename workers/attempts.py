@@ -20,7 +20,7 @@ from coordinator.metrics.tracing import Scope
 from coordinator.steps.model import Failure, NewStep, Outcome, Plan, Retry, StepRun, Success, Work
 from coordinator.steps.results import failure_json, presentable, result_json
 from coordinator.steps.room import StepRoom, clock
-from coordinator.steps.store import Report
+from coordinator.steps.store import DONE, FAILED, GIVEN_BACK, RETRIED, Report
 
 _log = structlog.get_logger(__name__)
 _decode = msgspec.json.Decoder().decode
@@ -110,7 +110,7 @@ class Attempt:
             if spec is None:
                 self.outcome = "failed"
                 why = "what the flow was created with is gone"
-                return self.step.step, self.step.attempt, "F", failure_json(why, "gone"), Plan(error=why)
+                return self.step.step, self.step.attempt, FAILED, failure_json(why, "gone"), Plan(error=why)
             if outcome is None:
                 prepared = await room.planner.prepare(self.step, spec)
                 if isinstance(prepared, Work):
@@ -190,19 +190,19 @@ class Attempt:
             text = failure_json(outcome.message, outcome.type)
             if outcome.retryable and not step.verdict and step.failures + 1 < retry.max_attempts:
                 self.outcome = "retry"
-                return step.step, step.attempt, "Y", text, _delay(retry, step.failures, outcome.after_ms)
+                return step.step, step.attempt, RETRIED, text, _delay(retry, step.failures, outcome.after_ms)
         try:
             plan = _sound(room.planner.plan(step, spec, outcome))
         except Exception:
             _log.exception("what follows a step could not be planned", step=step.job_id)
             plan = Plan(error=f"what follows step {step.key!r} could not be planned")
         self.outcome = "ok" if isinstance(outcome, Success) else "failed"
-        return step.step, step.attempt, "D" if self.outcome == "ok" else "F", text, plan
+        return step.step, step.attempt, DONE if self.outcome == "ok" else FAILED, text, plan
 
     def returned(self, delay_ms: int = RETURN_MS) -> Report:
         """What to report of a step that is offered again, so much later."""
         self.outcome = "returned"
-        return self.step.step, self.step.attempt, "B", "", delay_ms
+        return self.step.step, self.step.attempt, GIVEN_BACK, "", delay_ms
 
     def _stuck(self) -> None:
         self.abandoned = True

@@ -25,7 +25,10 @@ RELAYED = 100
 _BELL_MOST = 100
 
 Report = tuple[str, int, str, str, Any]
-"""Step, attempt, how it ended, its result as JSON, and a plan or a delay in ms: see ``report_steps.lua``."""
+"""Step, attempt, how it ended, its result as JSON, and a plan (``DONE``, ``FAILED``) or a delay in ms (the others)."""
+
+DONE, FAILED, RETRIED, GIVEN_BACK = "D", "F", "Y", "B"
+"""How an attempt ended: for good, well or badly; badly, with another to follow; not executed, or not to its end."""
 
 
 class Taken(Struct, array_like=True):

@@ -1,6 +1,6 @@
 """The gateway: any number of capabilities and state-machine workflows behind seven tools (seed 001).
 
-**A submit is recorded once.** ``lua/begin.lua`` compares the version and puts the token of one
+**A submit is recorded once.** ``lua/begin_transition.lua`` compares the version and puts the token of one
 operation on the instance, or refuses; until that operation is over nobody else can begin one.
 What follows is a pure function (``rules/planner.py``) of the definition, the instance as it was and
 the outcome of the last executor: it says which executor comes next, or what is to be committed.
