@@ -46,6 +46,8 @@ Beside = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
 
 _PAUSE = 0.5
 _TIDY_SECONDS = 60.0
+_ORPHAN_SECONDS = 2.0
+"""How long an orphan lets its steps end."""
 _REDIS_SECONDS = 1.0
 """How long the threads' commands may take; the keeper has to be able to try again within a lease."""
 
@@ -64,12 +66,32 @@ class WorkerProcess:
         settings: ``redis_url`` names the store.
         slot: the process's stable name within its fleet.
         make_rooms: what it executes.
+        on_ready: called once, when it takes steps.
+        orphaned: whether nobody waits for it any more, so that it should end fast.
+        on_settings: has a function called, in the event loop, whenever the settings have changed.
+        beside: opened before the store, and closed after the last step.
+        on_begin: called when the event loop runs.
     """
 
-    def __init__(self, settings: Settings, slot: str, make_rooms: MakeRooms) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        slot: str,
+        make_rooms: MakeRooms,
+        on_ready: Callable[[], None],
+        orphaned: Callable[[], bool] = lambda: False,
+        on_settings: OnSettings = lambda take: None,
+        beside: Beside | None = None,
+        on_begin: Callable[[], None] = lambda: None,
+    ) -> None:
         self._settings = settings
         self._slot = slot
         self._make_rooms = make_rooms
+        self._on_ready = on_ready
+        self._orphaned = orphaned
+        self._on_settings = on_settings
+        self._beside = beside
+        self._on_begin = on_begin
         self._stop = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "plain-jobs")
         self.store: Store | None = None
@@ -77,47 +99,24 @@ class WorkerProcess:
         self.at_work = False
         """Whether it takes steps."""
 
-    def run(
-        self,
-        on_ready: Callable[[], None],
-        orphaned: Callable[[], bool] = lambda: False,
-        on_settings: OnSettings = lambda take: None,
-        beside: Beside | None = None,
-        on_begin: Callable[[], None] = lambda: None,
-    ) -> None:
+    def run(self) -> None:
         """Works until SIGTERM or SIGINT, then drains.
-
-        Args:
-            on_ready: called once, when it takes steps.
-            orphaned: whether nobody waits for it any more, so that it should end fast.
-            on_settings: has a function called, in the event loop, whenever the settings have changed.
-            beside: opened before the store, and closed after the last step.
-            on_begin: called when the event loop runs.
 
         Raises:
             StoreError: the store cannot be used, and never will.
         """
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._run(on_ready, orphaned, on_settings, beside, on_begin))
+            runner.run(self._run())
 
-    async def _run(
-        self,
-        on_ready: Callable[[], None],
-        orphaned: Callable[[], bool],
-        on_settings: OnSettings,
-        beside: Beside | None,
-        on_begin: Callable[[], None],
-    ) -> None:
-        on_begin()
+    async def _run(self) -> None:
+        self._on_begin()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        async with beside(self) if beside is not None else nullcontext():
-            await self._with_stores(on_ready, orphaned, on_settings)
+        async with self._beside(self) if self._beside is not None else nullcontext():
+            await self._with_stores()
 
-    async def _with_stores(
-        self, on_ready: Callable[[], None], orphaned: Callable[[], bool], on_settings: OnSettings
-    ) -> None:
+    async def _with_stores(self) -> None:
         settings = self._settings
         store = self.store = await self._open(settings.redis_url)
         if store is None:
@@ -128,8 +127,8 @@ class WorkerProcess:
             await key_space.settle(store)
             if queue is not None:
                 async with opened(self._make_rooms(settings, store, isolated)) as rooms:
-                    on_settings(partial(_configure, rooms))
-                    await self._work(store, queue, rooms, on_ready, orphaned)
+                    self._on_settings(partial(_configure, rooms))
+                    await self._work(store, queue, rooms)
         finally:
             await isolated.close()
             if queue is not None and queue is not store:
@@ -151,14 +150,7 @@ class WorkerProcess:
                 return store
         return None
 
-    async def _work(
-        self,
-        store: Store,
-        queue: Store,
-        rooms: Mapping[str, StepRoom],
-        on_ready: Callable[[], None],
-        orphaned: Callable[[], bool],
-    ) -> None:
+    async def _work(self, store: Store, queue: Store, rooms: Mapping[str, StepRoom]) -> None:
         settings, loop = self._settings, asyncio.get_running_loop()
         queue_url = settings.steps.queue_url or settings.redis_url
         # The keeper's answers have to come within a lease, or it tries again on a new connection.
@@ -201,31 +193,19 @@ class WorkerProcess:
         store.observe = tracing.observing(recorder().script)
         keeper.start()
         engine.start()
-        listening = loop.create_task(Listener(engine, steps, queue, names).run(), name="listener")
-        others = [
-            sweeper.run(),
-            self._tidy(worker),
-            Drains(store).follow(self._slot, drained),
-            *([] if handoff.direct else [relay.run()]),
-        ]
-        tasks = [listening, *(loop.create_task(run) for run in others)]
-        self.at_work = True
-        on_ready()
+        parts = {
+            "listener": Listener(engine, steps, queue, names).run(),
+            "sweeper": sweeper.run(),
+            "maintenance": self._tidy(worker),
+            "drains": Drains(store).follow(self._slot, drained),
+        }
+        if not handoff.direct:
+            parts["relay"] = relay.run()
+        tasks = [loop.create_task(part, name=name) for name, part in parts.items()]
         _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)
-        failed = await self._until_told(tasks)
-        self.at_work = False
-        listening.cancel()
-        await engine.drain(2.0 if orphaned() else settings.drain_seconds)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        failed = await self._until_drained(engine, tasks)
         keeper.stop()
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        try:
-            await asyncio.to_thread(worker.end)
-        except redis.exceptions.RedisError as error:
-            _log.warning("left without signing off: Redis does not answer", error=str(error))
-        _log.info("worker stopped", worker=worker.name)
+        await self._sign_off(worker)
         if engine.stuck or engine.busy:
             # Event loop and interpreter would wait for them for ever.
             _log.warning("left something behind that did not end")
@@ -233,6 +213,31 @@ class WorkerProcess:
             os._exit(1 if failed else 0)
         if failed is not None:
             raise failed
+
+    async def _until_drained(self, engine: Engine, tasks: list[asyncio.Task[None]]) -> BaseException | None:
+        """Takes steps until told to stop, and ends those in hand; returns why, where that is a failure.
+
+        Args:
+            tasks: the listener, which takes them, and what goes on beside it.
+        """
+        self.at_work = True
+        self._on_ready()
+        failed = await self._until_told(tasks)
+        self.at_work = False
+        tasks[0].cancel()
+        await engine.drain(_ORPHAN_SECONDS if self._orphaned() else self._settings.drain_seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return failed
+
+    async def _sign_off(self, worker: StepWorker) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        try:
+            await asyncio.to_thread(worker.end)
+        except redis.exceptions.RedisError as error:
+            _log.warning("left without signing off: Redis does not answer", error=str(error))
+        _log.info("worker stopped", worker=worker.name)
 
     async def _until_told(self, tasks: list[asyncio.Task[None]]) -> BaseException | None:
         """Waits for the signal to stop, or for a task that should go on for ever to end; why it did."""

@@ -123,8 +123,17 @@ def _work(settings: Settings, recorder: Recorder, guardian: Guardian, beside: Be
 
         guardian.on_news(hear)
 
-    worker = WorkerProcess(settings, recorder.slot, make_rooms)
+    worker = WorkerProcess(
+        settings,
+        recorder.slot,
+        make_rooms,
+        guardian.ready,
+        lambda: guardian.orphaned,
+        on_settings,
+        beside,
+        guardian.begun,
+    )
     try:
-        worker.run(guardian.ready, lambda: guardian.orphaned, on_settings, beside, guardian.begun)
+        worker.run()
     except (AddressError, KeySpaceDiffers, StoreTooOld) as error:
         raise store_failed(error) from None

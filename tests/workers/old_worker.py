@@ -15,4 +15,4 @@ if __name__ == "__main__":
     times.PROTOCOL = 0
     logs.configure("info", "json")
     settings = load_settings({}, os.environ, None).settings
-    WorkerProcess(settings, sys.argv[1], make_rooms).run(lambda: print("ready", flush=True))
+    WorkerProcess(settings, sys.argv[1], make_rooms, lambda: print("ready", flush=True)).run()

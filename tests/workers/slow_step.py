@@ -24,4 +24,4 @@ def wait_for_release() -> str:
 if __name__ == "__main__":
     workers.steps.STEPS["slow"] = wait_for_release
     logs.configure("info", "json")
-    WorkerProcess(load_settings({}, os.environ, None).settings, "w-9", make_rooms).run(lambda: None)
+    WorkerProcess(load_settings({}, os.environ, None).settings, "w-9", make_rooms, lambda: None).run()
