@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 import structlog
 
+from coordinator.errors import ToolFailure
 from coordinator.metrics.tracing import Scope
 from coordinator.steps.model import Failure, NewStep, Outcome, Plan, Retry, StepRun, Success, Work
 from coordinator.steps.results import failure_json, presentable, result_json
@@ -112,7 +113,13 @@ class Attempt:
                 why = "what the flow was created with is gone"
                 return self.step.step, self.step.attempt, FAILED, failure_json(why, "gone"), Plan(error=why)
             if outcome is None:
-                prepared = await room.planner.prepare(self.step, spec)
+                try:
+                    prepared = await room.planner.prepare(self.step, spec)
+                except ToolFailure as failure:
+                    if failure.kind == "permanent":
+                        raise
+                    # The store is away. Nothing was executed, so this is no failure of the step.
+                    return self.returned()
                 if isinstance(prepared, Work):
                     retry = prepared.retry
                     outcome = await self._execute(room, prepared)

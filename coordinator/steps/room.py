@@ -92,7 +92,12 @@ class Planner(Protocol):
 
     async def prepare(self, step: StepRun, spec: Any) -> Work | Outcome:
         """What this attempt is to do, or its outcome where nothing has to be done (or can be:
-        the creator lost a permission, an argument cannot be resolved)."""
+        the creator lost a permission, an argument cannot be resolved).
+
+        Raises:
+            ToolFailure: the store does not answer. Unless it is permanent, the step is offered again, and no
+                failure is counted.
+        """
         ...
 
     def plan(self, step: StepRun, spec: Any, outcome: Outcome) -> Plan:

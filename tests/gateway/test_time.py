@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
 from coordinator.toolsets.gateway import operations, pace
 from coordinator.toolsets.gateway.store import audit
 from coordinator.toolsets.gateway.store.audit import AuditStore
+from coordinator.toolsets.gateway.store.instances import Instance, InstanceStore
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, states
 from tests.gateway.test_chains import COUNT, Working, auto, sh
@@ -57,6 +59,24 @@ async def test_the_sweep_moves_what_nobody_looks_at(working: Working) -> None:
     assert (await lab.follow(found, "anyway"))["terminal"]
     types = [entry.type for entry in await lab.audit(started)]
     assert types.count("workflow.timed_out") == 1
+
+
+async def test_a_timeout_that_meets_a_store_that_is_away_comes_when_that_is_back(
+    working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, asked = InstanceStore.read, 0
+
+    async def gone(self: InstanceStore, *about: str) -> Instance | None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise ToolFailure("store_unavailable", "the store does not answer")
+        return await read(self, *about)
+
+    lab = await working(workflows={"w": timed("late")})
+    started = await lab.start("w")
+    monkeypatch.setattr(InstanceStore, "read", gone)
+    assert (await reached(lab, started, "late"))["version"] == 2
 
 
 async def test_whoever_looks_first_moves_it(make_lab: MakeLab) -> None:

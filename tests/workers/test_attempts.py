@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import workers.attempts
+from coordinator.errors import ToolFailure
 from coordinator.steps.model import Failure, Retry, StepRun
 from coordinator.steps.results import MAX_MESSAGE, MAX_RESULT_BYTES
 from coordinator.store import keys
@@ -117,6 +118,43 @@ async def test_an_attempt_that_does_not_end_is_left_behind(bench: Bench, monkeyp
         release.set()
     await wait_until(lambda: bench.tools.ended["start"] == 12)
     assert bench.engine.busy == 0
+
+
+async def test_a_step_that_cannot_be_prepared_without_the_store_has_not_failed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, asked = bench.flows.results, 0
+
+    async def gone(*about: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise ToolFailure("store_unavailable", "the store does not answer")
+        return await results(*about)
+
+    monkeypatch.setattr(bench.flows, "results", gone)
+    bench.start()
+    given, asks = {"args": {"value": "a"}}, {"args": {"value": "{{steps.start.result}}"}}
+    flow = await bench.create(chain(given, asks))
+
+    async def over() -> bool:
+        await bench.steps.sweep("default")
+        return (await bench.flow(flow)).row.status != "running"
+
+    await wait_until(over, what="the end of the flow")
+    assert await bench.result(flow, "s1") == ("done", '"a"')
+    assert (asked, bench.tools.began["s1"]) == (2, 1)
+
+
+async def test_a_step_that_can_never_be_prepared_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(*about: Any) -> Any:
+        raise ToolFailure("RESOURCE_NOT_FOUND", "gone for good")
+
+    monkeypatch.setattr(bench.flows, "results", refused)
+    bench.start()
+    flow = await bench.create(chain({}, {"args": {"value": "{{steps.start.result}}"}}))
+    status, result = await bench.result(flow, "s1")
+    assert (status, '"unexpected"' in (result or "")) == ("failed", True)
 
 
 async def test_what_is_raised_is_a_failure_without_its_text(bench: Bench) -> None:

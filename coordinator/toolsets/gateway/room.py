@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import structlog
@@ -28,15 +26,12 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-R = TypeVar("R")
-
 TRIM_BATCH = 100
 DEADLINE = "t"
 """Key of the step that waits for an instance's deadline."""
 GRACE_MS = 5_000
 """How much longer than its own limit an attempt may take before the engine stops it."""
 
-_ASKS, _PAUSE = 20, 0.25
 _CLASSES = {"expired": "timeout", "poisoned": "permanent_error", "stopped": "permanent_error"}
 """What the engine calls failures of its own -> class of error."""
 KNOWN = frozenset(("timeout", "transient_error", "rate_limited", "connection_error", "permanent_error"))
@@ -86,9 +81,9 @@ class GatewayPlanner:
 
     async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
         """The call that the attempt makes, or the outcome that is known already."""
-        bundle = await self._patiently(lambda: self._bundle(step.project, spec))
+        bundle = await self._bundle(step.project, spec)
         if step.key == DEADLINE:
-            return await self._patiently(lambda: self._late(step, bundle))
+            return await self._late(step, bundle)
         task = unpacked(step.context)
         if step.arguments:
             # The sub-workflow has ended that it waits for, or the step itself before it could be planned.
@@ -140,17 +135,6 @@ class GatewayPlanner:
         if spec.bundle is None:
             raise ToolFailure("RESOURCE_NOT_FOUND", "the definitions of the instance are gone")
         return spec.bundle
-
-    async def _patiently(self, ask: Callable[[], Awaitable[R]]) -> R:
-        """Asks again while the store is away: nothing has been executed yet."""
-        for _ in range(_ASKS):
-            try:
-                return await ask()
-            except ToolFailure as failure:
-                if failure.kind == "permanent":
-                    raise
-            await asyncio.sleep(_PAUSE)
-        return await ask()
 
     async def _late(self, step: StepRun, bundle: Bundle) -> Outcome:
         """What the end of an instance's time brings about, planned from how it stands."""
