@@ -51,6 +51,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """Who presented a verified credential at the front door; none: nobody identified himself."""
     trace: str = ""
     """The trace that the call says it is part of; see ``coordinator.metrics.tracing``."""
+    idle: Callable[[float], None] | None = None
+    """To be told, by a call that parks, for how many seconds it has done nothing but wait for its event."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,10 @@ class Hooks(Protocol):
     """What the transport reports; ``coordinator.metrics.Recorder`` is one."""
 
     def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:
-        """A call ended: outcome is ok, error, conflict, shed, invalid or internal; transport fast, sdk or stdio."""
+        """A call ended: outcome is ok, error, conflict, shed, invalid or internal; transport fast, sdk or stdio.
+
+        ``seconds`` is how long it took, without what it was parked.
+        """
 
     def fast_path(self, result: str) -> None:
         """A tools/call took the narrow path (``hit``) or did not (``miss``)."""
@@ -140,10 +143,13 @@ class Calls:
             ticket: of a call that was let in already (``enter``).
         """
         began = perf_counter()
+        idle: list[float] = []
         span, outcome, code = None, "cancelled", ""
         if self._tracing is not None:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
         task = None if ticket is None and tool.patient(arguments) else self._deadlines.start(began + self._seconds)
+        if task is None and tool.parks:
+            call = msgspec.structs.replace(call, idle=idle.append)
         try:
             if ticket is None:
                 if call.caller is not None:
@@ -180,7 +186,8 @@ class Calls:
             if span is not None:
                 span.end(outcome, code)
                 span.leave()
-        self._report(tool.name, outcome, transport, perf_counter() - began)
+        # An agent that waits for an item is no slow call: how long it waits is counted by itself.
+        self._report(tool.name, outcome, transport, perf_counter() - began - sum(idle))
         return done
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:

@@ -155,7 +155,7 @@ SERVICE = Dashboard(
                 ),
                 Panel(
                     "Duration by tool, p99",
-                    "From a request's head to its answer; calls that wait for work are part of it.",
+                    "From a call's arguments to its answer; without what claims waited for an item (waitMs).",
                     "s",
                     [(quantile(0.99, TIME, "tool"), "{{tool}}")],
                     "ClaimsSlow",

@@ -21,7 +21,7 @@ from mcp.client import Client
 from coordinator.store import Store, keys
 from coordinator.store.embedded import find_running
 from coordinator.toolsets.items.audit import audit
-from tests.support.fleets import RunningFleet, call_body, call_head
+from tests.support.fleets import RunningFleet, call_body, call_head, scrape
 from tests.support.wait import wait_until, wait_until_sync
 
 pytestmark = [
@@ -284,3 +284,31 @@ async def test_hundreds_of_waiting_calls_cost_next_to_nothing(project: Project) 
     for connection in connections:
         connection.close()
     await project.parked(0)
+
+
+async def test_what_a_claim_waited_does_not_count_as_slow(fleet: RunningFleet) -> None:
+    """Else agents that wait, as they are told to, would use up the budget of claims that take longer than 100 ms."""
+    sums = (
+        "coordinator_request_duration_seconds_sum{tool=claim_item",
+        "coordinator_claim_wait_seconds_sum{end=in_vain",
+    )
+
+    def seconds() -> list[float]:
+        found = scrape(fleet.port)
+        return [sum(value for name, value in found.items() if name.startswith(one)) for one in sums]
+
+    before = seconds()
+    async with Client(f"{fleet.state.base_url}/mcp") as agent:
+        answer = await agent.call_tool(
+            "claim_item",
+            {
+                "actor": {"id": "patient", "kind": "subagent"},
+                "requestId": str(uuid.uuid4()),
+                "claims": [{"selector": {"tags": "there-is-none"}}],
+                "waitMs": 4000,
+            },
+        )
+    assert answer.structured_content["claimResults"][0]["outcome"] == "no_match"
+    took, waited = (after - earlier for after, earlier in zip(seconds(), before, strict=True))
+    assert waited > 3.9
+    assert took < 2.0

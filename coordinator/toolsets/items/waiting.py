@@ -77,11 +77,14 @@ class Parking:
         self._draining = False
         self._metrics = recorder()
 
-    async def claim(self, project: str, request: Request, run: Run, wait_ms: int) -> ClaimReply:
+    async def claim(
+        self, project: str, request: Request, run: Run, wait_ms: int, idle: Callable[[float], None] | None = None
+    ) -> ClaimReply:
         """A claim that waits up to ``wait_ms`` for an item; the reply says ``success`` or ``no_match``.
 
-        ``run`` claims or parks, given how many milliseconds are left. A caller that is
-        cancelled takes its place in the queue with it, unless the same request waits elsewhere.
+        ``run`` claims or parks, given how many milliseconds are left; ``idle`` is told for how many seconds
+        it was parked. A caller that is cancelled takes its place in the queue with it, unless the same
+        request waits elsewhere.
 
         Raises:
             ToolFailure: ``draining``, ``store_unavailable``, and what ``run`` raises.
@@ -101,7 +104,10 @@ class Parking:
                 if reply.claims[0][0] != "parked":
                     return reply
                 waited = True
-                await asyncio.wait((woken,), timeout=until - loop.time())
+                parked_at = loop.time()
+                await asyncio.wait((woken,), timeout=until - parked_at)
+                if idle is not None:
+                    idle(loop.time() - parked_at)
                 if not woken.done():
                     reply = await self._work.end_wait(project, request, self.process, keep=True)
                     return reply

@@ -181,7 +181,7 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
 
         if not args.wait_ms:
             return await run(0)
-        return await parking.claim(call.project, record, run, args.wait_ms)
+        return await parking.claim(call.project, record, run, args.wait_ms, call.idle)
 
     async def claim_item(call: Call, args: ClaimItem) -> ClaimItemResult:
         selector = _check(args)
