@@ -218,8 +218,7 @@ class _Run:
         if candidate(executor, reliability, task.candidate + 1) is not None:
             task.candidate += 1
             return self._execute(executor, reliability)
-        if task.kind == "timeout" and not task.first_done:
-            # Nothing keeps a workflow in a state whose time is over.
+        if self._timing_out:
             task.candidate = 0
             return self._entered(task.draft or task.context)
         return self.fail(failure)
@@ -259,19 +258,13 @@ class _Run:
     def _entered(self, draft: dict[str, Any]) -> Advance:
         """Commits the hop, and goes on if nobody has to be asked."""
         task = self.task
-        text = _encode(draft)
-        if (size := len(text)) > MAX_CONTEXT and (task.kind != "timeout" or task.first_done):
-            return self.fail(
-                Failure(f"the context would have {size} bytes as JSON; allowed: at most {MAX_CONTEXT}", PERMANENT)
-            )
-        deep = text.count(b"{") + text.count(b"[") > MAX_DEPTH and too_deep(draft)
-        if deep and (task.kind != "timeout" or task.first_done):
-            return self.fail(Failure(f"the context would be nested more than {MAX_DEPTH} deep", PERMANENT))
-        if deep or size > MAX_CONTEXT:
+        if problem := _not_kept(draft):
+            if not self._timing_out:
+                return self.fail(Failure(problem, PERMANENT))
             draft = task.context
         began = task.kind == "start" and not task.first_done
         outcome = machine.outcome_of(self.workflow, task.target)
-        if task.kind == "timeout" and not task.first_done and outcome:
+        if self._timing_out and outcome:
             outcome = self.workflow.states[task.target].outcome or machine.TIMED_OUT
         self._commit(task.target, draft, outcome, bump=not began)
         return self._end(outcome) if outcome else self._settle()
@@ -420,6 +413,11 @@ class _Run:
     # --- what is known ----------------------------------------------------------------------------
 
     @property
+    def _timing_out(self) -> bool:
+        """Whether the hop under way leaves a state whose time is over: nothing may keep the workflow there."""
+        return self.task.kind == "timeout" and not self.task.first_done
+
+    @property
     def _state(self) -> State:
         return self.workflow.states[self.task.state]
 
@@ -475,6 +473,16 @@ def scope_under_way(task: Task) -> Scope:
     """What the paths in that executor can lead to."""
     context = task.draft if task.phase == "enter" and task.draft is not None else task.context
     return Scope(context, task.arguments, task.input)
+
+
+def _not_kept(context: dict[str, Any]) -> str:
+    """Why a context cannot be kept; empty: it can."""
+    text = _encode(context)
+    if len(text) > MAX_CONTEXT:
+        return f"the context would have {len(text)} bytes as JSON; allowed: at most {MAX_CONTEXT}"
+    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and too_deep(context):
+        return f"the context would be nested more than {MAX_DEPTH} deep"
+    return ""
 
 
 def _digest(*parts: str) -> str:
