@@ -9,6 +9,7 @@ import msgspec
 from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store
 from coordinator.toolsets.sessions.rules import tokens, trace
+from coordinator.toolsets.sessions.rules.answers import Resolution
 from coordinator.toolsets.sessions.rules.tokens import Payload
 
 PACKAGE = "coordinator.toolsets.sessions"
@@ -201,12 +202,8 @@ class SessionStore:
         entry: bytes,
         checkpoint: str,
         instance: str,
-        least_ms: int,
         answer: bytes,
-        option: str,
-        how: str,
-        problem: str,
-        late: str,
+        found: Resolution,
     ) -> State:
         """Answers the checkpoint that waits. The detail is how long it has waited, in milliseconds."""
         return await self._run(
@@ -216,12 +213,12 @@ class SessionStore:
             entry,
             checkpoint,
             instance,
-            least_ms,
+            found.least_ms,
             answer,
-            option,
-            how,
-            problem[: trace.MAX_TEXT],
-            late[: trace.MAX_TEXT],
+            found.option,
+            found.how,
+            found.problem.message[: trace.MAX_TEXT] if found.problem else "",
+            found.late.message[: trace.MAX_TEXT] if found.late else "",
         )
 
     async def trace(self, project: str, shown: Payload, whole: bool) -> State:

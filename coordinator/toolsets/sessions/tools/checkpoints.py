@@ -204,12 +204,8 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
                 trace.entry("respond_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings),
                 meant.checkpoint,
                 meant.instance,
-                found.least_ms,
                 answers.encode(given),
-                found.option,
-                found.how,
-                found.problem.message if found.problem else "",
-                found.late.message if found.late else "",
+                found,
             )
             if state.outcome != "pending":
                 break
