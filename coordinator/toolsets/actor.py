@@ -85,6 +85,7 @@ class Verification(msgspec.Struct, omit_defaults=True):
     ) = UNSET
 
 
+_encode = msgspec.json.Encoder().encode
 _actor = msgspec.json.Decoder(ActorEcho).decode
 _verification = msgspec.json.Decoder(Verification).decode
 
@@ -179,6 +180,13 @@ def stored_actor(text: str) -> ActorEcho | UnsetType:
 def stored_verification(text: str) -> Verification | UnsetType:
     """What a record says became of the actor's proof, as JSON; empty: there was no actor."""
     return _verification(text) if text else UNSET
+
+
+def attribution(who: Trusted | None) -> tuple[str, str, str]:
+    """How a record names who did something: the trusted id, and as JSON the actor and what became of its proof."""
+    if who is None:
+        return "", "", ""
+    return who.id, _encode(who.echo).decode(), _encode(who.verification).decode()
 
 
 def echo(actor: Actor) -> ActorEcho:

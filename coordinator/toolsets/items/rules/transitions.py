@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.actor import Distrusted, Trusted, signature, stored_verification
+from coordinator.toolsets.actor import Distrusted, Trusted, attribution, signature, stored_verification
 from coordinator.toolsets.items.contract.work import (
     Blocker,
     CascadeEvent,
@@ -27,8 +26,6 @@ from coordinator.toolsets.items.rules.words import not_applicable
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.work import Advanced
 
-_encode = msgspec.json.Encoder().encode
-
 
 def check_one_actor(transitions: Sequence[Transition]) -> None:
     """Raises ToolFailure VALIDATION_ERROR unless all elements or none name the same actor."""
@@ -43,15 +40,7 @@ def asked(transitions: Sequence[Transition]) -> list[tuple[Any, ...]]:
 
 def element(item: str, trigger: str, who: Trusted | None, transition: Transition) -> tuple[Any, ...]:
     """One transition as ``advance_item.lua`` takes it."""
-    return (
-        item,
-        trigger,
-        who.id if who else "",
-        _encode(who.echo).decode() if who else "",
-        _encode(who.verification).decode() if who else "",
-        transition.summary or "",
-        transition.fence_token or 0,
-    )
+    return item, trigger, *attribution(who), transition.summary or "", transition.fence_token or 0
 
 
 _REFUSED = "refused "

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.actor import Trusted, attributed, checked, signature, stored_actor, stored_verification
+from coordinator.toolsets.actor import (
+    Trusted,
+    attributed,
+    attribution,
+    checked,
+    signature,
+    stored_actor,
+    stored_verification,
+)
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.notes import (
     NOTE_ROLES,
@@ -22,6 +29,7 @@ from coordinator.toolsets.items.contract.notes import (
     UpsertNotesResult,
     WrittenNote,
 )
+from coordinator.toolsets.items.rules import specs
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
@@ -41,7 +49,6 @@ _MANAGE = (
     "still needs. Delete by ids, and by itemId (all its notes, or with key that one); both add up."
 )
 _QUERY = "Read a note by id (get), or the notes of an item (list), oldest first."
-_encode = msgspec.json.Encoder().encode
 
 
 class Prepared(NamedTuple):
@@ -71,7 +78,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
     async def upsert(call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
         check_signed(notes.schemas.current, [n.actor for n in inputs], "notes")
-        asked = [(*map(_asked, (n.item_id, n.key, n.role)), n.body, signature(n.actor)) for n in inputs]
+        asked = [(*map(specs.given, (n.item_id, n.key, n.role)), n.body, signature(n.actor)) for n in inputs]
         record = await keyed(services, args.actor, args.request_id, "manage_notes", args.operation, asked)
         failures: dict[int, str] = {}
         ready: list[tuple[int, Prepared]] = []
@@ -170,10 +177,6 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
     )
 
 
-def _asked(value: str | UnsetType) -> str | None:
-    return None if value is UNSET else value
-
-
 def _given(value: str | UnsetType, field: str) -> str:
     if value is UNSET:
         raise invalid(field, "is required")
@@ -181,9 +184,7 @@ def _given(value: str | UnsetType, field: str) -> str:
 
 
 def _stored(item: str, note: Prepared) -> StoredNote:
-    who = note.who
-    actor = _encode(who.echo).decode() if who else ""
-    verification = _encode(who.verification).decode() if who else ""
+    _, actor, verification = attribution(note.who)
     return item, note.key, note.role[0], note.body, note.filled, actor, verification, new_id()
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Mapping, Sequence
+
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.actor import Trusted, attributed, checked
+from coordinator.toolsets.actor import attributed, attribution, checked
 from coordinator.toolsets.items.contract.tree import (
     CompletedItem,
     CompleteSummary,
@@ -16,6 +17,7 @@ from coordinator.toolsets.items.contract.tree import (
     CreateWorkTree,
     CreateWorkTreeResult,
     TreeEdge,
+    TreeItem,
     TreeNode,
 )
 from coordinator.toolsets.items.rules import tree as rules
@@ -23,10 +25,10 @@ from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.edges import mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
-from coordinator.toolsets.items.rules.schema import expected
+from coordinator.toolsets.items.rules.schema import Resolved, expected
 from coordinator.toolsets.items.rules.specs import Stored, names_in, not_blank, tags
 from coordinator.toolsets.items.store.notes import StoredNote
-from coordinator.toolsets.items.store.tree import Completed, TreeStore
+from coordinator.toolsets.items.store.tree import Completed, Noted, TreeReply, TreeStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
@@ -44,13 +46,6 @@ _COMPLETE = (
     "depends on it is skipped. Cancel takes no notice of notes and dependencies. The root is left alone unless "
     "includeRoot, and parents do not follow."
 )
-_encode = msgspec.json.Encoder().encode
-
-
-def _attribution(who: Trusted | None) -> tuple[str, str, str]:
-    if who is None:
-        return "", "", ""
-    return who.id, _encode(who.echo).decode(), _encode(who.verification).decode()
 
 
 def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
@@ -84,7 +79,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             place, above = (f"children[{number - 1}]", ids[rules.ROOT]) if number else ("root", parent)
             specs.append(rules.stored(item, place, ids[ref], above, level[ref], rules.waiting(edges, ref)))
         rules.check_texts(specs, notes)
-        _, actor, verification = _attribution(who)
+        _, actor, verification = attribution(who)
         written: list[StoredNote] = [
             (ids[n.ref], n.key, n.role[0], n.body, bool(n.body), actor, verification, new_id()) for n in notes
         ]
@@ -94,43 +89,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             raise invalid("parentId", "the tree would exceed the maximum depth of 3")
         if reply.reason:
             raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item")
-        made = dict(zip(items, reply.items, strict=True))
-        refs = {item: ref for ref, item in made.items()}
-        exists = {(item, key) for _, item, key, _ in noted}
-
-        def node(ref: str) -> TreeNode:
-            item, schema = items[ref], schemas[ref]
-            return TreeNode(
-                ref=UNSET if ref == rules.ROOT else ref,
-                id=dashed(made[ref]),
-                title=item.title,
-                role="queue",
-                depth=reply.depth if ref == rules.ROOT else reply.depth + 1,
-                tags=tags(item.tags) or UNSET,
-                schema_match=schema is not None,
-                expected_notes=[expected(spec, (made[ref], spec.key) in exists) for spec in schema.notes]
-                if schema
-                else [],
-            )
-
-        return CreateWorkTreeResult(
-            root=node(rules.ROOT),
-            children=[node(ref) for ref in items if ref != rules.ROOT],
-            dependencies=[
-                TreeEdge(
-                    id=dashed(edge_id),
-                    from_ref=e.source,
-                    to_ref=e.target,
-                    type=e.type,
-                    unblock_at=e.unblock_at or UNSET,
-                )
-                for edge_id, e in zip(reply.edges, edges, strict=True)
-            ],
-            notes=[
-                CreatedNote(item_ref=refs[item], key=key, role=phase_of(letter), id=dashed(note))
-                for note, item, key, letter in noted
-            ],
-        )
+        return _created(items, schemas, edges, reply, noted)
 
     async def listed(call: Call, given: list[str]) -> list[str]:
         """The items that itemIds names."""
@@ -171,7 +130,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             if not await trees.recorded(call.project, record):
                 raise
             plan = []  # a repeated call: its record has the order
-        found = await trees.complete(call.project, record, trigger, _attribution(who), plan)
+        found = await trees.complete(call.project, record, trigger, attribution(who), plan)
         return _completed(found, trigger)
 
     return (
@@ -184,6 +143,51 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             complete_tree,
             criticality=Criticality.CRITICAL,
         ),
+    )
+
+
+def _created(
+    items: Mapping[str, TreeItem],
+    schemas: Mapping[str, Resolved | None],
+    edges: Sequence[rules.Edge],
+    reply: TreeReply,
+    noted: Sequence[Noted],
+) -> CreateWorkTreeResult:
+    """The answer; items, schemas and edges go by ref, what the store says by id."""
+    made = dict(zip(items, reply.items, strict=True))
+    refs = {item: ref for ref, item in made.items()}
+    exists = {(item, key) for _, item, key, _ in noted}
+
+    def node(ref: str) -> TreeNode:
+        item, schema = items[ref], schemas[ref]
+        return TreeNode(
+            ref=UNSET if ref == rules.ROOT else ref,
+            id=dashed(made[ref]),
+            title=item.title,
+            role="queue",
+            depth=reply.depth if ref == rules.ROOT else reply.depth + 1,
+            tags=tags(item.tags) or UNSET,
+            schema_match=schema is not None,
+            expected_notes=[expected(spec, (made[ref], spec.key) in exists) for spec in schema.notes] if schema else [],
+        )
+
+    return CreateWorkTreeResult(
+        root=node(rules.ROOT),
+        children=[node(ref) for ref in items if ref != rules.ROOT],
+        dependencies=[
+            TreeEdge(
+                id=dashed(edge_id),
+                from_ref=e.source,
+                to_ref=e.target,
+                type=e.type,
+                unblock_at=e.unblock_at or UNSET,
+            )
+            for edge_id, e in zip(reply.edges, edges, strict=True)
+        ],
+        notes=[
+            CreatedNote(item_ref=refs[item], key=key, role=phase_of(letter), id=dashed(note))
+            for note, item, key, letter in noted
+        ],
     )
 
 
