@@ -20,8 +20,8 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
+from coordinator.store.turns import Turns
 from coordinator.toolsets.gateway.store.audit import PAGE, AuditStore, Entry
-from coordinator.toolsets.gateway.store.servers import ServerStore
 
 _log = structlog.get_logger(__name__)
 
@@ -41,9 +41,10 @@ class AuditCopies:
     def __init__(self, settings: Settings, store: Store, steps: StepStore) -> None:
         self._settings = settings
         self._audit = AuditStore(store, settings)
-        self._servers = ServerStore(store)
+        self._turns = Turns(store)
         self._steps = steps
         self._process = uuid4().hex
+        self._leads = False
 
     def configure(self, settings: Settings) -> None:
         """Goes by other settings."""
@@ -51,21 +52,24 @@ class AuditCopies:
 
     async def run(self) -> None:
         """Goes on until it is cancelled."""
-        leads = False
         try:
             while True:
                 gateway = self._settings.gateway
                 if gateway is not None and gateway.audit.sink == "file":
-                    try:
-                        leads = await self._servers.turn(_WHAT, self._process, TURN_MS)
-                        if leads:
-                            await self.copy(Path(gateway.audit.path))
-                    except (ToolFailure, OSError) as error:
-                        _log.warning("the gateway's audit cannot be copied, trying again", reason=str(error))
+                    await self._copy_in_turn(Path(gateway.audit.path))
                 await asyncio.sleep(COPY_SECONDS)
         finally:
-            if leads:
-                await self._leave()
+            if self._leads:
+                await self._turns.leave(_WHAT, self._process)
+
+    async def _copy_in_turn(self, file: Path) -> None:
+        """Copies what is new, if that is this worker's part now."""
+        try:
+            self._leads = await self._turns.turn(_WHAT, self._process, TURN_MS)
+            if self._leads:
+                await self.copy(file)
+        except (ToolFailure, OSError) as error:
+            _log.warning("the gateway's audit cannot be copied, trying again", reason=str(error))
 
     async def copy(self, file: Path) -> None:
         """Copies what is new, of all projects."""
@@ -77,12 +81,6 @@ class AuditCopies:
                 await self._audit.note_copied(project, position)
                 if len(entries) < PAGE:
                     break
-
-    async def _leave(self) -> None:
-        try:
-            await self._servers.leave(_WHAT, self._process)
-        except ToolFailure:
-            pass  # the turn lapses by itself
 
 
 def _append(file: Path, project: str, entries: Sequence[Entry]) -> None:

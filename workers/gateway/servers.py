@@ -81,7 +81,7 @@ class ServerLists:
                     pass  # time to look again
         finally:
             if leads:
-                await self._leave()
+                await self._servers.leave(_WHAT, self._process)
 
     async def _turn(self, leads: bool) -> bool:
         """Does what is due, if it is this worker's turn, and what it knows to be due; returns whether it leads."""
@@ -147,10 +147,3 @@ class ServerLists:
             ImportedTool(one.name, one.title, one.description[:_LONGEST], dict(one.input_schema))
             for one in sorted(tools, key=lambda tool: tool.name)
         ), ""
-
-    async def _leave(self) -> None:
-        """Lets another worker go on at once."""
-        try:
-            await self._servers.leave(_WHAT, self._process)
-        except ToolFailure:
-            pass  # the turn lapses by itself

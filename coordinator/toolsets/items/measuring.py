@@ -54,8 +54,7 @@ class Measuring:
                 _log.debug("items cannot be measured, trying again", reason=str(failure))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), MEASURE_SECONDS)
-        with contextlib.suppress(ToolFailure, StoreError):
-            await self._turns.leave(_TURN, self._process)
+        await self._turns.leave(_TURN, self._process)
 
     def stop(self) -> None:
         """Has ``run`` end. Cancelled instead, it could lose what it has just taken from the store."""
