@@ -65,15 +65,18 @@ def clear_free_slots(directory: Path) -> None:
     for slot in sorted({path.stem for path in directory.glob("*.lock")}):
         with _reservation(directory, slot) as free:
             if free and _unowned(directory, slot):
-                for form in (f"*_{slot}.db", f"*_{slot}.new", f"{slot}.lock"):
-                    for path in directory.glob(form):
-                        path.unlink(missing_ok=True)
+                _delete(directory, f"*_{slot}.db", f"*_{slot}.new", f"{slot}.lock")
 
 
 def forget_gauges(directory: Path, slot: str) -> None:
     """Takes what a dead process said of its present state out of the sums; its counters stay."""
-    for path in directory.glob(f"gauge_*_{slot}.db"):
-        path.unlink(missing_ok=True)
+    _delete(directory, f"gauge_*_{slot}.db")
+
+
+def _delete(directory: Path, *patterns: str) -> None:
+    for pattern in patterns:
+        for path in directory.glob(pattern):
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

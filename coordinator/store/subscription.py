@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import structlog
 from redis.exceptions import RedisError
@@ -83,11 +84,14 @@ class Subscription:
                 async with self._store.client.pubsub() as messages:
                     await messages.subscribe(*self._channels)
                     async for message in messages.listen():
-                        if message["type"] == "subscribe":
-                            self._begun.set()
-                            self._on_begin()
-                        elif message["type"] == "message":
-                            self._on_message(message["channel"].decode(), message["data"])
+                        self._heard(message)
             except (RedisError, OSError) as error:
                 _log.warning("a subscription was lost", subscription=self._name, reason=type(error).__name__)
                 await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        if message["type"] == "subscribe":
+            self._begun.set()
+            self._on_begin()
+        elif message["type"] == "message":
+            self._on_message(message["channel"].decode(), message["data"])
