@@ -334,6 +334,19 @@ def test_both_broken_links_of_the_time_chain_are_told() -> None:
     assert len(problems_of({"redis_timeout_ms": 3000, "drain_seconds": 1})) == 2
 
 
+@pytest.mark.parametrize(
+    ("wrong", "beside"),
+    [
+        ("drain_seconds", {"request_deadline_ms": 50_000}),
+        ("port", {"admin_port": 8420}),
+        ("insecure_no_auth", {"host": "0.0.0.0"}),
+    ],
+)
+def test_nothing_is_compared_with_a_setting_that_is_wrong_itself(wrong: str, beside: dict[str, object]) -> None:
+    (problem,) = problems_of({wrong: "abc", **beside})
+    assert problem.startswith(f"flag --{wrong.replace('_', '-')}: {wrong} must be ")
+
+
 @pytest.mark.parametrize("host", ["example.org", "example.org:8420", "127.0.0.1", "[::1]:8420", "localhost:*", "*"])
 def test_allowed_hosts_forms(host: str) -> None:
     assert load_settings({"allowed_hosts": host}, {}).settings.allowed_hosts == (host,)

@@ -24,20 +24,19 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
     Args:
         broken: settings that are wrong in themselves and stand here with their defaults.
     """
-    if {"redis_timeout_ms", "request_deadline_ms", "drain_seconds"} & set(broken):
-        pass
-    elif settings.redis_timeout_ms >= settings.request_deadline_ms:
-        yield (
-            (),
-            f"redis_timeout_ms ({settings.redis_timeout_ms}) must be below request_deadline_ms "
-            f"({settings.request_deadline_ms}): a request has to outlive one store call",
-        )
-    if settings.request_deadline_ms >= settings.drain_seconds * 1000:
-        yield (
-            (),
-            f"request_deadline_ms ({settings.request_deadline_ms}) must be below drain_seconds "
-            f"({settings.drain_seconds} s): a stopping process has to let its last request finish",
-        )
+    if not {"redis_timeout_ms", "request_deadline_ms", "drain_seconds"} & set(broken):
+        if settings.redis_timeout_ms >= settings.request_deadline_ms:
+            yield (
+                (),
+                f"redis_timeout_ms ({settings.redis_timeout_ms}) must be below request_deadline_ms "
+                f"({settings.request_deadline_ms}): a request has to outlive one store call",
+            )
+        if settings.request_deadline_ms >= settings.drain_seconds * 1000:
+            yield (
+                (),
+                f"request_deadline_ms ({settings.request_deadline_ms}) must be below drain_seconds "
+                f"({settings.drain_seconds} s): a stopping process has to let its last request finish",
+            )
     for name in settings.toolsets:
         if name not in TOOLSETS:
             yield ("toolsets",), f"toolsets: there is no toolset '{name}'; allowed: {', '.join(TOOLSETS)}"
@@ -53,7 +52,7 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
     if "overload" not in broken and "request_deadline_ms" not in broken:
         for name, problem in overload_problems(settings.overload, settings.request_deadline_ms):
             yield ("overload", name), f"overload.{name} {problem}"
-    if settings.admin_port and settings.admin_port == settings.port:
+    if not {"admin_port", "port"} & set(broken) and settings.admin_port and settings.admin_port == settings.port:
         yield ("admin_port",), f"admin_port ({settings.admin_port}) must differ from port"
 
 
@@ -97,7 +96,9 @@ def _auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tupl
             f"auth.mode is {mode}, so somebody must know valid tokens: give auth.tokens, or a verifier of type jwks "
             "(auth.verifier or actor_authentication.verifier)",
         )
-    if "host" in broken or is_loopback(settings.host) or mode == "required" or settings.insecure_no_auth:
+    if {"host", "insecure_no_auth"} & set(broken):
+        return
+    if is_loopback(settings.host) or mode == "required" or settings.insecure_no_auth:
         return
     yield (
         ("host",),
