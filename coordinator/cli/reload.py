@@ -48,19 +48,19 @@ class Rereader:
             fresh = loaded.settings
         except SettingsError as error:
             _log.error("settings not reloaded, the old ones stay in force", problem=str(error))
-            return News(_now(), None, self._without_folder(str(error)))
+            return News(now(), None, self._without_folder(str(error)))
         # What takes effect now has to go with what does only at the next start, the address above all.
         mixed = taken_over(self._loaded.settings, fresh)
         if problems := [sentence for _, sentence in contradictions(mixed)]:
             problem = "before a restart this cannot be: " + "; ".join(problems)
             _log.error("settings not reloaded, the old ones stay in force", problem=problem)
-            return News(_now(), None, problem)
+            return News(now(), None, problem)
         self._latest = loaded
         restart = needing_restart(self._loaded.settings, fresh)
         _log.info("settings reloaded", version=config_version(fresh))
         if restart:
             _log.warning("changed settings take effect at the next start", settings=restart)
-        return News(_now(), fresh, "", restart)
+        return News(now(), fresh, "", restart)
 
     def _without_folder(self, problem: str) -> str:
         """The problem for /readyz, which anybody may read."""
@@ -98,7 +98,7 @@ class InForce:
         self._settings = settings
         self._configure = (*(toolset.configure for toolset in toolsets), *others)
         self._recorder = recorder
-        self._since = _now()
+        self._since = now()
         self._restart: tuple[str, ...] = ()
         self._refused = last
 
@@ -125,5 +125,6 @@ class InForce:
         return found
 
 
-def _now() -> str:
+def now() -> str:
+    """The present, for people and programs."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

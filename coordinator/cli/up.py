@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -18,7 +17,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.keeper import StoreKeeper
-from coordinator.cli.reload import Rereader
+from coordinator.cli.reload import Rereader, now
 from coordinator.cli.roles import open_recorder, slots
 from coordinator.cli.running import Announcer, metrics_dir, run_until_told, spread_news
 from coordinator.cli.sockets import base_url, reserved
@@ -58,7 +57,7 @@ class _Up:
         self._reader = Rereader(loaded)
         self._file = file
         self._metrics_dir = metrics_dir(settings)
-        self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._started_at = now()
         self._keeper: StoreKeeper | None = None
         self._supervisor: Supervisor | None = None
         self._ready = False
