@@ -11,6 +11,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import NOT_NEEDED, with_store
 from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings
+from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.items.audit import Report
 from coordinator.toolsets.items.audit import audit as recount
 
@@ -19,7 +20,7 @@ from coordinator.toolsets.items.audit import audit as recount
 def audit(
     loaded: LoadedSettings,
     *,
-    project: Annotated[str, Parameter(help="The project to recount.")] = "default",
+    project: Annotated[str, Parameter(help="The project to recount.")] = DEFAULT_PROJECT,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the report.")] = "text",
 ) -> int:
     """Prints the report; the exit code says whether everything agreed.

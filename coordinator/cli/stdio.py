@@ -23,6 +23,7 @@ from coordinator.metrics import logs, recorder, tracing
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store, StoreError
 from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
+from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import SurfaceError
@@ -59,7 +60,7 @@ def stdio(
         tuple[str, ...],
         Parameter(help="Toolset to serve; given more than once, a combination. Default: the setting toolsets."),
     ] = (),
-    project: Annotated[str, Parameter(help="Partition that the calls work on.")] = "default",
+    project: Annotated[str, Parameter(help="Partition that the calls work on.")] = DEFAULT_PROJECT,
 ) -> int:
     """Serves until the client closes stdin, or SIGTERM or SIGINT."""
     # Not for the processes that this one starts.

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from coordinator.store.keys import DEFAULT_PROJECT
+
 Backoff = Literal["fixed", "exponential"]
 Verdict = Literal["", "poisoned", "expired", "recorded"]
 
@@ -69,7 +71,7 @@ def job_id(project: str, run: str, step: str, attempt: int) -> str:
 
 def _of(project: str) -> str:
     # Ids of runs and steps are a project's own: those of others must not be taken for them.
-    return "" if project == "default" else f"{project}-"
+    return "" if project == DEFAULT_PROJECT else f"{project}-"
 
 
 class Retry(Struct, frozen=True):

@@ -112,7 +112,7 @@ class StepStore:
     async def take(self, want: int) -> Taken:
         """Takes up to so many steps of any project from queues in the store's Redis."""
         # The script goes by the pointers; the project only routes the call.
-        project = "default"
+        project = keys.DEFAULT_PROJECT
         return _read(await self._store.run(_TAKE, project, self.handoff.packed(project), want))
 
     async def report(
@@ -211,7 +211,7 @@ class StepStore:
 
     async def pop(self, want: int) -> list[Popped]:
         """Takes up to so many pointers from queues outside the store; ``through`` must follow for each."""
-        return await self._queue.run(_POP, "default", self.handoff.queue_side(), want)
+        return await self._queue.run(_POP, keys.DEFAULT_PROJECT, self.handoff.queue_side(), want)
 
     async def through(self, popped: Popped) -> None:
         """The worker has what the pointer led to; the pointer goes."""
@@ -225,7 +225,7 @@ class StepStore:
     async def drop_spent(self) -> int:
         """Takes away pointers that a worker died with after it had begun their steps; returns how many."""
         by_project: dict[str, list[Popped]] = {}
-        for popped in await self._queue.run(_POPPED, "default", self.handoff.queue_side(), RELAYED):
+        for popped in await self._queue.run(_POPPED, keys.DEFAULT_PROJECT, self.handoff.queue_side(), RELAYED):
             by_project.setdefault(popped.project, []).append(popped)
         spent: list[Popped] = []
         for project, pointers in by_project.items():

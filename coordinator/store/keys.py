@@ -23,7 +23,10 @@ Scope = Literal["project", "fleet"]
 FLEET = "!fleet"
 """Stands for the fleet-wide partition wherever a project name is taken."""
 
-_PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+DEFAULT_PROJECT = "default"
+"""The project of whoever names none."""
+
+PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _SUFFIX = re.compile(r"[a-z][a-z0-9_]*")
 _KEY = re.compile(rb"fc:\{([^{}]+)\}:([a-z][a-z0-9_]*)(:.*)?", re.DOTALL)
 
@@ -91,7 +94,7 @@ def check_project(name: str) -> str:
     Raises:
         ToolFailure: VALIDATION_ERROR with what is allowed.
     """
-    if not _PROJECT.fullmatch(name):
+    if not PROJECT.fullmatch(name):
         raise invalid(
             "project", "must be 1 to 63 lower-case letters, digits, '_' or '-', beginning with a letter or digit"
         )

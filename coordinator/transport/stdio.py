@@ -18,12 +18,13 @@ import structlog
 from mcp.server.stdio import stdio_server
 
 from coordinator.settings import Settings
+from coordinator.store.keys import PROJECT
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
 from coordinator.transport.calls import Calls, Hooks
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.sdk import Exchange, build_server
-from coordinator.transport.surfaces import PROJECT, PROJECT_RULE, SurfaceError, Surfaces, Target
+from coordinator.transport.surfaces import PROJECT_RULE, SurfaceError, Surfaces, Target
 
 _log = structlog.get_logger(__name__)
 
@@ -70,7 +71,7 @@ async def serve_stdio(
     Raises:
         SurfaceError: the toolsets cannot be served together, or there is no such project name.
     """
-    if not PROJECT.match(project):
+    if not PROJECT.fullmatch(project):
         raise SurfaceError(f"project: must be {PROJECT_RULE}")
     surfaces = Surfaces(toolsets, names, settings.tool_name_style)
     target = surfaces.resolve("/mcp")

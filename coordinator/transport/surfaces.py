@@ -15,15 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from coordinator.identity.permissions import least, sufficient
+from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Tool, Toolset
 
 NameStyle = Literal["dotted", "underscore"]
 
-DEFAULT_PROJECT = "default"
-
-PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 PROJECT_RULE = "1 to 63 characters: lower-case letters, digits, '-' and '_', not starting with '-' or '_'"
 
 _PATH = re.compile(r"(?:/p/(?P<project>[^/]*))?/mcp(?:/(?P<toolsets>[^/]*))?/?\Z")
@@ -150,7 +148,7 @@ class Surfaces:
     def _resolve(self, project: str | None, toolsets: str | None) -> Target | Refusal:
         if project is None:
             project = DEFAULT_PROJECT
-        elif not PROJECT.match(project):
+        elif not PROJECT.fullmatch(project):
             return Refusal(400, f"no project can have the name {_quoted(project)}; allowed: {PROJECT_RULE}")
         surface = self._surface(toolsets.split(",") if toolsets else self._default)
         return surface if isinstance(surface, Refusal) else Target(surface, project)

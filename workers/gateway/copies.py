@@ -21,13 +21,12 @@ from coordinator.settings import Settings
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
 from coordinator.store.turns import Turns
-from coordinator.toolsets.gateway.store.audit import PAGE, AuditStore, Entry
+from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, PAGE, AuditStore, Entry
 
 _log = structlog.get_logger(__name__)
 
 COPY_SECONDS = 1.0
 TURN_MS = 20_000
-_OWN_PROJECT = "default"
 _WHAT = "audit"
 
 
@@ -73,7 +72,7 @@ class AuditCopies:
 
     async def copy(self, file: Path) -> None:
         """Copies what is new, of all projects."""
-        for project in {_OWN_PROJECT, *await self._steps.projects()}:
+        for project in {OWN_PROJECT, *await self._steps.projects()}:
             position = await self._audit.copied(project)
             while entries := await self._audit.read(project, position):
                 await asyncio.to_thread(_append, file, project, entries)

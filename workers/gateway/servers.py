@@ -18,7 +18,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, ServerTools
 from coordinator.toolsets.gateway.rules.task import Event
-from coordinator.toolsets.gateway.store.audit import AuditStore
+from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
 from coordinator.toolsets.gateway.store.servers import ServerStore
 from workers.connections import Connections
 
@@ -30,7 +30,6 @@ RETRY_SECONDS = 5.0
 TURN_MS = 20_000
 LOOK_SECONDS = 5.0
 _LIST_SECONDS = 60.0
-_OWN_PROJECT = "default"
 _WHAT = "servers"
 _LONGEST = 4_000
 
@@ -127,7 +126,7 @@ class ServerLists:
             event = "capability.discovery_failed", {"connection": name, "reason": reason}
             _log.warning("a downstream server does not list its tools", connection=name, reason=reason)
         kind, payload = event
-        await self._audit.write(_OWN_PROJECT, [Event(kind, msgspec.json.encode(payload).decode())])
+        await self._audit.write(OWN_PROJECT, [Event(kind, msgspec.json.encode(payload).decode())])
 
     async def _listed(self, name: str) -> tuple[tuple[ImportedTool, ...] | None, str]:
         """The tools of a server, or None and why there are none to be had."""

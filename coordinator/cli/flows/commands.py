@@ -14,6 +14,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import NOT_NEEDED, with_store
 from coordinator.cli.terminal import operator, print_json, printable
 from coordinator.settings import LoadedSettings
+from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.requests import NONE
 from coordinator.toolsets.flows.rules.spec import as_given, unpack
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStore
@@ -30,7 +31,7 @@ Id = Annotated[int, Parameter(help="The workflow's id, as `fleet flows list` sho
 def show_list(
     loaded: LoadedSettings,
     *,
-    project: Annotated[str, Parameter(help="Whose workflows.")] = "default",
+    project: Annotated[str, Parameter(help="Whose workflows.")] = DEFAULT_PROJECT,
     status: Annotated[
         Literal["running", "completed", "failed", "cancelled"] | None, Parameter(help="Only those with this status.")
     ] = None,
@@ -64,7 +65,7 @@ def show(
     loaded: LoadedSettings,
     id: Id,
     *,
-    project: Project = "default",
+    project: Project = DEFAULT_PROJECT,
     format: Annotated[
         Literal["tree", "mermaid", "json"],
         Parameter(help="'tree' draws the graph, 'mermaid' prints it as a Mermaid flowchart."),
@@ -99,7 +100,7 @@ def show(
 
 
 @with_settings(without=NOT_NEEDED)
-def cancel(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> int:
+def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
     """Cancels a workflow.
 
     Raises:
@@ -116,7 +117,7 @@ def cancel(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> i
 
 
 @with_settings(without=NOT_NEEDED)
-def retry(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> int:
+def retry(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
     """Runs the failed and cancelled steps of a workflow again.
 
     Raises:

@@ -17,6 +17,7 @@ from coordinator.cli.stores import NOT_NEEDED, with_store
 from coordinator.cli.terminal import operator, print_json, printable
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
+from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.requests import NONE
 from coordinator.toolsets.gateway.hearing import Hearing
 from coordinator.toolsets.gateway.operations import Operations, Standing, Submission, new_operation
@@ -40,7 +41,7 @@ Format = Annotated[Literal["text", "json"], Parameter(help="Shape of the output;
 def audit(
     loaded: LoadedSettings,
     *,
-    project: Project = "default",
+    project: Project = DEFAULT_PROJECT,
     workflow: Annotated[str, Parameter(help="Only what concerns this instance.")] = "",
     correlation: Annotated[str, Parameter(help="Only what belongs to this start or submit.")] = "",
     type: Annotated[str, Parameter(help="Only events whose type begins with this.")] = "",
@@ -89,7 +90,7 @@ def audit(
 def approvals(
     loaded: LoadedSettings,
     *,
-    project: Project = "default",
+    project: Project = DEFAULT_PROJECT,
     queue: Annotated[str, Parameter(help="Only those of this queue.")] = "",
     format: Format = "text",
 ) -> int:
@@ -112,7 +113,7 @@ def approvals(
 
 
 @with_settings(without=NOT_NEEDED)
-def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = "default") -> int:
+def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
     """Prints one approval, and how it can be answered.
 
     Raises:
@@ -137,7 +138,7 @@ def resolve(
     id: Id,
     transition: Annotated[str, Parameter(help="The answer: a transition that people may take.")],
     *,
-    project: Project = "default",
+    project: Project = DEFAULT_PROJECT,
     by: Annotated[str, Parameter(help="Who answers, for the record; default: the user at the terminal.")] = "",
     role: Annotated[tuple[str, ...], Parameter(help="A role of his beside 'human'; may be given more than once.")] = (),
     arguments: Annotated[str, Parameter(help="Arguments of the transition, as a JSON object.")] = "{}",

@@ -15,6 +15,8 @@ from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.instances import PACKAGE
 
 PAGE = 500
+OWN_PROJECT = keys.DEFAULT_PROJECT
+"""In whose audit it stands what belongs to no project."""
 
 
 class Entry(Struct, frozen=True, kw_only=True, rename="camel"):

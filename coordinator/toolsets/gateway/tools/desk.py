@@ -18,7 +18,7 @@ from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Servers
 from coordinator.toolsets.gateway.rules.links import Links
 from coordinator.toolsets.gateway.rules.task import Event
-from coordinator.toolsets.gateway.store.audit import AuditStore
+from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.gateway.store.servers import ServerStore
 from coordinator.toolsets.tool import Services
@@ -27,8 +27,6 @@ _log = structlog.get_logger(__name__)
 
 REFRESH_SECONDS = 60.0
 """How often a process looks what is known of downstream servers although nobody told it to."""
-OWN_PROJECT = "default"
-"""In whose audit it stands what belongs to no project."""
 
 
 class Desk:
