@@ -111,7 +111,7 @@ class Attempt:
             if spec is None:
                 self.outcome = "failed"
                 why = "what the flow was created with is gone"
-                return self.step.step, self.step.attempt, FAILED, failure_json(why, "gone"), Plan(error=why)
+                return self._report(FAILED, failure_json(why, "gone"), Plan(error=why))
             if outcome is None:
                 try:
                     prepared = await room.planner.prepare(self.step, spec)
@@ -197,19 +197,22 @@ class Attempt:
             text = failure_json(outcome.message, outcome.type)
             if outcome.retryable and not step.verdict and step.failures + 1 < retry.max_attempts:
                 self.outcome = "retry"
-                return step.step, step.attempt, RETRIED, text, _delay(retry, step.failures, outcome.after_ms)
+                return self._report(RETRIED, text, _delay(retry, step.failures, outcome.after_ms))
         try:
             plan = _sound(room.planner.plan(step, spec, outcome))
         except Exception:
             _log.exception("what follows a step could not be planned", step=step.job_id)
             plan = Plan(error=f"what follows step {step.key!r} could not be planned")
         self.outcome = "ok" if isinstance(outcome, Success) else "failed"
-        return step.step, step.attempt, DONE if self.outcome == "ok" else FAILED, text, plan
+        return self._report(DONE if self.outcome == "ok" else FAILED, text, plan)
 
     def returned(self, delay_ms: int = RETURN_MS) -> Report:
         """What to report of a step that is offered again, so much later."""
         self.outcome = "returned"
-        return self.step.step, self.step.attempt, GIVEN_BACK, "", delay_ms
+        return self._report(GIVEN_BACK, "", delay_ms)
+
+    def _report(self, how: str, result: str, follows: Plan | int) -> Report:
+        return Report(self.step.step, self.step.attempt, how, result, follows)
 
     def _stuck(self) -> None:
         self.abandoned = True

@@ -208,7 +208,7 @@ class Engine:
     def held_in(self, project: str) -> list[str]:
         """Steps of a project that are in hand, or whose outcome is being reported."""
         reports = [reports for (_, where), reports in (*self._reports.items(), *self._sending) if where == project]
-        reported = [report[0] for group in reports for report, _ in group]
+        reported = [report.step for group in reports for report, _ in group]
         held = [attempt.step for attempt in self.held.values()] + [*self._ready]
         return [*reported, *(step.step for step in held if step.project == project)]
 
@@ -303,8 +303,7 @@ class Engine:
         recorder().step(attempt.outcome, monotonic() - attempt.began)
         if report is None:
             return
-        plan = report[4]
-        if report[2] in "DF" and (plan.complete or plan.error):
+        if report.ends_run:
             self._specs.drop((step.project, step.run))
         key = (step.room, step.project)
         reports = self._reports.setdefault(key, [])
@@ -364,8 +363,8 @@ class Engine:
         if reporting is not None:
             reporting.forget()
         for (report, attempt), result in zip(reports, taken.results, strict=True):
-            if result == RECORDED and report[2] in "DF" and (report[4].complete or report[4].error):
-                recorder().run_ended(room, "completed" if report[4].complete else "failed")
+            if result == RECORDED and report.ends_run:
+                recorder().run_ended(room, "completed" if report.follows.complete else "failed")
             elif result == NOT_RECORDED:
                 _log.error("an outcome could not be recorded", step=attempt.step.job_id)
             elif result == REFUSED and not again:

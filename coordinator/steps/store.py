@@ -24,11 +24,26 @@ RELAYED = 100
 """Jobs that one turn of the relay moves."""
 _BELL_MOST = 100
 
-Report = tuple[str, int, str, str, Any]
-"""Step, attempt, how it ended, its result as JSON, and a plan (``DONE``, ``FAILED``) or a delay in ms (the others)."""
-
 DONE, FAILED, RETRIED, GIVEN_BACK = "D", "F", "Y", "B"
 """How an attempt ended: for good, well or badly; badly, with another to follow; not executed, or not to its end."""
+
+
+class Report(NamedTuple):
+    """What became of one attempt."""
+
+    step: str
+    attempt: int
+    how: str
+    """``DONE``, ``FAILED``, ``RETRIED`` or ``GIVEN_BACK``."""
+    result: str
+    """As JSON."""
+    follows: Any
+    """Of the first two a plan, else when the step is offered again, in ms from now."""
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether its run is over with this."""
+        return self.how in (DONE, FAILED) and bool(self.follows.complete or self.follows.error)
 
 
 class Taken(Struct, array_like=True):

@@ -55,7 +55,7 @@ class Player:
 
     async def report(self, step: StepRun, how: str, what: Any, result: str = "null", want: int = 0) -> Taken:
         """Reports one step."""
-        return await self.reports(step.project, [(step.step, step.attempt, how, result, what)], want)
+        return await self.reports(step.project, [Report(step.step, step.attempt, how, result, what)], want)
 
     async def reports(self, project: str, reports: Sequence[Report], want: int = 0) -> Taken:
         return await self.steps.report(REPORT, project, want, reports)

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from coordinator.metrics import tracing
 from coordinator.steps.model import NewStep, Plan
-from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN
+from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN, Report
 from coordinator.steps.times import CRASHES
 from coordinator.store import keys
 from coordinator.toolsets.flows.store.flows import NONE
@@ -190,7 +190,7 @@ async def test_what_a_worker_does_not_know_of_is_given_back(rig: Rig) -> None:
 async def test_steps_of_a_room_that_is_not_known_go_back(rig: Rig) -> None:
     await rig.create()
     (step,) = await rig.worker.take()
-    report = (step.step, step.attempt, "B", "", 0)
+    report = Report(step.step, step.attempt, "B", "", 0)
     taken = await rig.worker.steps.report(RETURN, "default", 0, [report, report])
     assert taken.results == [RECORDED, REFUSED]
     assert (await rig.player("w2").take())[0].attempt == 2

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Any
 
 import pytest
 
 from coordinator.steps.model import NewStep, Plan
-from coordinator.steps.store import NOT_RECORDED, OVER, RECORDED, REFUSED
+from coordinator.steps.store import NOT_RECORDED, OVER, RECORDED, REFUSED, Report
 from coordinator.store import keys
 from coordinator.toolsets.flows.store.flows import REPORT
 from tests.steps.rig import DONE, FAILED, Rig, fork, join, then
@@ -161,7 +160,7 @@ async def test_a_failure_that_the_flow_goes_on_after(rig: Rig) -> None:
 async def test_several_outcomes_in_one_call(rig: Rig) -> None:
     flows = [await rig.create() for _ in range(3)]
     steps = await rig.worker.take(3)
-    reports = [(step.step, step.attempt, "D", "null", then("b")) for step in steps]
+    reports = [Report(step.step, step.attempt, "D", "null", then("b")) for step in steps]
     taken = await rig.worker.reports("default", [*reports[:2], reports[0], reports[2]], 2)
     assert taken.results == [RECORDED, RECORDED, REFUSED, RECORDED]
     assert [step.run for step in taken.steps] == [str(flow) for flow in flows[:2]]
@@ -172,7 +171,7 @@ async def test_what_waits_in_the_queue_comes_first_when_its_turn_is_due(rig: Rig
     await rig.create()
     (step,) = await rig.worker.take()
     waiting = await rig.create()
-    reports = [(step.step, step.attempt, "D", "null", then("b"))]
+    reports = [Report(step.step, step.attempt, "D", "null", then("b"))]
     taken = await rig.worker.steps.report(REPORT, "default", 1, reports, queue_first=True)
     assert [one.run for one in taken.steps] == [str(waiting)]
     assert [one.key for one in await rig.worker.take(3)] == ["b"]
@@ -208,8 +207,8 @@ async def test_flows_of_several_projects_do_not_meet_in_the_queue(rig: Rig) -> N
 async def test_a_defect_in_one_report_keeps_no_other_back(rig: Rig) -> None:
     flows = [await rig.create() for _ in range(3)]
     steps = await rig.worker.take(3)
-    reports: list[Any] = [(step.step, step.attempt, "D", "null", then("b")) for step in steps]
-    reports[1] = (steps[1].step, 1, "D", "null", [[1, 2], [], None, False, ""])
+    reports = [Report(step.step, step.attempt, "D", "null", then("b")) for step in steps]
+    reports[1] = Report(steps[1].step, 1, "D", "null", [[1, 2], [], None, False, ""])
     taken = await rig.worker.reports("default", reports, 1)
     assert taken.results == [RECORDED, NOT_RECORDED, RECORDED]
     assert len(taken.steps) + len(await rig.queued()) == 2

@@ -17,6 +17,7 @@ import workers.attempts
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.steps.model import Plan, Retry, StepRun
+from coordinator.steps.store import Report
 from coordinator.steps.times import IDLE_SECONDS
 from coordinator.store import Store, keys
 from coordinator.toolsets.flows.store.flows import NONE
@@ -304,7 +305,7 @@ async def test_steps_of_a_room_that_is_not_known_are_for_other_workers(bench: Be
 async def test_a_flow_whose_spec_is_gone_fails(bench: Bench) -> None:
     flow = await bench.create(chain({}))
     (step,) = (await bench.steps.take(1)).steps
-    taken = await bench.steps.report(bench.rooms["flows"].report, "default", 0, [(step.step, 1, "B", "", 0)])
+    taken = await bench.steps.report(bench.rooms["flows"].report, "default", 0, [Report(step.step, 1, "B", "", 0)])
     assert taken.results == [1]
     await bench.store.command("DEL", keys.run_spec.key("default", str(flow)))
     bench.start()
