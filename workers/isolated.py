@@ -50,8 +50,6 @@ class _Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
                 pass_fds=[theirs.fileno()],
-                # So that what a callable starts can be ended with it.
-                start_new_session=True,
             )
         except BaseException:
             ours.close()
@@ -104,6 +102,9 @@ class _Child:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            # It may not have come to lead its group yet.
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
 
     async def ended(self) -> str:
         """How it ended, in words; for one that hung up."""

@@ -64,6 +64,8 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 def main() -> None:
     """Serves calls until the worker hangs up."""
+    # So that what a callable starts can be ended with it; in the worker's session, which is ended with the worker.
+    os.setpgid(0, 0)
     # What a terminal sends to the whole group is the worker's business.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import signal
 import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -19,12 +21,12 @@ from tests.flows.downstream import PROGRAM, HttpServer
 from tests.flows.fleet import Agent, Json, result
 from tests.support.fleets import RunningFleet
 from tests.support.ports import free_port
-from tests.support.wait import wait_until
+from tests.support.wait import process_alive, wait_until
 
 pytestmark = pytest.mark.anyio
 
 CALLABLES = '''
-import asyncio, os, time
+import asyncio, os, subprocess, time
 
 def square(number):
     """Squares a number, in a process of its own."""
@@ -35,6 +37,13 @@ def spin():
     while True:
         pass
 
+def start(path):
+    """Starts a program and waits for it."""
+    program = subprocess.Popen(["sleep", "3600"])
+    with open(path, "w") as file:
+        file.write(str(program.pid))
+    program.wait()
+
 async def nap(ms, idempotency_key):
     await asyncio.sleep(ms / 1000)
     return idempotency_key
@@ -43,7 +52,7 @@ CONFIG = """
 flows:
   demo_tools: true
   step_results: true
-  tools: {{square: "{module}:square", spin: "{module}:spin", nap: "{module}:nap"}}
+  tools: {{square: "{module}:square", spin: "{module}:spin", start: "{module}:start", nap: "{module}:nap"}}
 auth:
   mode: optional
   tokens: {tokens}
@@ -325,3 +334,17 @@ async def test_is_admin_says_who_created_the_workflow(world: World, project: str
         assert result((await root.run(alone("is_admin")))["it"]) is True
         row = (await root("workflow_list"))[0]
         assert row["created_by"] == "root"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sessions are found in /proc")
+async def test_what_a_callable_started_ends_with_a_worker_that_is_killed(world: World, agent: Agent) -> None:
+    told = world.folder / "started"
+    workflow = await agent.create(alone("start", {"path": str(told)}))
+    program = int(await wait_until(lambda: told.exists() and told.read_text(), what="the program") or 0)
+    worker = world.fleet.pid("w-0")
+    assert worker is not None
+    os.kill(worker, signal.SIGKILL)
+    try:
+        await wait_until(lambda: not process_alive(program), what="the end of the program")
+    finally:
+        await agent("workflow_cancel", id=workflow)
