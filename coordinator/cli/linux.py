@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ON_LINUX = sys.platform == "linux"
@@ -41,6 +42,17 @@ def end_session(session: int) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if os.getsid(int(entry.name)) == session:
                     os.kill(int(entry.name), signal.SIGKILL)
+
+
+def ended_children() -> Iterator[int]:
+    """Children of this process that have ended, adopted ones included, and that nobody has waited for."""
+    if not ON_LINUX:
+        return
+    for entry in Path("/proc").iterdir():
+        # Others' children, and what somebody has waited for just now.
+        with contextlib.suppress(ChildProcessError):
+            if entry.name.isdigit() and os.waitid(os.P_PID, int(entry.name), os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                yield int(entry.name)
 
 
 def _prctl(option: int, value: object) -> None:

@@ -11,18 +11,21 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from time import monotonic
 from typing import IO, Protocol
 
 import structlog
 
 import coordinator
-from coordinator.cli.linux import ON_LINUX, adopt_orphans
+from coordinator.cli.linux import ON_LINUX, adopt_orphans, ended_children
 
 _log = structlog.get_logger(__name__)
 
 _IMPORT_SECONDS = 30.0
 """How long the template may take to import everything."""
 _FORK_SECONDS = 5.0
+_FORGOTTEN_SECONDS = 10.0
+"""How long a process that has ended is left to whoever started it, if that may have been this process."""
 
 
 class Process(Protocol):
@@ -71,8 +74,10 @@ class Nursery:
         self._template: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
         self._preparing: asyncio.Task[None] | None = None
-        self._copies: set[int] = set()
-        """Process ids of all that were ever copied."""
+        self._started: set[int] = set()
+        """Process ids of all that were ever started, but for the template."""
+        self._waiting: dict[int, float] = {}
+        """Processes that have ended and that were left to somebody else to wait for, and since when."""
         if ON_LINUX:
             adopt_orphans()
 
@@ -109,6 +114,12 @@ class Nursery:
             status: descriptor that the process writes reports to.
             control: descriptor that the process reads news from.
         """
+        process = self._process(slot, brief, status, control)
+        self._started.add(process.pid)
+        return process
+
+    def _process(self, slot: str, brief: IO[bytes], status: int, control: int) -> Process:
+        """A copy of the template, or a new interpreter where there is none."""
         if self._requests is not None:
             try:
                 return self._copy(self._requests, slot, brief, status, control)
@@ -129,18 +140,20 @@ class Nursery:
         )
 
     def bury(self) -> None:
-        """Takes note of the end of orphans that this process was given: what copies had started before they died.
+        """Takes note of the end of orphans that this process was given: what its processes had started and left.
 
-        These are known by the session, which each copy opens. Somebody else waits for the others.
+        Most are known by the session, which each of these processes leads. Others have one of their own, like
+        servers that speak MCP on stdin; for them nobody waits, who would not have done so for ten seconds.
         """
-        if not ON_LINUX:
-            return
-        with contextlib.suppress(ChildProcessError, ProcessLookupError):
-            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                pid = ended.si_pid
-                if pid in self._copies or os.getsid(pid) not in self._copies:
-                    return
-                os.waitpid(pid, 0)
+        now, waiting = monotonic(), dict[int, float]()
+        for pid in ended_children():
+            if pid in self._started:
+                continue
+            waiting[pid] = self._waiting.get(pid, now)
+            with contextlib.suppress(ChildProcessError, ProcessLookupError):
+                if os.getsid(pid) in self._started or now - waiting[pid] >= _FORGOTTEN_SECONDS:
+                    os.waitpid(pid, 0)
+        self._waiting = waiting
 
     def close(self) -> None:
         """Ends the template; what was copied from it lives on."""
@@ -162,7 +175,6 @@ class Nursery:
         if not said:
             raise ConnectionError("it has ended")
         copy = Copy(int(said))
-        self._copies.add(copy.pid)
         return copy
 
 

@@ -1,0 +1,61 @@
+"""What processes of a fleet had started before they died is taken note of, whoever's session it is in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.fleets import START_SECONDS, environment
+
+# Ended in this order, the stranger first: it has a session of its own, the other that of its parent.
+WORKER = """
+import subprocess, sys
+for own_session in (True, False):
+    print(subprocess.Popen(["cat"], stdin=0, stdout=2, start_new_session=own_session).pid, flush=True)
+"""
+SUPERVISOR = """
+import os, subprocess, sys
+from coordinator.cli import linux, nursery
+
+fleet = nursery.Nursery(())
+line, end = os.pipe()
+worker = subprocess.Popen(
+    [sys.executable, "-c", sys.argv[1]], stdin=line, stdout=subprocess.PIPE, start_new_session=True
+)
+fleet._started.add(worker.pid)
+pids = map(int, worker.stdout.read().split())
+names = dict(zip(pids, ("stranger", "command")))
+assert worker.wait() == 0
+mine = subprocess.Popen(["true"])
+names[mine.pid] = "mine"
+os.close(line)
+os.close(end)
+for pid in names:
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+def left():
+    return sorted(names[pid] for pid in linux.ended_children())
+
+print(left())
+fleet.bury()
+print(left())
+assert mine.wait() == 0
+nursery._FORGOTTEN_SECONDS = 0.0
+fleet.bury()
+print(left())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
+def test_orphans_are_taken_note_of_and_what_others_wait_for_is_left_to_them() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SUPERVISOR, WORKER],
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        env=environment(),
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["['command', 'mine', 'stranger']", "['mine', 'stranger']", "[]"], done.stderr
