@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from coordinator.store import Store, keys
+from coordinator.toolsets.gateway import room
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.gateway.conftest import MakeLab
-from tests.gateway.lab import Lab
+from tests.gateway.lab import Lab, Worker
 from tests.gateway.test_chains import Working, sh
 
 pytestmark = pytest.mark.anyio
@@ -130,3 +131,16 @@ async def test_sessions_are_forgotten_when_nobody_calls(lab: Lab, store: Store, 
     # The definitions went with the last instance that had them.
     assert await store.command("EXISTS", keys.gate_bundles.key(project)) == 0
     assert await store.command("KEYS", keys.gate_bundle.key(project, "*")) == []
+
+
+async def test_however_many_sessions_are_over_they_are_forgotten_in_one_go(
+    make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "TRIM_BATCH", 2)
+    lab = make_lab(capabilities=CAPABILITIES)
+    for _ in range(5):
+        name = (await lab.start("proxy_default", capability="nothing"))["workflowId"]
+        await store.command("ZADD", keys.gate_expiry.key(project), 1, name)
+    gateway = Worker(store, lab.settings).rooms["gateway"]
+    assert await gateway.tidy(project)
+    assert await store.command("EXISTS", keys.gate_expiry.key(project)) == 0

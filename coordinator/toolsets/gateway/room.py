@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 TRIM_BATCH = 100
+TRIMS = 1_000
+"""Batches at a time, at most."""
 DEADLINE = "t"
 """Key of the step that waits for an instance's deadline."""
 GRACE_MS = 5_000
@@ -175,7 +177,11 @@ class GatewayRoom:
 
     async def tidy(self, project: str) -> bool:
         """Forgets instances whose retention is over, and sessions that nobody uses."""
-        _, more = await self._instances.forget(project, TRIM_BATCH)
+        more = True
+        for _ in range(TRIMS):
+            forgotten, more = await self._instances.forget(project, TRIM_BATCH)
+            if forgotten < TRIM_BATCH:
+                break
         return not more
 
 
