@@ -31,6 +31,9 @@ from coordinator.metrics import Exposition, Recorder, tracing
 from coordinator.metrics.hot import publish
 from coordinator.overload import Admission
 from coordinator.settings import Settings
+from coordinator.steps.counting import Counting
+from coordinator.steps.handoff import Handoff
+from coordinator.steps.store import StepStore
 from coordinator.store import Script, Store
 from coordinator.store.drains import Drains
 from coordinator.store.store import Observe
@@ -122,8 +125,11 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         sock = listening(settings.host, settings.port)
         server = McpServer(app, settings, sock)
         looking = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
-        measuring = Measuring(store, recorder, f"{socket.gethostname()}/{recorder.slot}")
+        name = f"{socket.gethostname()}/{recorder.slot}"
+        measuring = Measuring(store, recorder, name)
         measured = asyncio.create_task(measuring.run(), name="measuring")
+        counting = Counting(store, StepStore(store, store, Handoff.of(settings)), recorder, name)
+        counted = asyncio.create_task(counting.run(), name="counting")
         probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
@@ -131,7 +137,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         finally:
             measuring.stop()
             await asyncio.wait([measured], timeout=_MEASURE_SECONDS)
-            for task in (probe, looking, measured):
+            for task in (probe, looking, counted, measured):
                 task.cancel()
     _log.info("front-end stopped")
 

@@ -321,7 +321,8 @@ STEPS_QUEUED = Metric(
     "coordinator_steps_queued",
     "gauge",
     "steps",
-    "Steps that wait for a worker, of all projects, as the last sweep found them.",
+    "Steps that wait for a worker, of all projects, as the worker that sweeps finds them, and every few seconds one "
+    "front-end of the fleet; others say 0.",
     merge="max",
 )
 RUNS_ENDED = Metric(

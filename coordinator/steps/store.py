@@ -156,6 +156,11 @@ class StepStore:
             _SWEEP, project, self.handoff.packed(project), times.SWEEP_BATCH, times.CRASHES, times.LOOK_MS
         )
 
+    async def queued(self, project: str) -> int:
+        """How many of the project's steps wait for a worker."""
+        waiting: int = await self._store.command("ZCARD", keys.step_queue.key(project))
+        return waiting
+
     async def reclaim(self, project: str, held: Iterable[str]) -> int:
         """Gives back what is leased to this worker and not among ``held``; returns how many steps."""
         given: int = await self._store.run(_RECLAIM, project, self.handoff.packed(project), *held)

@@ -312,3 +312,13 @@ async def test_what_a_claim_waited_does_not_count_as_slow(fleet: RunningFleet) -
     took, waited = (after - earlier for after, earlier in zip(seconds(), before, strict=True))
     assert waited > 3.9
     assert took < 2.0
+
+
+async def test_steps_that_wait_are_counted_where_no_worker_lives(fleet: RunningFleet) -> None:
+    """The alert NoWorkers goes by that, and with the last worker goes whoever sweeps."""
+    flow = {"start": {"name": "look", "tool": "get_next_item", "done": True}}
+    async with Client(f"{fleet.state.base_url}/mcp") as agent:
+        created = await agent.call_tool("workflow_create", {"name": "waits", "flow": flow})
+        assert not created.is_error
+    await wait_until(lambda: scrape(fleet.port).get("coordinator_steps_queued") == 1, what="the step in the metrics")
+    assert not scrape(fleet.port).get("coordinator_processes{role=worker}")
