@@ -296,6 +296,13 @@ def test_whatever_is_given_it_is_judged_and_nothing_breaks(flow: Json) -> None:
         assert problem.isprintable(), problem
 
 
+def test_whole_numbers_may_have_a_point() -> None:
+    assert problems({"start": end("s", retry={"max_attempts": 2.0, "delay_ms": 1e3}, timeout_ms=500.0)}) == []
+    for value in (2.5, 0.0, 1e300):
+        found = problems({"start": end("s", retry={"max_attempts": value})})
+        assert found[0].startswith("flow.start.retry.max_attempts: must be a whole number from 1 to 100"), value
+
+
 def test_numbers_and_texts_that_cannot_be_kept_are_refused() -> None:
     for value in (2**64, -(2**63) - 1, "\ud800"):
         assert problems({"start": end("s", args={"x": [value]})})[0].startswith("flow: may hold whole numbers")

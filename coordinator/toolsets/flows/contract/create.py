@@ -101,7 +101,8 @@ STEP: Json = _object(
         max_delay_ms=_whole("Longest wait, ms. Default 60000.", 0, limits.MAX_TIMEOUT_MS),
     ),
     timeout_ms=_whole(
-        "Longest time of one attempt, default 60000 ms; of a gate how long it waits, default for ever.",
+        f"Longest time of one attempt, default 60000, at most {limits.MAX_TIMEOUT_MS} ms; of a gate how long it "
+        "waits, default for ever.",
         1,
         limits.MAX_DELAY_MS,
     ),

@@ -259,6 +259,8 @@ class _Reader:
         value = (self._spec if given is None else given).get(field)
         if value is None:
             return default
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 1.0 is a whole number in JSON, and to the schema that is published
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             self._report(prefix + field, f"must be a whole number from {low} to {high}")
             return default

@@ -41,7 +41,7 @@ class Submit(Arguments):
     """workflow.submit."""
 
     workflow_id: WorkflowRef
-    expected_version: Annotated[int, Meta(description="The version that the link shows; a lower one is refused.")]
+    expected_version: Annotated[int, Meta(description="The version that the link shows; any other is refused.")]
     transition: Annotated[str, Meta(description="The transition to take.")]
     arguments: Annotated[Json, Meta(description="Its arguments; {} where it takes none.")]
     request_id: RequestId = None

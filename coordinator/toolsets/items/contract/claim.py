@@ -112,7 +112,10 @@ class ClaimItem(Arguments, kw_only=True):
     ] = []
     releases: Annotated[
         list[ReleaseEntry],
-        Meta(description="Items to release, after the claims.", extra_json_schema={"maxItems": 100}),
+        Meta(
+            description="Items to release, after the claims; with these at most 100.",
+            extra_json_schema={"maxItems": 100},
+        ),
     ] = []
     wait_ms: Annotated[
         int,

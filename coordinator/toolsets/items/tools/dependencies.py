@@ -24,8 +24,8 @@ from coordinator.toolsets.tool import Call, Services, Tool
 _DESCRIPTION = (
     "Create or delete dependency edges. BLOCKS: toItem waits until fromItem reaches unblockAt (default terminal); "
     "IS_BLOCKED_BY: the other way round; RELATES_TO: no waiting. Create takes explicit edges or a pattern (linear, "
-    "fan-out, fan-in) and is all or nothing: self-edges, duplicates and cycles are refused. Delete by id, by "
-    "fromItemId and toItemId (with type: only that type), or with deleteAll every edge of one item."
+    "fan-out, fan-in), at most 150 edges, and is all or nothing: self-edges, duplicates and cycles are refused. "
+    "Delete by id, by fromItemId and toItemId (with type: only that type), or with deleteAll every edge of one item."
 )
 
 
