@@ -216,7 +216,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     toolsets: Annotated[
         tuple[Name, ...],
         Meta(
-            description="Toolsets served together at /mcp. Each is also served alone at /mcp/<toolset>.",
+            description=(
+                "Toolsets served together at /mcp; sessions and navigator cannot be, as they share tool names. Each is "
+                "also served alone at /mcp/<toolset>."
+            ),
             min_length=1,
             extra={"group": "MCP endpoint"},
         ),
