@@ -174,9 +174,12 @@ def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
         return None
     if match := _SPAN.match(text):
         try:
-            return now + dt.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+            end = now + dt.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
         except OverflowError:
             raise CommandFailed(f"--expires: {text} is too far away", Exit.USAGE) from None
+        if end == now:
+            raise CommandFailed(f"--expires: {text} is over at once", Exit.USAGE)
+        return end
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
