@@ -21,13 +21,15 @@ from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import logs, recorder, tracing
 from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings.model import TOOLSETS
 from coordinator.store import Store, StoreError
 from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
-from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import SurfaceError
 from coordinator.transport.stdio import Principal, claim_standard_streams, serve_stdio
+from coordinator.transport.surfaces import PROJECT_RULE
 
 _log = structlog.get_logger(__name__)
 
@@ -58,7 +60,9 @@ def stdio(
     *,
     toolset: Annotated[
         tuple[str, ...],
-        Parameter(help="Toolset to serve; given more than once, a combination. Default: the setting toolsets."),
+        Parameter(
+            help="Toolset to serve; given more than once, a combination. Default: the setting toolsets.", negative=""
+        ),
     ] = (),
     project: Annotated[str, Parameter(help="Partition that the calls work on.")] = DEFAULT_PROJECT,
 ) -> int:
@@ -74,6 +78,7 @@ def stdio(
     settings = loaded.settings
     logs.configure(settings.log_level, settings.log_format, context={"slot": f"stdio-{os.getpid()}"})
     names = toolset or settings.toolsets
+    _check(names, project)
     start_tracing(settings, f"stdio-{os.getpid()}")
     try:
         with asyncio.Runner() as runner:
@@ -84,6 +89,21 @@ def stdio(
         # A thread may still be waiting for the client's next line, and nothing ends that wait.
         os._exit(Exit.OK)
     return Exit.OK
+
+
+def _check(names: tuple[str, ...], project: str) -> None:
+    """Refuses what nobody can serve before a store is looked for, or started.
+
+    Raises:
+        CommandFailed: there is no such toolset, or no project can have this name.
+    """
+    for name in names:
+        if name not in TOOLSETS:
+            raise CommandFailed(
+                f"toolsets: there is no toolset {name[:100]!r}; there are: {', '.join(TOOLSETS)}", Exit.USAGE
+            )
+    if not PROJECT.fullmatch(project):
+        raise CommandFailed(f"project: must be {PROJECT_RULE}", Exit.USAGE)
 
 
 class _Session:

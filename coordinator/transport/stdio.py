@@ -18,13 +18,12 @@ import structlog
 from mcp.server.stdio import stdio_server
 
 from coordinator.settings import Settings
-from coordinator.store.keys import PROJECT
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
 from coordinator.transport.calls import Calls, Hooks
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.sdk import Exchange, build_server
-from coordinator.transport.surfaces import PROJECT_RULE, SurfaceError, Surfaces, Target
+from coordinator.transport.surfaces import SurfaceError, Surfaces, Target
 
 _log = structlog.get_logger(__name__)
 
@@ -64,15 +63,13 @@ async def serve_stdio(
 
     Args:
         names: the toolsets to serve together.
-        project: the partition that all calls work on.
+        project: the partition that all calls work on; a name that ``PROJECT`` matches.
         streams: where requests come from and answers go to.
         principal: says of each request who makes it.
 
     Raises:
-        SurfaceError: the toolsets cannot be served together, or there is no such project name.
+        SurfaceError: the toolsets cannot be served together.
     """
-    if not PROJECT.fullmatch(project):
-        raise SurfaceError(f"project: must be {PROJECT_RULE}")
     surfaces = Surfaces(toolsets, names, settings.tool_name_style)
     target = surfaces.resolve("/mcp")
     if not isinstance(target, Target):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,6 +70,24 @@ def test_wrong_usage_is_one_message_and_exit_code_2(
     assert told.err.count("\n") == 1
     assert words in told.err
     assert told.out == ""
+
+
+@pytest.mark.usefixtures("no_settings_around")
+def test_no_flag_has_a_negative_that_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """The parser makes ``--no-once`` and ``--empty-role`` of its own accord, unless it is told not to."""
+    found: dict[str, list[str]] = {}
+
+    def look(*path: str) -> None:
+        assert cli.run([*path, "--help"]) == Exit.OK
+        page = capsys.readouterr().out
+        found[" ".join(path)] = re.findall(r"--(?:empty|no)-[a-z-]+", page)
+        _, _, commands = page.partition("─ Commands ─")
+        for name in re.findall(r"^│ ([a-z]+)  ", commands.partition("╰")[0], re.MULTILINE):
+            look(*path, name)
+
+    look()
+    assert {"stdio", "gateway approvals resolve", "config show"} <= found.keys()
+    assert {path: flags for path, flags in found.items() if flags} == {}
 
 
 def test_the_process_exits_with_the_code_and_shows_no_stack_trace() -> None:

@@ -181,8 +181,10 @@ def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, more: list[
     )
     assert done.returncode == Exit.USAGE
     assert done.stdout == b""
+    assert done.stderr.startswith(b"fleet: ")
+    assert done.stderr.count(b"\n") == 1
     assert words in done.stderr.decode()
-    assert "Traceback" not in done.stderr.decode()
+    assert not (tmp_path / "data").exists(), "a store was started for it"
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])

@@ -140,7 +140,9 @@ def resolve(
     *,
     project: Project = DEFAULT_PROJECT,
     by: Annotated[str, Parameter(help="Who answers, for the record; default: the user at the terminal.")] = "",
-    role: Annotated[tuple[str, ...], Parameter(help="A role of his beside 'human'; may be given more than once.")] = (),
+    role: Annotated[
+        tuple[str, ...], Parameter(help="A role of his beside 'human'; may be given more than once.", negative="")
+    ] = (),
     arguments: Annotated[str, Parameter(help="Arguments of the transition, as a JSON object.")] = "{}",
 ) -> int:
     """Answers an approval by taking a transition as a person.
