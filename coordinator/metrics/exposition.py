@@ -18,6 +18,7 @@ from pathlib import Path
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from coordinator.metrics.cells import HEADER, entries, used_bytes
+from coordinator.metrics.slots import slot_is_free
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """Of what ``Exposition.text`` returns."""
@@ -53,15 +54,22 @@ class Exposition:
         """Prometheus' text format, version 0.0.4."""
         with self._rendering:
             totals: dict[int, float] = {}
+            free: dict[str, bool] = {}
             for path in sorted(self._directory.glob("*.db")):
-                self._add(path, totals)
+                kind, _, slot = path.stem.rpartition("_")
+                if kind.startswith("gauge"):
+                    # One that was killed, with nobody above it to say so, is no more in any state.
+                    if slot not in free:
+                        free[slot] = slot_is_free(self._directory, slot)
+                    if free[slot]:
+                        continue
+                self._add(path, kind, totals)
             lines: list[str] = []
             for name in sorted(self._families):
                 self._families[name].write(totals, lines)
             return "".join(lines).encode()
 
-    def _add(self, path: Path, totals: dict[int, float]) -> None:
-        kind = path.stem.rpartition("_")[0]
+    def _add(self, path: Path, kind: str, totals: dict[int, float]) -> None:
         merge = _MERGE[kind]
         try:
             with path.open("rb") as file:

@@ -107,6 +107,20 @@ def test_gauges_of_a_dead_process_are_not_counted(tmp_path: Path, start: Start) 
     assert seen["coordinator_inflight{slot=fe-1}"] == 1
 
 
+def test_gauges_of_a_killed_process_without_a_supervisor_are_not_counted(tmp_path: Path, start: Start) -> None:
+    """Such as a worker of a unit of its own: for as long as it were counted, NoWorkers would be silent."""
+    directory = tmp_path / "m"
+    first, _ = start({"fe-0": 1, "fe-1": 1})
+    exposition = Exposition(directory)
+    assert samples(exposition.text())["coordinator_inflight{slot=fe-0}"] == 1
+    before = samples(exposition.text())["coordinator_slot_requests_total{slot=fe-0}"]
+    kill(first)
+    seen = samples(exposition.text())
+    assert seen.get("coordinator_inflight{slot=fe-0}", 0) == 0
+    assert seen["coordinator_inflight{slot=fe-1}"] == 1
+    assert seen["coordinator_slot_requests_total{slot=fe-0}"] == before, "its counters stay"
+
+
 def test_a_restarted_process_begins_with_fresh_gauges(tmp_path: Path) -> None:
     exposition = Exposition(tmp_path)
     first = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
