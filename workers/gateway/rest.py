@@ -7,7 +7,6 @@ import contextlib
 import ssl
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ import msgspec
 
 from coordinator import __version__
 from coordinator.identity.addresses import Guard, Place, Refused
+from coordinator.overload.retries import retry_after
 from coordinator.settings.connections import Connection, interpolated
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import Call
@@ -205,11 +205,4 @@ def _said(body: Any) -> str:
 
 
 def _retry_after_ms(headers: Mapping[str, str]) -> int:
-    """Seconds or a date, as RFC 9110 has it."""
-    text = headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
-        return (86_400 if len(text) > 9 else min(int(text), 86_400)) * 1000
-    try:
-        return max(0, round((parsedate_to_datetime(text).timestamp() - time.time()) * 1000))
-    except (ValueError, TypeError, OverflowError):
-        return 0
+    return round(retry_after(headers.get("retry-after"), time.time()) * 1000)
