@@ -17,7 +17,7 @@ from coordinator.cli import check_identity
 from coordinator.cli.doctor.findings import Finding, told
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import open_store, running_url
+from coordinator.cli.stores import NOT_NEEDED, open_store, running_url
 from coordinator.identity import jws
 from coordinator.identity.actors import Actors
 from coordinator.identity.build import build_verifier
@@ -33,7 +33,6 @@ from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted
 
-_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
 _MOST_ISSUERS = 20
 _ADVICE = {
     "connection refused": "is the server up, and is host and port right as seen from this machine?",
@@ -49,7 +48,7 @@ _ADVICE = {
 }
 
 
-@with_settings(without=[name for name in Settings.__struct_fields__ if name not in _NEEDED])
+@with_settings(without=NOT_NEEDED)
 def identity(
     loaded: LoadedSettings,
     *,
