@@ -148,52 +148,28 @@ def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Reso
             error=not_applicable(reason, trigger),
         )
     item = dashed(reply.id)
+    result = TransitionResult(item_id=item, trigger=trigger, applied=False)
+    if reason in ("claim", "stale_fence"):
+        result.error_kind, result.error_code, result.contended_item_id = "permanent", reason, item
     if reason == "claim":
         expires, nameless = detail
         problem = "actor is required" if nameless else "it is claimed by a different agent"
-        return TransitionResult(
-            item_id=item,
-            trigger=trigger,
-            applied=False,
-            error=f"Cannot apply '{trigger}': {problem}; the claim expires at {iso(expires)}",
-            error_kind="permanent",
-            error_code="not_claim_holder",
-            contended_item_id=item,
-        )
-    if reason == "stale_fence":
-        return TransitionResult(
-            item_id=item,
-            trigger=trigger,
-            applied=False,
-            error=not_applicable(reason, trigger),
-            error_kind="permanent",
-            error_code=reason,
-            contended_item_id=item,
-        )
-    if reason == "dependencies":
-        blockers = [
+        result.error = f"Cannot apply '{trigger}': {problem}; the claim expires at {iso(expires)}"
+        result.error_code = "not_claim_holder"
+    elif reason == "dependencies":
+        result.blockers = [
             Blocker(from_item_id=dashed(blocker), current_role=ROLE_NAMES[role], required_role=ROLE_NAMES[needed])
             for blocker, role, needed in detail
         ]
-        return TransitionResult(
-            item_id=item,
-            trigger=trigger,
-            applied=False,
-            error=f"Cannot apply '{trigger}': {len(blockers)} blocking dependencies are not satisfied",
-            blockers=blockers,
-        )
-    if reason == "gate":
+        result.error = f"Cannot apply '{trigger}': {len(detail)} blocking dependencies are not satisfied"
+    elif reason == "gate":
         specs = {note.key: note for note in schema.notes} if schema else {}
-        missing = [_missing(key, specs.get(key)) for key in detail]
         phase_name = f"{ROLE_NAMES[reply.from_role]} phase" if trigger == "start" else "all phases"
-        return TransitionResult(
-            item_id=item,
-            trigger=trigger,
-            applied=False,
-            error=f"Gate check failed: required notes not filled for {phase_name}: {', '.join(detail)}",
-            missing_notes=missing,
-        )
-    return TransitionResult(item_id=item, trigger=trigger, applied=False, error=not_applicable(reason, trigger))
+        result.error = f"Gate check failed: required notes not filled for {phase_name}: {', '.join(detail)}"
+        result.missing_notes = [_missing(key, specs.get(key)) for key in detail]
+    else:
+        result.error = not_applicable(reason, trigger)
+    return result
 
 
 def _missing(key: str, note: NoteSpec | None) -> MissingNote:
