@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -151,7 +151,7 @@ class _Run:
         self.tell("executor.started", **self._about(used))
         if used.kind == "human":
             return self._ask(used)
-        return self._wait_for(NextStep("run", ""))
+        return self._wait_for("run")
 
     def _ask(self, executor: Executor) -> Advance:
         """Puts a request into a queue of people; this needs nobody to execute it."""
@@ -171,7 +171,7 @@ class _Run:
         if not task.wait:
             task.wait = value["child"]
             self.tell("sub_workflow.started", definitionId=used.definition_id, workflowId=task.wait)
-            return self._wait_for(NextStep("child", "", expires_ms=used.timeout_ms or 0, child=task.wait))
+            return self._wait_for("child", expires_ms=used.timeout_ms or 0, child=task.wait)
         child, task.wait = task.wait, ""
         if value.get("outcome") != machine.SUCCESS:
             what = value.get("outcome") or "was forgotten"
@@ -193,10 +193,12 @@ class _Run:
             return Failure(f"the flow {task.wait} took too long", "timeout")
         delay = min(FLOW_POLL_MOST_MS, max(FLOW_POLL_MS, task.waited_ms // 2))
         task.waited_ms += delay
-        return self._wait_for(NextStep("run", "", delay_ms=delay))
+        return self._wait_for("run", delay_ms=delay)
 
-    def _wait_for(self, step: NextStep) -> Advance:
-        self._advance.next = NextStep(step.kind, self.task.packed(), step.delay_ms, step.expires_ms, step.child)
+    def _wait_for(
+        self, kind: Literal["run", "child"], *, delay_ms: int = 0, expires_ms: int = 0, child: str = ""
+    ) -> Advance:
+        self._advance.next = NextStep(kind, self.task.packed(), delay_ms, expires_ms, child)
         return self._advance
 
     def _succeeded(self, executor: Executor) -> None:
