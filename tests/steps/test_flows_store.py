@@ -220,6 +220,47 @@ async def test_a_step_whose_result_no_branch_matched_runs_again(rig: Rig) -> Non
     assert await rig.statuses(flow) == {"a": "done", "b": "done", "end": "done"}
 
 
+@pytest.mark.parametrize("how", ["failed", "cancelled", "lost", "given back"])
+async def test_a_step_that_was_done_stays_so_when_the_flow_ends_again(rig: Rig, how: str) -> None:
+    flow = await rig.create(fork("f", "a", "b"))
+    a, b = await rig.worker.take(2)
+    await rig.worker.failed(a)
+    assert await rig.worker.done(b, join("f", "end"), "2") == OVER
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
+    a = (await rig.worker.take())[0]
+    if how == "cancelled":
+        await rig.flows.cancel("default", NONE, flow, "bob")
+    else:
+        held = await rig.worker.take(0 if how == "failed" else 1)
+        await rig.worker.failed(a)
+        if how == "lost":
+            await rig.expire(held)
+            await rig.worker.steps.sweep("default")
+        elif how == "given back":
+            await rig.worker.report(held[0], "B", 0)
+    done = await rig.step(flow, "b")
+    assert (done.status, done.result_json) == ("done", "2")
+    assert (await rig.flows.retry("default", NONE, flow, "bob") or (0,))[0] == 2
+    again = {step.key: step for step in await rig.worker.take(5)}
+    assert (again["b"].verdict, again["b"].arguments) == ("recorded", "2")
+
+
+async def test_what_was_done_on_the_way_to_a_failure_is_in_the_history_once(rig: Rig) -> None:
+    stuck = Plan((NewStep("nothing", "done"),), error="no branch matched")
+    flow = await rig.create(steps=2)
+    for attempt in (1, 2, 3):
+        (start,) = await rig.worker.take()
+        assert start.attempt == attempt
+        await rig.worker.done(start, stuck, "1")
+        found = {step.key: step.id - flow for step in (await rig.flow(flow)).steps}
+        assert (len((await rig.flow(flow)).steps), found) == (2, {"start": 1, "nothing": 2})
+        assert await rig.flows.retry("default", NONE, flow, "bob") == (1, "failed")
+        assert await rig.statuses(flow) == {"start": "ready"}
+    (start,) = await rig.worker.take()
+    await rig.worker.done(start)
+    assert await rig.statuses(flow) == {"start": "done"}
+
+
 # --- requests -----------------------------------------------------------------------------------
 
 

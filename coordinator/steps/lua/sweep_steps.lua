@@ -24,7 +24,7 @@ for _, id in ipairs(expired) do
   elseif not load_run(st.r) then
     discard(st)
   elseif load_run(st.r).o == 'flows' and load_run(st.r).s ~= 'r' then
-    record(st, 'X', false, 'x') -- no attempt begins in a flow that has ended
+    cancel_step(st) -- no attempt begins in a flow that has ended
   else
     crash_attempt(st, tonumber(crashes))
   end

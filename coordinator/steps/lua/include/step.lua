@@ -104,3 +104,8 @@ local function record(st, status, result, again)
   redis.call('RPUSH', K_HISTORY .. st.r, pack_row(st, status, result, again))
   discard(st)
 end
+
+-- Ends an open step of a flow that has ended; one that was done before the flow ran again stays so.
+local function cancel_step(st)
+  if st.v == 'recorded' then record(st, 'D', st.a, 'o') else record(st, 'X', false, 'x') end
+end

@@ -23,7 +23,7 @@ local function settle(id, attempt, how, result, what)
   local over = run.s ~= 'r'
   if how == 'B' and not over then give_back(st, what) return 1 end
   if how == 'Y' and not over then fail_attempt(st, what) return 1 end
-  if how == 'B' then record(st, 'X', false, 'x') return 2 end
+  if how == 'B' then cancel_step(st) return 2 end
   local done = how == 'D'
   -- A retry of the flow runs the step again that ended it, also where no branch matched its result.
   local ends = not over and what[5] ~= '' or over and not done

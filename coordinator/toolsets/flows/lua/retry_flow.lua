@@ -1,7 +1,7 @@
 --[[
 purpose:   Runs the failed and cancelled steps of a failed or cancelled flow again, under the same ids.
-guarantee: Steps that are done are not executed again, but for one whose result no branch matched; what should have followed those that ended after the
-           flow did follows now.
+guarantee: Steps that are done are not executed again, but for one whose result no branch matched; what should have
+           followed those that ended after the flow did follows now. No step is in the history twice.
 args:      request fingerprint keep_ms engine flow actor
 reply:     {steps that were opened again, the flow's status before, whether there is something for the relay}
            or {}: unknown
@@ -19,7 +19,13 @@ local reply, kept, again = {0, run.s, false}, {}, {}
 if run.s == 'f' or run.s == 'x' then
   for _, packed in ipairs(redis.call('LRANGE', K_HISTORY .. flow, 0, -1)) do
     local row = cmsgpack.unpack(packed)
-    if row[10] then again[#again + 1] = row else kept[#kept + 1] = packed end
+    if not row[10] then
+      kept[#kept + 1] = packed
+    elseif row[10].u == 'n' then
+      redis.call('HINCRBY', K_RUN .. flow, 'i', -1) -- it comes again, and was the last that was created
+    else
+      again[#again + 1] = row
+    end
   end
 end
 if #again > 0 then

@@ -20,7 +20,7 @@ local function close_steps(run, all)
     local st = load_step(whole(run.id + n))
     if st and (all or st.s ~= 'r') then
       interrupt(st)
-      record(st, 'X', false, 'x')
+      cancel_step(st)
     end
   end
 end
