@@ -165,7 +165,7 @@ class StepWorker(SimpleWorker):
         """Obeys ``shutdown`` and ``stop-job``; there is no work horse that could be killed."""
         try:
             payload = msgspec.json.decode(message["data"], type=dict[str, Any])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         if payload.get("command") == "shutdown":
             os.kill(os.getpid(), signal.SIGINT)

@@ -295,13 +295,15 @@ async def test_bodies_that_are_no_json_are_text(working: Working, web: Web) -> N
     lab = await working(
         connections=api(web), capabilities={"get": capability({"kind": "rest", "connection": "api", "path": "/x"})}
     )
-    for data, body in ((b"plain", "plain"), (b"", None), (b"[1]", [1])):
+    for data, body in ((b"plain", "plain"), (b"", None), (b"[1]", [1]), (b'["caf\xe9"]', '["caf\ufffd"]')):
         web.answers.append((200, {}, data))
         assert (await lab.call("get", x=1))["context"]["lastResult"]["body"] == body
     for encoding in ("zlib", "hex", "idna", "undefined", "no-such", "utf-8"):
         # Not all that Python knows under a name can read text.
         web.answers.append((200, {"content-type": f"text/plain; charset={encoding}"}, b"plain"))
         assert (await lab.call("get", x=1))["context"]["lastResult"]["body"] == "plain"
+    web.answers.append((200, {"content-type": "application/json; charset=latin-1"}, b'["caf\xe9"]'))
+    assert (await lab.call("get", x=1))["context"]["lastResult"]["body"] == '["caf\xe9"]'
     web.answers.append((200, {}, b"x" * 2_000_000))
     refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "get", "x": 1})
     assert "the context would have" in refused["error"]["message"]

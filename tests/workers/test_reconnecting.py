@@ -73,6 +73,14 @@ def test_commands_are_heard_again_and_what_was_missed_is_asked_for(known: Known)
     assert known.again.empty()
 
 
+def test_what_is_no_command_does_not_end_the_listening(known: Known) -> None:
+    wait_until_sync(lambda: known.listeners() == 1, what="the worker to listen")
+    stop = json.dumps({"command": "stop-job", "job_id": "1-2-3"}).encode()
+    for said in (b"\xff", b'{"command": "\xff"}', b"[]", b"[" * 100_000, stop):
+        known.connection.publish(known.worker.pubsub_channel_name, said)
+    assert known.stopped.get(timeout=30) == "1-2-3"
+
+
 @pytest.mark.parametrize("error", [redis.exceptions.TimeoutError(), redis.exceptions.ConnectionError(), OSError()])
 def test_no_way_of_losing_redis_ends_the_listening(known: Known, error: Exception) -> None:
     known.worker._pubsub_exception_handler(error, None, None)

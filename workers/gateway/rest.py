@@ -180,7 +180,7 @@ async def _body(response: httpx2.Response) -> tuple[Any, bool]:
         return None, True
     dropped = len(data) > MAX_BODY
     if not dropped:
-        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return msgspec.json.decode(data), True
     text = _decoded(bytes(data[:MAX_BODY]), response.encoding or "utf-8")
     return (f"{text}\n[truncated]" if dropped else text), not dropped
