@@ -76,12 +76,13 @@ class Actors:
         outcome = await self._verifier.verify(actor.proof)
         if outcome.status == "verified" and settings.verifier.require_sub_match and outcome.subject != actor.id:
             outcome = _mismatch(outcome)
-        result, whose, doubtful = _judge(policy, outcome.status, outcome.failure, outcome.stale_seconds is not None)
-        self._recorder.verification(result)
-        self._recorder.actor_trust(policy, whose)
+        stale = outcome.stale_seconds is not None
+        result, whose, doubtful, shown = _judge(policy, outcome.status, outcome.verifier, outcome.failure, stale)
+        self._recorder.actor(result, policy, whose)
+        if stale or outcome.reason:
+            shown = Verification(outcome.status, outcome.verifier, outcome.reason or UNSET, outcome.metadata or UNSET)
         if whose == "nobody":
-            claim = Trusted(actor.id, echo(actor), _verification(outcome))
-            raise Distrusted(_refusal(policy, outcome), claim)
+            raise Distrusted(_refusal(policy, outcome), Trusted(actor.id, echo(actor), shown))
         if doubtful:
             self._warn(
                 outcome.status,
@@ -93,8 +94,8 @@ class Actors:
         name = actor.id
         if whose == "proof" and outcome.subject:
             name = outcome.subject
-        shown = echo(actor) if name == actor.id else ActorEcho(name, actor.kind, actor.parent or UNSET)
-        return Trusted(name, shown, _verification(outcome), _stated(outcome) if whose == "proof" else None)
+        named = echo(actor) if name == actor.id else ActorEcho(name, actor.kind, actor.parent or UNSET)
+        return Trusted(name, named, shown, _stated(outcome) if whose == "proof" else None)
 
     def configure(self, fresh: Settings) -> None:
         """Goes by other settings, for every call that begins later. Does not fail."""
@@ -156,25 +157,19 @@ class Actors:
 
 
 _EVERYTHING = frozenset({EVERYTHING})
-_PLAIN: dict[tuple[str, str], Verification] = {}
 
 
 @lru_cache(maxsize=256)
-def _judge(policy: Policy, status: Status, failure: FailureKind | None, stale: bool) -> tuple[str, Trust, bool]:
-    """What comes of an outcome: its name in metrics, whose word counts, and whether that is worth a warning.
+def _judge(
+    policy: Policy, status: Status, verifier: str, failure: FailureKind | None, stale: bool
+) -> tuple[str, Trust, bool, Verification]:
+    """What comes of an outcome: its name in metrics, whose word counts, whether that is worth a warning, and how
+    results and records show it if there is nothing more to say.
 
     The names are ``verified``, ``verified_stale``, ``rejected_claims`` and so on.
     """
     name = "verified_stale" if stale else "_".join(filter(None, (status, failure)))
-    return name, trust(policy, status), worth_a_warning(policy, status)
-
-
-def _verification(outcome: Outcome) -> Verification:
-    """The outcome as results and records show it."""
-    if not outcome.reason and outcome.stale_seconds is None:
-        key = (outcome.status, outcome.verifier)
-        return _PLAIN.get(key) or _PLAIN.setdefault(key, Verification(*key))
-    return Verification(outcome.status, outcome.verifier, outcome.reason or UNSET, outcome.metadata or UNSET)
+    return name, trust(policy, status), worth_a_warning(policy, status), Verification(status, verifier)
 
 
 def _stated(outcome: Outcome) -> Caller:

@@ -92,6 +92,7 @@ class Recorder:
         # What changes with each call, bound together: one look-up in place of one per metric.
         self._answered: dict[tuple[str, str, str], tuple[Cell, Buckets, Cell]] = {}
         self._ran: dict[tuple[str, str], tuple[Buckets, tuple[Cell, ...]]] = {}
+        self._judged: dict[tuple[str, str, str], tuple[Cell, Cell]] = {}
         self.hot = HotItems(time.monotonic)
         self._cpu_seen = 0.0
         self._config: Cell | None = None
@@ -321,13 +322,14 @@ class Recorder:
         """Settings were read again: ``ok`` or ``refused``."""
         self._reloads(outcome).inc()
 
-    def verification(self, result: str) -> None:
-        """An actor's proof was looked at."""
-        self._verifications[result,].value += 1.0
-
-    def actor_trust(self, policy: str, whose: str) -> None:
-        """The degraded-mode policy decided whose word counts."""
-        self._trust[policy, whose].value += 1.0
+    def actor(self, result: str, policy: str, whose: str) -> None:
+        """An actor's proof was looked at, and the degraded-mode policy decided whose word counts."""
+        try:
+            verifications, trust = self._judged[result, policy, whose]
+        except KeyError:
+            verifications, trust = self._bind_actor(result, policy, whose)
+        verifications.value += 1.0
+        trust.value += 1.0
 
     def signature(self, seconds: float) -> None:
         """A proof was verified that this process had not seen before."""
@@ -369,6 +371,10 @@ class Recorder:
         if outcome in _WITH_ID:
             counts.append(self._idempotency(outcome))
         bound = self._ran[script, outcome] = self._scripts(script), tuple(counts)
+        return bound
+
+    def _bind_actor(self, result: str, policy: str, whose: str) -> tuple[Cell, Cell]:
+        bound = self._judged[result, policy, whose] = self._verifications(result), self._trust(policy, whose)
         return bound
 
 
