@@ -23,6 +23,8 @@ _CLASSES = tuple(Criticality)
 SHARES = (0.5, 0.75, 0.9)
 """How much of the limit each class may fill, together with those above it; CRITICAL has a limit of its own."""
 _LABELS = tuple(each.label for each in _CLASSES)
+_CRITICAL = Criticality.CRITICAL
+"""By a name of its own: to look up a member of an enumeration takes a call in Python 3.11."""
 _RETRY_MS = 250
 _MOST_RETRY_MS = 5_000
 _DRAIN_RETRY_MS = 1_000
@@ -171,13 +173,15 @@ class Admission:
             ToolFailure: ``store_unavailable``, ``draining``, ``over_capacity`` or ``actor_quota``, with retryAfterMs.
         """
         now = self._clock()
-        barred = self._barred(criticality, parks, self.breaker.refuses(now))
-        if barred is not None:
-            raise barred
+        away = self.breaker.refuses(now)
+        if away is not None or self.draining or parks:
+            barred = self._barred(criticality, parks, away)
+            if barred is not None:
+                raise barred
         if parks:
             self.parked += 1
             return Ticket(actor, project, False, now)
-        critical = criticality is Criticality.CRITICAL
+        critical = criticality is _CRITICAL
         if not critical and 2 * self.in_flight >= self.limit.value:
             self._check_shares(criticality, actor, project)
         surplus = self._surplus[criticality]
@@ -224,12 +228,12 @@ class Admission:
             ToolFailure: ``over_capacity`` when too many wait already, ``queue_timeout``.
         """
         if self._queued >= self._settings.queue_most and not self._displace(criticality):
-            if criticality is not Criticality.CRITICAL:
+            if criticality is not _CRITICAL:
                 self._surplus[criticality].begin(self._clock())
             raise self._shed(criticality, "over_capacity", "too many calls are at work and waiting here")
         now = self._clock()
         last_surplus = max(each.seen for each in self._surplus)
-        hasty = criticality is not Criticality.CRITICAL and now - last_surplus < _CALM_SECONDS
+        hasty = criticality is not _CRITICAL and now - last_surplus < _CALM_SECONDS
         seconds = self._queue_seconds * (_HASTE if hasty else 1.0)
         one = _Waiting(criticality, Ticket(actor, project, True), now, seconds)
         self._queues[criticality].append(one)
@@ -326,7 +330,7 @@ class Admission:
 
     def _give_up(self, criticality: Criticality, now: float) -> None:
         """A call waited in vain: so would all others of its class and those below, as long as it goes on like this."""
-        if criticality is Criticality.CRITICAL:
+        if criticality is _CRITICAL:
             queue = self._queues[criticality]
             while queue and queue[0].due <= now:
                 self._tell_in_vain(queue[0])

@@ -114,9 +114,11 @@ class Tool:
 
     def weigh(self, arguments: Any) -> Criticality:
         """How much depends on a call with these arguments."""
+        if callable(self.criticality):
+            return self.criticality(arguments)
         if self.criticality is None:
             return Criticality.READ if self.read_only else Criticality.NORMAL
-        return self.criticality if isinstance(self.criticality, Criticality) else self.criticality(arguments)
+        return self.criticality
 
     def patient(self, arguments: Any) -> bool:
         """Whether a call with these arguments may take longer than a request normally does."""

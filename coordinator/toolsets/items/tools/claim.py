@@ -246,9 +246,13 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
     )
 
 
+_NEW, _RENEWAL = Criticality.NORMAL, Criticality.CRITICAL
+"""Looked up once: a member of an enumeration takes a call in Python 3.11."""
+
+
 def _weigh(given: ClaimItem) -> Criticality:
     """A claim that shows its fence is renewed; one without may be for new work."""
     for entry in given.claims:
         if entry.fence_token is None:
-            return Criticality.NORMAL
-    return Criticality.CRITICAL
+            return _NEW
+    return _RENEWAL
