@@ -109,6 +109,8 @@ def _handler(claim: Claim) -> Any:
         body = message["body"]
         while message.get("more_body"):
             message = await receive()
+            if message["type"] == "http.disconnect":
+                return
             body += message["body"]
         request = decode(body)
         args = request.params.arguments
