@@ -78,7 +78,12 @@ class StoreKeeper:
             recorder().processes("store", 0)
             self._on_change()
             delay = self._backoff.delay(loop.time() - ready_at)
-            _log.error("the embedded store ended", status=status, restart_seconds=round(delay, 3))
+            _log.error(
+                "the embedded store ended",
+                status=status,
+                log=str(self._server.log),
+                restart_seconds=round(delay, 3),
+            )
             await asyncio.sleep(delay)
             recorder().restart("store", "signal" if status < 0 else "exit")
             ready_at = await self._restart()

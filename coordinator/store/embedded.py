@@ -28,6 +28,7 @@ from typing import IO, Literal, Self, cast
 from urllib.parse import quote
 
 import redis
+import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -35,9 +36,12 @@ from coordinator.store import server_binary
 from coordinator.store.address import parse
 from coordinator.store.errors import StoreError
 
+_log = structlog.get_logger(__name__)
+
 MAX_SOCKET_PATH = 100
 """Bytes; the kernel's limit is 104 to 108."""
 _READY_SECONDS = 300.0
+"""How long a server may take to answer; one that says that it reads its data takes as long as it needs."""
 _LEAVE_SECONDS = 10.0
 _PORT_ATTEMPTS = 5
 _LIFELINE = """
@@ -144,6 +148,11 @@ class EmbeddedServer:
         return self._url
 
     @property
+    def log(self) -> Path:
+        """Where the server writes what it has to say."""
+        return self.data_dir / "redis.log"
+
+    @property
     def pid(self) -> int | None:
         """The server's process id, None when there is none."""
         return self._process.pid if self._process is not None else None
@@ -183,13 +192,12 @@ class EmbeddedServer:
         with self._server_lock() as server_lock:
             endpoint, settings = self._endpoint()
             self._url = _url(endpoint, password)
-            log = self.data_dir / "redis.log"
-            said_before = log.stat().st_size if log.exists() else 0
-            self._process = process = self._spawn(binary, server_lock.fileno(), log)
+            said_before = self.log.stat().st_size if self.log.exists() else 0
+            self._process = process = self._spawn(binary, server_lock.fileno())
         # Settings come over stdin: every user can read a command line. A server that ended already is told of below.
         with contextlib.suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as stdin:
             stdin.write(self._config(settings, password).encode())
-        self._await_ready(process, log, said_before)
+        self._await_ready(process, said_before)
 
     def _server_lock(self) -> IO[str]:
         """The lock that the server will hold; waits for an earlier server to be gone."""
@@ -227,7 +235,7 @@ class EmbeddedServer:
             *settings,
             ("requirepass", password),
             ("dir", str(self.data_dir / "redis")),
-            ("logfile", str(self.data_dir / "redis.log")),
+            ("logfile", str(self.log)),
             ("daemonize", "no"),
             ("appendonly", "yes"),
             ("appendfsync", self._fsync),
@@ -240,7 +248,7 @@ class EmbeddedServer:
         ]
         return "".join(f"{name} {_quoted(value)}\n" for name, value in settings)
 
-    def _spawn(self, binary: server_binary.Binary, lock: int, log: Path) -> subprocess.Popen[bytes]:
+    def _spawn(self, binary: server_binary.Binary, lock: int) -> subprocess.Popen[bytes]:
         """Starts the process from a thread that stays: the kernel takes the thread for the parent."""
         self._ended.set()
         ended = self._ended = threading.Event()
@@ -249,7 +257,7 @@ class EmbeddedServer:
 
         def parent() -> None:
             try:
-                with open(log, "ab") as output:
+                with open(self.log, "ab") as output:
                     result.append(
                         subprocess.Popen(
                             _dying_with_parent([str(binary.path), "-"]),
@@ -272,10 +280,15 @@ class EmbeddedServer:
             raise ServerFailed(f"{binary.path} does not start: {result[0].strerror}")
         return result[0]
 
-    def _await_ready(self, process: subprocess.Popen[bytes], log: Path, said_before: int) -> None:
+    def _await_ready(self, process: subprocess.Popen[bytes], said_before: int) -> None:
         deadline = time.monotonic() + _READY_SECONDS
-        pause = 0.005
-        while _state(self._url) != "ready":
+        pause, loading = 0.005, False
+        while (state := _state(self._url)) != "ready":
+            if state == "loading":
+                deadline = time.monotonic() + _READY_SECONDS
+                if not loading:
+                    loading = True
+                    _log.info("the embedded store is reading its data", directory=str(self.data_dir))
             try:
                 status = process.wait(pause)
             except subprocess.TimeoutExpired:
@@ -283,10 +296,10 @@ class EmbeddedServer:
                 if time.monotonic() > deadline:
                     raise ServerFailed(f"the embedded server is not ready after {_READY_SECONDS:.0f} s") from None
                 continue
-            said = log.read_bytes()[said_before:].decode(errors="replace")
+            said = self.log.read_bytes()[said_before:].decode(errors="replace")
             kind = _PortTaken if "ddress already in use" in said else ServerFailed
             last = " | ".join(line.strip() for line in said.splitlines()[-3:] if line.strip())
-            raise kind(f"the embedded server ended with status {status}: {last or 'it said nothing'} (see {log})")
+            raise kind(f"the embedded server ended with status {status}: {last or 'it said nothing'} (see {self.log})")
 
 
 class _PortTaken(ServerFailed):

@@ -16,6 +16,7 @@ import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from structlog.testing import capture_logs
 
 from coordinator.store import embedded
 from coordinator.store.address import parse
@@ -319,6 +320,25 @@ def test_a_server_that_does_not_end_keeps_its_directory(
     finally:
         os.kill(owners[0].server_pid, signal.SIGKILL)
     wait_until_sync(lambda: not process_alive(owners[0].server_pid))
+
+
+def test_a_server_that_reads_much_data_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedServer(tmp_path) as server, redis.Redis(**parse(server.url).client_options()) as client:
+        pipeline = client.pipeline(transaction=False)
+        for number in range(8000):
+            pipeline.set(f"key-{number}", number)
+        pipeline.execute()
+    config = EmbeddedServer._config
+    slow = "key-load-delay 350\n"
+    monkeypatch.setattr(EmbeddedServer, "_config", lambda self, *given: config(self, *given) + slow)
+    monkeypatch.setattr(embedded, "_READY_SECONDS", 1.0)
+    with (
+        capture_logs() as logged,
+        EmbeddedServer(tmp_path) as server,
+        redis.Redis(**parse(server.url).client_options()) as client,
+    ):
+        assert client.dbsize() == 8000
+    assert [entry["event"] for entry in logged] == ["the embedded store is reading its data"]
 
 
 def test_a_server_that_cannot_read_its_data_is_told_with_its_last_words(tmp_path: Path, binary: Binary) -> None:
