@@ -508,7 +508,7 @@ WORKFLOWS = Dashboard(
                     "Steps that wait for a worker.",
                     "short",
                     [(f"max (coordinator_steps_queued{{{HOST}}})", "waiting")],
-                    "NoWorkers",
+                    "StepsStay",
                 ),
                 Panel(
                     "Wait, p95",

@@ -147,6 +147,7 @@ CASES: dict[str, Case] = {
         {"coordinator_steps_queued": "5x60", 'coordinator_processes{role="worker"}': "2x60"},
     ),
     "StepsWait": Case(*histogram("coordinator_step_wait_seconds", "300.0", "1.0")),
+    "StepsStay": Case({"coordinator_steps_queued": "1x60"}, {"coordinator_steps_queued": "5x38 0 5x30"}),
     "LeasesLost": Case(
         {STEPS: "0+600x60", "coordinator_step_leases_lost_total": "0+60x60"},
         {STEPS: "0+600x60", "coordinator_step_leases_lost_total": "0+1x60"},
