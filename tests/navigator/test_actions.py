@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from coordinator.definitions import toon
+from coordinator.definitions import Activity, toon
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.navigator.rules import routes
 from tests.navigator.client import Client, Json, offered
 from tests.support.workflows import Tree
 
@@ -230,6 +231,50 @@ async def test_activities_that_skip_each_other_lead_nowhere(tree: Tree, client: 
     now = await nav.must(await nav.start("w"), "respond_to_checkpoint", checkpoint_id="k", option_id="o")
     assert offered(now) == ["get_resource"]
     assert nav.state(now).status == "completed"
+
+
+async def test_a_web_of_skipped_activities_is_passed_over_without_trying_every_path(
+    tree: Tree, client: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"a{number}" for number in range(14)]
+    effect = {"skipActivities": names[1:-1]}
+    first = {"checkpoints": [question("k", {"id": "o", "label": "O", "effect": effect})]}
+    later = [{"id": one, "transitions": [{"to": to} for to in names[number:]]} for number, one in enumerate(names, 1)]
+    write(tree, later[0] | first, *later[1:])
+    looked_at: list[str] = []
+    lists = routes._lists
+
+    def noted(activity: Activity) -> Iterator[Any]:
+        looked_at.append(activity.id)
+        return lists(activity)
+
+    monkeypatch.setattr(routes, "_lists", noted)
+    nav = client()
+    now = await nav.start("w")
+    looked_at.clear()
+    now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="k", option_id="o")
+    assert offered(now) == [f"transition {names[-1]}", "get_resource"]
+    # Once to see whether the walk is over, once to show the ways.
+    assert sorted(looked_at) == sorted(2 * names[:-1])
+
+
+async def test_of_two_ways_past_a_skipped_activity_the_better_one_counts(tree: Tree, client: Make) -> None:
+    effect = {"skipActivities": ["b", "c"]}
+    write(
+        tree,
+        {"id": "a", "checkpoints": [question("k", {"id": "o", "label": "O", "effect": effect})],
+         "transitions": [{"to": "b", "isDefault": True}, {"to": "d"}],
+         "decisions": [{"id": "x", "name": "X", "branches": [
+             {"id": "y", "label": "Y", "transitionTo": "c", "condition": when("go")},
+         ]}]},
+        {"id": "b", "transitions": [{"to": "c"}]},
+        {"id": "c", "transitions": [{"to": "e", "condition": when("go")}]},
+        {"id": "d"},
+        {"id": "e"},
+    )  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w", go=True), "respond_to_checkpoint", checkpoint_id="k", option_id="o")
+    assert offered(now) == ["transition e", "transition d", "get_resource"]
 
 
 async def test_conditions_decide_where_to_go(tree: Tree, client: Make) -> None:

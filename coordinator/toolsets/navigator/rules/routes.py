@@ -61,7 +61,7 @@ def routes(activity: Activity, state: State, activities: Activities) -> Routes:
         return Routes((Route(chosen),), others)
     found: dict[str, Route] = {}
     closed: dict[str, str] = {}
-    for route, reason in _ways(activity, state, activities, frozenset((activity.id,))):
+    for route, reason in _ways(activity, state, activities, 0, {activity.id: 0}):
         if reason:
             closed.setdefault(route.target, reason)
         elif route.target not in found or route.rank < found[route.target].rank:
@@ -91,19 +91,27 @@ def _known(target: str, activities: Activities) -> bool:
 
 
 def _ways(
-    activity: Activity, state: State, activities: Activities, passed: frozenset[str]
+    activity: Activity, state: State, activities: Activities, rank: int, passed: dict[str, int]
 ) -> Iterator[tuple[Route, str]]:
-    """Each way and why it is closed; an empty reason means that it is open."""
+    """Each way and why it is closed; an empty reason means that it is open.
+
+    Args:
+        rank: that of the way to this activity; a way that goes on from here is no better.
+        passed: the activities that were looked beyond, and the rank of the way there. To look again pays only by a
+            better way: of many skipped ones that lead to each other, all paths would be too many.
+    """
     for entries in _lists(activity):
-        for route, reason in _judged(entries, state):
-            if not _known(route.target, activities):
+        for found, reason in _judged(entries, state):
+            target = found.target
+            if not _known(target, activities):
                 continue
-            if route.target not in state.skipped_activities or route.target not in activities or reason:
+            route = found._replace(rank=max(found.rank, rank))
+            if target not in state.skipped_activities or target not in activities or reason:
                 yield route, reason
-            elif route.target not in passed:
+            elif target not in passed or route.rank < passed[target]:
+                passed[target] = route.rank
                 yield route, "it was skipped"
-                beyond = _ways(activities[route.target], state, activities, passed | {route.target})
-                yield from ((way._replace(rank=max(way.rank, route.rank)), why) for way, why in beyond)
+                yield from _ways(activities[target], state, activities, route.rank, passed)
 
 
 def _lists(activity: Activity) -> Iterator[Sequence[_Entry]]:
