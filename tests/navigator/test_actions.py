@@ -80,6 +80,38 @@ async def test_steps_are_completed_in_any_order(tree: Tree, client: Make) -> Non
     assert [entry.step for entry in nav.state(now).history[1:]] == [2, 1, 3]
 
 
+async def test_of_several_steps_with_one_id_each_is_completed(tree: Tree, client: Make) -> None:
+    """A mistake of the author, but the walk must not stop there."""
+    twice = loop("l", "s", "s")
+    write(tree, {"id": "a", "steps": [step("s"), step("s")], "loops": [twice], "transitions": [{"to": "b"}]},
+          {"id": "b"})  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w"), "advance_loop", loop_id="l", loop_items=[1])
+    for number in (1, 2):
+        assert now["position"]["step"]["index"] == number
+        now = await nav.must(now, "complete_step", step_id="s")
+    assert await nav.refused(now, "complete_step", step_id="s") == "STEP_ALREADY_COMPLETE"
+    now = await nav.must(now, "advance_loop", loop_id="l")
+    for number in (1, 2):
+        assert now["position"]["step"]["index"] == number
+        now = await nav.must(now, "complete_step", step_id="s")
+    assert await nav.refused(now, "complete_step", step_id="s") == "STEP_ALREADY_COMPLETE"
+    await nav.must(now, "transition", activity_id="b")
+
+
+async def test_of_several_checkpoints_or_loops_with_one_id_only_the_first_is_offered(tree: Tree, client: Make) -> None:
+    """Only that one can be meant by its id, so that whatever is offered can be done."""
+    never = when("never")
+    questions = [question("k", condition=never), question("k", {"id": "no", "label": "No"})]
+    loops = [loop("l", kind="while", condition=never), loop("l", kind="doWhile", condition=never)]
+    write(tree, {"id": "a", "checkpoints": questions, "loops": loops, "transitions": [{"to": "b"}]}, {"id": "b"})
+    nav = client()
+    now = await nav.start("w")
+    assert now["checkpoint"] is None
+    assert offered(now) == ["transition b", "get_resource", "respond_to_checkpoint k"]
+    await nav.must(now, "respond_to_checkpoint", checkpoint_id="k", option_id="yes")
+
+
 async def test_a_checkpoint_blocks_until_it_is_answered(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "steps": [step("one")], "checkpoints": [question("sure"), question("really")],
                  "loops": [loop("l", "x")]})  # fmt: skip

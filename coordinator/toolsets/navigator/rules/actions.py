@@ -98,13 +98,15 @@ def complete_step(walk: Walk, step_id: str) -> str:
     key, steps = activity.id, activity.steps
     if inner is not None and any(step.id == step_id for step in inner.steps):
         key, steps = loop_key(activity.id, inner.loop.id), tuple(inner.steps)
-    number = next((number for number, step in enumerate(steps, 1) if step.id == step_id), None)
-    if number is None:
+    numbers = [number for number, step in enumerate(steps, 1) if step.id == step_id]
+    if not numbers:
         if any(step.id == step_id for step in activity.all_steps()):
             raise Refused("STEP_NOT_FOUND", f"Step '{step_id}' belongs to a loop that is not under way")
         raise Refused("STEP_NOT_FOUND", f"Step '{step_id}' not found in activity '{activity.id}'")
     finished = state.completed_steps.setdefault(key, [])
-    if number in finished:
+    # Of several steps with one id each call completes one.
+    number = next((one for one in numbers if one not in finished), None)
+    if number is None:
         raise Refused("STEP_ALREADY_COMPLETE", f"Step '{step_id}' is already complete")
     finished.append(number)
     finished.sort()

@@ -7,12 +7,14 @@ The first unanswered checkpoint that is required, blocking and asked for blocks 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from coordinator.definitions import Activity, Checkpoint, Condition, Loop, Step, holds
 from coordinator.toolsets.navigator.rules.state import LoopState, State, answer_key, loop_key
+
+Named = TypeVar("Named", Checkpoint, Loop)
 
 
 class Place(NamedTuple):
@@ -55,9 +57,17 @@ def answered(activity: Activity, checkpoint: Checkpoint, state: State) -> bool:
     return answer_key(activity.id, checkpoint.id) in state.checkpoint_responses
 
 
+def first_of_each(things: Sequence[Named]) -> list[Named]:
+    """Those that can be meant by their ids: of several with one id, which is a mistake of their author, the first."""
+    by_id: dict[str, Named] = {}
+    for one in things:
+        by_id.setdefault(one.id, one)
+    return list(by_id.values())
+
+
 def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
     """The checkpoint that has to be answered before anything else."""
-    for checkpoint in activity.checkpoints:
+    for checkpoint in first_of_each(activity.checkpoints):
         if blocks(checkpoint, state) and not answered(activity, checkpoint, state):
             return checkpoint
     return None
@@ -65,7 +75,8 @@ def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
 
 def optional_checkpoints(activity: Activity, state: State) -> list[Checkpoint]:
     """Unanswered checkpoints that may be answered and block nothing."""
-    return [one for one in activity.checkpoints if not blocks(one, state) and not answered(activity, one, state)]
+    distinct = first_of_each(activity.checkpoints)
+    return [one for one in distinct if not blocks(one, state) and not answered(activity, one, state)]
 
 
 def current_round(activity: Activity, state: State) -> Round | None:

@@ -96,7 +96,7 @@ def available(walk: Walk) -> AvailableActions:
     choices += [_answer(one) for one in progress.optional_checkpoints(activity, state)]
     choices += [
         Offered(action="advance_loop", loop=loop.id, description=f"Start loop: {loop.name}")
-        for loop in activity.loops
+        for loop in progress.first_of_each(activity.loops)
         if loops.startable(walk, loop)
     ]
     if wanted:
