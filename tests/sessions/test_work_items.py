@@ -122,6 +122,26 @@ async def test_a_session_goes_forward_only_under_its_claim(sessions: Sessions, i
     assert (await sessions("resume_checkpoint", session_token=again.token))["resolved_option"] == "stop"
 
 
+async def test_nobody_is_sent_to_claim_an_item_that_was_deleted(sessions: Sessions, items: Client, item: str) -> None:
+    token = (await bind(sessions, item)).token
+    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    await items("manage_items", operation="delete", ids=[item])
+    shown = await status(sessions, handle)
+    assert shown["work_item"] == {"item_id": item, "fence_token": 1, "claim_live": False}
+    answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("resume_checkpoint", {}),
+        ("yield_checkpoint", {"checkpoint_id": "maybe"}),
+        ("next_activity", {"activity_id": "report"}),
+        ("start_session", {"session_token": unsigned(answer.token)}),
+    )
+    for name, more in calls:
+        refused = await sessions.refusal(name, **{"session_token": answer.token} | more)
+        assert refused.error == "not_claim_holder"
+        assert "has been deleted" in refused.text
+
+
 async def test_nobody_is_told_which_other_agent_holds_the_item(sessions: Sessions, items: Client, item: str) -> None:
     """That is for get_context of the item alone (seed 004, tiered disclosure)."""
     token = (await bind(sessions, item)).token

@@ -90,6 +90,12 @@ _HOLDERS = {
 
 def unclaimed(holder: str) -> ToolFailure:
     """A step forward in a bound session without a live claim; ``holder`` as ``claim_gone`` in Lua says it."""
+    if holder == "gone":
+        return ToolFailure(
+            "not_claim_holder",
+            "The session is bound to a work item that has been deleted, so it cannot go on. Stop work on the item; "
+            "start_session begins a fresh session.",
+        )
     now = _HOLDERS[holder]
     return ToolFailure(
         "not_claim_holder",

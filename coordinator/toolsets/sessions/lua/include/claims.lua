@@ -28,12 +28,14 @@ local function add_holder(s, agent)
   set(s, 'hs', cmsgpack.pack(agents))
 end
 
--- nil if the session may go forward, else who holds the item now: 'nobody', 'same' (whose claim was shown), 'other'.
+-- nil if the session may go forward, else who holds the item now: 'nobody', 'same' (whose claim was shown), 'other';
+-- 'gone' if there is no such item any more.
 -- Nobody is told which other agent: that is for get_context of the item alone (seed 004, tiered disclosure).
 local function claim_gone(s)
   if not s.i then return nil end
   local lease = lease_of(s.i, now)
-  if not (lease and lease.live) then return 'nobody' end
+  if not lease then return 'gone' end
+  if not lease.live then return 'nobody' end
   if lease.fence == tonumber(s.f) then return nil end
   return lease.holder == s.h and 'same' or 'other'
 end
