@@ -5,6 +5,10 @@ grows without end, or one that never ends. Here they are bounded: bytes of a hea
 seconds for a whole request (slow clients would otherwise hold connections for ever). A
 request that comes in one piece, as almost all do, costs a few comparisons.
 
+What follows a chunked body is no part of the head (RFC 9110, 6.5.1): the parser tells of such
+trailers as it does of headers, and here they are dropped, within the same bound. Who sends
+requests on without waiting for answers is read from again when the last of them is under way.
+
 Java's HTTP client asks with every first request on a connection whether the server would
 rather speak HTTP/2 (``Upgrade: h2c``). The right answer is to ignore that and answer the
 request. The parser however takes an upgrade for granted and leaves the body unread; so such
@@ -30,7 +34,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """For ``uvicorn.Config(http=...)``; ``bounded`` makes one with other bounds."""
 
     head_limit = 65_536
-    """Bytes of a request's first line and headers."""
+    """Bytes of a request's first line and headers, and of what comes between and after the chunks of its body."""
     arrival_seconds = ARRIVAL_SECONDS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -38,6 +42,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._arriving: asyncio.TimerHandle | None = None
         self._data = b""
+        self._again = b""
+        self._moved = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -51,12 +57,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._data = data
-        super().data_received(data)
+        self._moved = False
+        rest = data
+        while rest:
+            self._data, self._again = rest, b""
+            super().data_received(rest)
+            rest = self._again
         if self.transport.is_closing():
             return
         scope: Any = self.scope
-        if scope is None or "method" not in scope:
+        if scope is None or "method" not in scope or not self._moved:
             self._head_bytes += len(data)
             if self._head_bytes > self.head_limit:
                 self._refuse(b"431 Request Header Fields Too Large")
@@ -69,6 +79,28 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._expect()
         elif self._arriving is not None:
             self._arrived()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if "method" not in self.scope:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._moved = True
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._moved = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._moved = True
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.pipeline:
+            # Else each answer would let more requests in than it is one for.
+            self.flow.pause_reading()
 
     def _should_upgrade(self) -> bool:
         # Asked for requests with an Upgrade header only. "Yes" keeps uvicorn from starting the
@@ -92,7 +124,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 head += [name, b": ", value, b"\r\n"]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self.data_received(b"".join([*head, b"\r\n", rest]))
+        # Not from in here: any number of such requests may have come together.
+        self._again = b"".join([*head, b"\r\n", rest])
 
     def _expect(self) -> None:
         if self._arriving is None:

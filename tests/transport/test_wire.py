@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -14,6 +15,8 @@ from tests.transport.rig import call, legacy, make_app, modern
 
 ADD = call("add", {"left": 2, "right": 3})
 H2C = [("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAEAAEAAAAIAAAABAAMAAABk")]
+LARGEST_READING = 262_144
+"""Bytes that uvloop takes at a time."""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +91,25 @@ def test_pipelined_requests_are_answered_in_order(live: Live) -> None:
             assert (status, json.loads(body)["id"], total(body)) == (200, number, number)
 
 
+def test_what_is_sent_before_the_answers_waits_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = raw(([("host", "localhost"), ("x", "a" * 150)], b""), method="GET")
+    waiting: list[int] = []
+    with serving(make_app, head_limit=1_000_000) as live, Client(live.port) as client:
+        complete: Any = live.protocol.on_headers_complete  # type: ignore[attr-defined]
+
+        def noting(protocol: Any) -> None:
+            complete(protocol)
+            waiting.append(len(protocol.pipeline))
+
+        monkeypatch.setattr(live.protocol, "on_headers_complete", noting)
+        sending = threading.Thread(target=client.send, args=(request * 5_000,))
+        sending.start()
+        assert [client.answer()[0] for _ in range(5_000)] == [405] * 5_000
+        sending.join()
+    # What one reading brings is there at once.
+    assert max(waiting) <= LARGEST_READING // len(request) + 1
+
+
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_requests_may_come_in_pieces(live: Live, size: int) -> None:
     with Client(live.port) as client:
@@ -104,6 +126,35 @@ def test_a_chunked_body_is_read(live: Live) -> None:
     with Client(live.port) as client:
         client.send(raw((headers, b""), ("transfer-encoding", "chunked")) + chunks)
         assert total(client.answer()[2]) == 5
+
+
+def test_trailers_are_no_headers(live: Live) -> None:
+    """What comes after the body may have passed proxies that look at heads only."""
+    headers, body = modern("tools/call", ADD)
+    trailers = b"host: evil.example\r\norigin: https://evil.example\r\nmcp-name: other\r\n"
+    chunks = b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailers)
+    with Client(live.port) as client:
+        client.send(raw((headers, b""), ("transfer-encoding", "chunked")) + chunks)
+        assert total(client.answer()[2]) == 5
+        without_host = [header for header in headers if header[0] != "host"]
+        client.send(raw((without_host, b""), ("transfer-encoding", "chunked")) + chunks)
+        assert client.answer()[0] == 421
+
+
+@pytest.mark.parametrize(
+    ("begin", "answered"),
+    [(b"0\r\nx: ", False), (b"0\r\nx: ", True), (b"0\r\n", True), (b"1;", False), (b"1;", True)],
+    ids=["trailer", "trailer later", "trailers later", "extension", "extension later"],
+)
+def test_what_comes_with_a_chunked_body_is_cut_off(live: Live, begin: bytes, answered: bool) -> None:
+    more = (b"x: y\r\n" if begin == b"0\r\n" else b"abcdef") * 1_000
+    host = "evil.example" if answered else "localhost"
+    with Client(live.port) as client:
+        client.send(raw(([("host", host)], b""), ("transfer-encoding", "chunked")) + begin)
+        if answered:
+            assert client.answer()[0] == 421
+        with pytest.raises(ConnectionError):
+            client.send(more * 2_000)
 
 
 def test_whoever_asks_before_sending_is_told_to_go_on(live: Live) -> None:
@@ -133,6 +184,14 @@ def test_an_upgrade_is_declined_and_the_request_answered(live: Live, make: Any) 
         client.send(raw(request, ("connection", "close, Upgrade"), ("upgrade", "h2c")))
         assert total(client.answer()[2]) == 5
         assert client.closed()
+
+
+def test_any_number_of_upgrades_may_come_together(caplog: pytest.LogCaptureFixture) -> None:
+    asked = raw(([("host", "localhost")], b""), *H2C, method="GET")
+    with serving(make_app, head_limit=1_000_000) as live, Client(live.port) as client:
+        client.send(asked * 500)
+        assert [client.answer()[0] for _ in range(500)] == [405] * 500
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_a_websocket_is_not_to_be_had(live: Live) -> None:
