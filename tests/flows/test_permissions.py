@@ -100,13 +100,13 @@ def run_of(project: str, workflow: int) -> StepRun:
     return StepRun(project, "flows", str(workflow), str(workflow + 1), 1, "start", "", "", "", "", 0, 0, 0, 0, "")
 
 
-async def prepared(flows: Flows, workflow: int, lacking: str = "") -> Any:
+async def prepared(flows: Flows, workflow: int, now: Caller | str = "") -> Any:
     """What a worker is told to do for the first step, and what was asked about its creator."""
     asked: list[tuple[str, Caller, str]] = []
 
-    async def permits(project: str, caller: Caller, tool: str) -> str:
+    async def permits(project: str, caller: Caller, tool: str) -> Caller | str:
         asked.append((project, caller, tool))
-        return lacking
+        return now
 
     store = FlowStore(flows.store, flows.settings)
     record = await store.get(flows.project, workflow)
@@ -118,11 +118,13 @@ async def prepared(flows: Flows, workflow: int, lacking: str = "") -> Any:
 async def test_the_creator_is_asked_about_before_each_step(flows: Flows) -> None:
     ana = flows.as_("ana", "workflow", roles=("lead",))
     workflow = await ana.create(FLOW, input={"x": [1]})
-    work, asked = await prepared(flows, workflow)
+    now = Caller("ana", "user", frozenset(), frozenset({"workflow", "items"}))
+    work, asked = await prepared(flows, workflow, now)
     caller = Caller("ana", "user", frozenset({"lead"}), frozenset({"workflow"}))
     assert asked == [(flows.project, caller, "claim_item")]
     assert isinstance(work, ToolCall)
-    assert (work.tool, work.arguments, work.caller) == ("claim_item", {"x": [1]}, caller)
+    # What she could do when she created it counts no more.
+    assert (work.tool, work.arguments, work.caller) == ("claim_item", {"x": [1]}, now)
     outcome, _ = await prepared(flows, workflow, "permission denied: no")
     assert outcome == Failure("permission denied: no", "permission_denied", retryable=False)
     await flows("workflow_cancel", id=workflow)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from coordinator.settings import Settings
@@ -306,7 +307,7 @@ async def test_what_permissions_are_enough(registry: Registry, permissions: tupl
     found = {
         tool
         for tool in ("query_items", "claim_item", "it.add", "echo")
-        if not await registry.tools.permits(registry.project, caller, tool)
+        if isinstance(await registry.tools.permits(registry.project, caller, tool), Caller)
     }
     assert found == allowed
 
@@ -321,23 +322,25 @@ async def test_rights_are_looked_up_again(store: Store, project: str, tmp_path: 
         file.with_suffix(".new").chmod(0o600)
         file.with_suffix(".new").rename(file)
 
-    write(f'{{id: ana, sha256: "{digest}", permissions: [echo]}}')
+    write(f'{{id: ana, sha256: "{digest}", permissions: [echo], roles: [human]}}')
     settings = Settings(flows=Flows(demo_tools=True), auth=Auth(tokens=str(file)))
     tools = step_tools(settings, store, Isolated())
-    ana = Caller("ana", permissions=frozenset({"echo"}), listed=True)
-    assert await tools.permits(project, ana, "echo") == ""
+    ana = Caller("ana", roles=frozenset({"lead"}), permissions=frozenset({"echo", "items"}), listed=True)
+    now = Caller("ana", roles=frozenset({"human"}), permissions=frozenset({"echo"}), listed=True)
+    assert await tools.permits(project, ana, "echo") == now
     write(f'{{id: ana, sha256: "{digest}", permissions: [items]}}')
     lacking = await tools.permits(project, ana, "echo")
     assert lacking == "permission denied: ana may not call echo now"
     write(f'{{id: ana, sha256: "{digest}", permissions: [echo], projects: [elsewhere]}}')
-    assert await tools.permits(project, ana, "echo")
-    assert await tools.permits("elsewhere", ana, "echo") == ""
+    assert await tools.permits(project, ana, "echo") == lacking
+    now = msgspec.structs.replace(now, roles=frozenset())
+    assert await tools.permits("elsewhere", ana, "echo") == now
     file.write_text("tokens: nonsense")
-    assert await tools.permits("elsewhere", ana, "echo") == ""
+    assert await tools.permits("elsewhere", ana, "echo") == now
     write()
-    assert await tools.permits("elsewhere", ana, "echo")
+    assert await tools.permits("elsewhere", ana, "echo") == lacking
     bob = Caller("bob", permissions=frozenset({"echo"}))
-    assert await tools.permits(project, bob, "echo") == ""
+    assert await tools.permits(project, bob, "echo") is bob
     await tools.close()
 
 
@@ -353,18 +356,19 @@ async def test_workers_take_over_whom_to_trust(store: Store, project: str, tmp_p
     claim = {"releases": [{"itemId": str(uuid.uuid4())}], "actor": {"id": "agent", "kind": "subagent"}}
     async with opened(rooms):
         assert (await registry.value("claim_item", claim))["summary"]["releasesFailed"] == 1
-        assert await registry.tools.permits(project, ana, "query_items")  # without a file nobody is listed
+        # Without a file nobody is listed.
+        assert isinstance(await registry.tools.permits(project, ana, "query_items"), str)
         strict = ActorAuthentication(degraded_mode_policy="reject", enabled=True)
         room.configure(Settings(actor_authentication=strict, auth=Auth(tokens=str(file))))
         assert (await registry.failure("claim_item", claim, number="12")).type == "rejected_by_policy"
         unsigned = {"transitions": [{"itemId": str(uuid.uuid4()), "trigger": "start"}]}
         assert (await registry.failure("advance_item", unsigned)).type == "VALIDATION_ERROR"
-        assert await registry.tools.permits(project, ana, "query_items") == ""
+        assert isinstance(await registry.tools.permits(project, ana, "query_items"), Caller)
         room.configure(Settings(auth=Auth(tokens=str(file), default_permissions=("flows",))))
         assert (await registry.value("claim_item", claim, number="13"))["summary"]["releasesFailed"] == 1
-        assert await registry.tools.permits(project, ana, "query_items")
+        assert isinstance(await registry.tools.permits(project, ana, "query_items"), str)
         room.configure(Settings())
-        assert await registry.tools.permits(project, ana, "workflow_list")
+        assert isinstance(await registry.tools.permits(project, ana, "workflow_list"), str)
 
 
 async def test_a_server_over_http_is_used_too(store: Store, project: str, tmp_path: Path) -> None:

@@ -48,14 +48,14 @@ class StepTools:
                 return found
         return None
 
-    async def permits(self, project: str, creator: Caller, tool: str) -> str:
-        """What the creator of a workflow lacks now to have a tool called; empty: nothing."""
+    async def permits(self, project: str, creator: Caller, tool: str) -> Caller | str:
+        """The creator of a workflow as he is now, if he may have a tool called; else what he lacks, as a sentence."""
         found = self.find(tool)
         if found is None:
-            return ""
+            return creator  # that there is no such tool is said when it is called
         now = await self._rights.now(project, creator)
         if now is not None and may_call(now.permissions, found.name, found.group, found.read_only):
-            return ""
+            return now
         return f"permission denied: {creator.id} may not call {tool} now"
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:

@@ -18,9 +18,9 @@ from coordinator.toolsets.flows.store.flows import REPORT, FlowStore
 if TYPE_CHECKING:
     from coordinator.settings import Settings
 
-Permits = Callable[[str, Caller, str], Awaitable[str]]
-"""Takes a project, a workflow's creator and a tool's name: what he lacks now to call it, as a sentence; empty:
-nothing."""
+Permits = Callable[[str, Caller, str], Awaitable[Caller | str]]
+"""Takes a project, a workflow's creator and a tool's name: the creator as he is now, in whose name it is called; or
+what he lacks now to call it, as a sentence."""
 
 TRIM_BATCH = 100
 TRIMS = 1_000
@@ -31,7 +31,7 @@ class ToolCall(Work, frozen=True):
     """Work of this room: a call of a tool on somebody's behalf."""
 
     caller: Caller | None = None
-    """The verified caller who created the workflow; none: nobody identified himself."""
+    """The verified caller who created the workflow, with what he may do now; none: nobody identified himself."""
 
 
 class FlowPlanner:
@@ -54,15 +54,19 @@ class FlowPlanner:
         mine = spec.flow[step.key]
         if mine.tool is None:
             return Work(None)
-        if spec.creator is not None and (lacking := await self._permits(step.project, spec.creator, mine.tool)):
-            return Failure(lacking, "permission_denied", retryable=False)
+        creator = spec.creator
+        if creator is not None:
+            now = await self._permits(step.project, creator, mine.tool)
+            if isinstance(now, str):
+                return Failure(now, "permission_denied", retryable=False)
+            creator = now
         try:
             asked = _asked_for(mine.args)
             results = await self._results(step, spec, asked) if asked else None
             arguments = templates.resolve(mine.args, spec.given, results)
         except templates.TemplateError as error:
             return Failure(str(error), "template", retryable=False)
-        return ToolCall(mine.tool, arguments, mine.timeout_ms, mine.retry or Work(None).retry, spec.creator)
+        return ToolCall(mine.tool, arguments, mine.timeout_ms, mine.retry or Work(None).retry, creator)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
         """What follows the step."""
