@@ -7,15 +7,22 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coordinator.identity import addresses
+from coordinator.settings.connections import Connection
+from coordinator.steps.model import Failure, Success
+from coordinator.toolsets.gateway.rules.calls import Call
 from tests.gateway.lab import Json, states
 from tests.gateway.test_chains import Working, sh
 from tests.gateway.web import Web
+from tests.identity.certificates import localhost_certificate
 from tests.support.wait import process_alive, wait_until
+from workers.gateway import rest
 
 pytestmark = pytest.mark.anyio
 
@@ -307,6 +314,46 @@ async def test_bodies_that_are_no_json_are_text(working: Working, web: Web) -> N
     web.answers.append((200, {}, b"x" * 2_000_000))
     refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "get", "x": 1})
     assert "the context would have" in refused["error"]["message"]
+
+
+async def test_what_a_server_sets_is_not_sent_again(working: Working, web: Web) -> None:
+    """Its session may be one with the rights of another connection."""
+    reader = api(web, headers={"Authorization": "reader"})["api"]
+    lab = await working(
+        connections={**api(web, headers={"Authorization": "admin"}), "reader": reader},
+        capabilities={
+            name: capability({"kind": "rest", "connection": name, "path": "/x"}) for name in ("api", "reader")
+        },
+    )
+    for name in ("api", "reader", "api"):
+        web.answers.append((200, {"set-cookie": "session=1; Path=/"}, b"{}"))
+        await lab.call(name, x=1)
+    assert [(headers["authorization"], headers.get("cookie")) for _, _, headers, _ in web.seen] == [
+        ("admin", None), ("reader", None), ("admin", None),
+    ]  # fmt: skip
+
+
+async def test_hosts_at_one_address_share_no_connection(
+    web: Web, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whose certificate was checked for one name gets nothing that is for another."""
+    certificate = localhost_certificate(tmp_path, "one.example")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+    async def here(host: str, port: int) -> list[IPv4Address]:
+        return [IPv4Address("127.0.0.1")]
+
+    monkeypatch.setattr(addresses, "_resolve", here)
+    monkeypatch.setattr(rest, "Guard", lambda: addresses.Guard(allow_loopback=True))
+    web.speak_tls(certificate)
+    port, client = web.url.rpartition(":")[2], rest.RestClient()
+    outcomes = []
+    for name in ("one", "two", "one"):
+        connection = Connection(kind="rest", base_url=f"https://{name}.example:{port}", headers={"x-for": name})
+        outcomes.append(await client.request(Call(kind="rest", path="/x"), connection, {}))
+    await client.close()
+    assert [type(outcome) for outcome in outcomes] == [Success, Failure, Success]
+    assert [headers["x-for"] for _, _, headers, _ in web.seen] == ["one", "one"]
 
 
 async def test_answers_end_where_they_are_cut(working: Working, web: Web) -> None:

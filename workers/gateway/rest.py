@@ -7,6 +7,7 @@ import contextlib
 import ssl
 import time
 from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,18 +32,21 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class RestClient:
-    """Makes the requests of one worker."""
+    """Makes the requests of one worker.
+
+    Nothing goes from one request to the next but connections, and these only between requests to the same
+    host: one by address is the same to the HTTP client whatever name its certificate was checked for.
+    """
 
     def __init__(self) -> None:
-        self._client: httpx2.AsyncClient | None = None
+        self._clients: dict[str, httpx2.AsyncClient] = {}
         self._opening: asyncio.Future[ssl.SSLContext] | None = None
         self._guard = Guard()
 
     async def close(self) -> None:
         """Closes the connections that are kept."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        while self._clients:
+            await self._clients.popitem()[1].aclose()
 
     async def request(self, call: Call, connection: Connection, environment: Mapping[str, str]) -> Outcome:
         """Makes one request.
@@ -69,7 +73,7 @@ class RestClient:
         except Refused as refused:
             return unreachable(f"the server {refused}")
         try:
-            return await self._send(call, places, headers)
+            return await self._send(await self._opened(base), call, places, headers)
         except httpx2.ConnectTimeout:
             return unreachable("the server cannot be connected to in time")
         except httpx2.TimeoutException:
@@ -94,8 +98,9 @@ class RestClient:
             return [place._replace(headers={"host": parts.netloc}) for place in places]
         return await self._guard.places(url)
 
-    async def _send(self, call: Call, places: list[Place], headers: Mapping[str, str]) -> Outcome:
-        client = await self._opened()
+    async def _send(
+        self, client: httpx2.AsyncClient, call: Call, places: list[Place], headers: Mapping[str, str]
+    ) -> Outcome:
         for place in places:
             request = client.build_request(
                 call.method,
@@ -115,21 +120,24 @@ class RestClient:
                 return await _outcome(response)
         return unreachable("the server has no address")
 
-    async def _opened(self) -> httpx2.AsyncClient:
-        if self._client is None:
-            if self._opening is None:
-                # Reading the certificates takes a while.
-                self._opening = asyncio.ensure_future(asyncio.to_thread(httpx2.create_ssl_context))
-            context = await asyncio.shield(self._opening)
-            if self._client is None:
-                self._client = httpx2.AsyncClient(
-                    verify=context,
-                    trust_env=False,
-                    follow_redirects=False,
-                    timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
-                    headers={"user-agent": f"fleet-coordinator/{__version__}", "accept": "application/json, */*"},
-                )
-        return self._client
+    async def _opened(self, base: str) -> httpx2.AsyncClient:
+        """The client for the host of a URL."""
+        if self._opening is None:
+            # Reading the certificates takes a while.
+            self._opening = asyncio.ensure_future(asyncio.to_thread(httpx2.create_ssl_context))
+        context = await asyncio.shield(self._opening)
+        host = urlsplit(base).netloc.lower()
+        client = self._clients.get(host)
+        if client is None:
+            client = self._clients[host] = httpx2.AsyncClient(
+                verify=context,
+                trust_env=False,
+                follow_redirects=False,
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+                timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
+                headers={"user-agent": f"fleet-coordinator/{__version__}", "accept": "application/json, */*"},
+            )
+        return client
 
 
 def _problem(base: str, path: str, connection: Connection) -> str:
