@@ -37,6 +37,9 @@ _CHATTY = (
 )
 """Libraries whose informative lines repeat what ours say."""
 
+_REPEATING = ("mcp.client.stdio", "mcp.client.streamable_http")
+"""Those whose exceptions hold what a server of somebody else's has said: there may be a secret in it."""
+
 _FIRST_KEYS = ("timestamp", "level", "slot", "event")
 
 _SECRET_KEY = re.compile("|".join(sorted(SECRET_KEYS)), re.IGNORECASE)
@@ -110,6 +113,13 @@ def configure(
     )
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
+    for repeating in _REPEATING:
+        logging.getLogger(repeating).addFilter(_without_exception)
+
+
+def _without_exception(record: logging.LogRecord) -> bool:
+    record.exc_info = None
+    return True
 
 
 _current: Callable[[], tuple[str, str] | None] | None = None

@@ -37,6 +37,8 @@ LIST_SECONDS = 300.0
 """How long a list of tools is good for, unless the server says that it changed."""
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 15.0
+MAX_ANSWER = 16 * 1024 * 1024
+"""Bytes of an answer over HTTP; the client library bounds the events of streams, at less."""
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 8.0
 _MOST_PAGES = 100
@@ -346,7 +348,13 @@ class _Session:
             headers = {name: filled(value) for name, value in given.headers.items()}
             # How long a call may take is for who makes it to say.
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
-            http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=timeout))
+            http = await stack.enter_async_context(
+                httpx2.AsyncClient(
+                    headers={"accept-encoding": "identity", **headers},
+                    timeout=timeout,
+                    event_hooks={"response": [_bounded]},
+                )
+            )
             return streamable_http_client(filled(given.url), http_client=http)
         return stdio_client(
             StdioServerParameters(
@@ -368,6 +376,33 @@ class _Session:
     async def _heard(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._on_change()
+
+
+class _Answer(httpx2.AsyncByteStream):
+    """The body of an answer, up to the bound; what is compressed has none that could be told."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._inner: Any = response.stream
+        self._packed = response.headers.get("content-encoding", "identity").strip().lower() != "identity"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._packed:
+            raise httpx2.StreamError("it is compressed, which was not asked for")
+        left = MAX_ANSWER
+        async for chunk in self._inner:
+            left -= len(chunk)
+            if left < 0:
+                raise httpx2.StreamError(f"it has more than {MAX_ANSWER} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def _bounded(response: httpx2.Response) -> None:
+    """Bounds an answer that the client library would read whole."""
+    if response.headers.get("content-type", "").lower().startswith("application/json"):
+        response.stream = _Answer(response)
 
 
 class _Lines(asyncio.Protocol):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Self
 
 from coordinator.settings.connections import Connection
+from tests.flows.raw_server import said
 from tests.support.fleets import environment
 from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
@@ -26,6 +34,58 @@ def stdio(**more: object) -> Connection:
 def raw(kind: str) -> Connection:
     """A connection that starts a server which breaks the protocol; ``kind`` as it takes it."""
     return Connection(kind="mcp", command=sys.executable, args=(str(RAW), kind))
+
+
+class RawHttp:
+    """The server without a library over HTTP, and answers that no server should give: of a megabyte, and compressed."""
+
+    def __init__(self) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if asked.get("id") is None:
+                    self.answer(202, b"")
+                    return
+                answer = {"jsonrpc": "2.0", "id": asked["id"], **said(asked, "plain")}
+                body = json.dumps(answer).encode()
+                tool = asked.get("params", {}).get("name")
+                if tool == "big":
+                    body += b" " * 1_000_000
+                packed = {"content-encoding": "gzip"} if tool == "packed" else {}
+                self.answer(200, gzip.compress(body) if packed else body, packed)
+
+            def do_GET(self) -> None:
+                self.answer(405, b"")
+
+            do_DELETE = do_GET  # noqa: N815
+
+            def answer(self, status: int, body: bytes, more: Mapping[str, str] = {}) -> None:
+                self.send_response(status)
+                for name, value in {"content-type": "application/json", **more}.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self.connection = Connection(kind="mcp", url=f"http://127.0.0.1:{self._server.server_address[1]}/mcp")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
 
 
 class HttpServer:

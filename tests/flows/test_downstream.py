@@ -16,7 +16,7 @@ import structlog
 from coordinator.settings.connections import Connection
 from coordinator.steps import downstream
 from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
-from tests.flows.downstream import HttpServer, raw, stdio
+from tests.flows.downstream import HttpServer, RawHttp, raw, stdio
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until
 
@@ -206,6 +206,18 @@ async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamSe
     made.append(server)
     with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
         await server.tools(fresh=True)
+
+
+async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downstream, "MAX_ANSWER", 100_000)
+    with RawHttp() as http:
+        server = DownstreamServer("it", http.connection)
+        made.append(server)
+        for tool, problem in (("big", "it has more than 100000 bytes"), ("packed", "it is compressed")):
+            with pytest.raises(CallRefused, match=problem):
+                await call(server, tool)
+            assert await call(server, "small") == "fine"
+        await server.close()
 
 
 async def test_an_endpoint_that_speaks_something_else(made: list[DownstreamServer], http: HttpServer) -> None:

@@ -160,3 +160,18 @@ def test_the_form_follows_the_terminal() -> None:
     logs.configure("info", "auto", stream=piped)
     structlog.get_logger("x").info("hello")
     assert lines(piped)[0]["event"] == "hello"
+
+
+@pytest.mark.parametrize("library", ["mcp.client.stdio", "mcp.client.streamable_http"])
+def test_what_downstream_servers_say_out_of_place_is_in_no_line(library: str) -> None:
+    """Nobody has looked for secrets in it."""
+    out = io.StringIO()
+    logs.configure("info", "json", stream=out)
+    try:
+        raise ValueError("invalid JSON: 'my key is s3cret'")
+    except ValueError:
+        logging.getLogger(library).exception("Failed to parse JSONRPC message from server")
+    (line,) = lines(out)
+    assert line["event"] == "Failed to parse JSONRPC message from server"
+    assert "exception" not in line
+    assert "s3cret" not in out.getvalue()
