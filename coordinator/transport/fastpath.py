@@ -54,6 +54,9 @@ _PASSING = _CHANGING | _CREDENTIALS
 _FEW = 256
 """How many distinct heads, header names, Accept values, envelopes and client descriptions are remembered."""
 
+_LONGEST_CLIENT = 4_096
+"""Bytes of an envelope that is worth remembering: one client's must not fill the memory."""
+
 _MANY = 4_096
 """How many distinct paths are remembered; projects are in them."""
 
@@ -353,6 +356,8 @@ class FastPath:
         Raises:
             msgspec.MsgspecError: it is not one for the fast path.
         """
+        if len(bytes(raw)) > _LONGEST_CLIENT:
+            return None
         meta = self._meta(raw)
         client = bytes(meta.capabilities) + bytes(meta.client)
         if client not in self._clients and not self._learn_client(client, body):

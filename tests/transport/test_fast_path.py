@@ -133,6 +133,15 @@ async def test_what_it_remembers_is_bounded(app: FrontEnd) -> None:
         assert len(memo) <= 256
 
 
+async def test_long_descriptions_of_clients_are_not_remembered(app: FrontEnd) -> None:
+    fast = app.fast_path
+    long = {"name": "c", "version": "1", "title": "t" * 100_000}
+    headers, body = modern("tools/call", {**ADD, "_meta": {**meta(), "io.modelcontextprotocol/clientInfo": long}})
+    assert not await taken(app, headers, body)
+    assert await taken(app, *modern("tools/call", ADD))
+    assert sum(map(len, fast._clients | fast._metas)) < 10_000
+
+
 async def test_both_ways_answer_alike() -> None:
     report = await fuzz.run(3_000, seed=20_260_728)
     assert report.differences == []
