@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from coordinator.store import Script, Store, keys
 
@@ -19,6 +19,8 @@ PACKAGE = "coordinator.identity"
 KEEP_DAYS = 30
 _KEEP_MS = KEEP_DAYS * 86_400_000
 EVENTS_MAX = 10_000
+_STR_HEADS = {0xD9: 2, 0xDA: 3, 0xDB: 5}
+"""How long the head of a text is in msgpack, by its first byte; that of a short one is one byte."""
 
 
 class Turn(Struct, array_like=True):
@@ -29,11 +31,18 @@ class Turn(Struct, array_like=True):
     verdict: Literal["take", "ask", "busy", "wait"]
     fetched: int
     """When the fleet's copy was fetched; 0: there is none."""
-    document: str
+    packed: Raw
+    """``document`` as msgpack's text, which nobody has looked at: a damaged one need not be UTF-8."""
     wait_ms: int
     trouble: str
     """Why the source gave no keys when it was last asked; empty: it did."""
     kind: str
+
+    @property
+    def document(self) -> bytes:
+        """The fleet's copy, for ``RemoteSource.read``."""
+        packed = bytes(self.packed)
+        return packed[_STR_HEADS.get(packed[0], 1) :]
 
 
 _TURN = Script(PACKAGE, "take_turn", Turn, scope="fleet")

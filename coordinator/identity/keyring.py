@@ -272,7 +272,7 @@ class Keyring:
         self._clock.set(turn.now)
         if turn.verdict == "take" and self._shared is not None:
             try:
-                loaded = self._shared[1].read(turn.document.encode())
+                loaded = self._shared[1].read(turn.document)
             except SourceFailed as failed:
                 self._note(failed.reason, failed.kind)
                 self._version = turn.fetched

@@ -106,7 +106,7 @@ class RemoteSource(ABC):
             return Loaded(
                 keyset.key_set({"keys": found.keys}) if found.keys else KeySet(), found.issuer, found.jwks_uri
             )
-        except (msgspec.DecodeError, BadDocument) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadDocument) as error:
             raise SourceFailed(f"the fleet's copy of the keys is damaged: {error}") from None
 
     async def _get(self, url: str, types: tuple[str, ...], guard: Guard | None = None) -> fetch.Fetched:

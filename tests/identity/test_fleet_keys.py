@@ -158,9 +158,22 @@ async def test_an_old_copy_is_used_and_said_to_be_old(
     assert (await strict.verify(OLD.token())).failure == "network"
 
 
-@pytest.mark.parametrize("garbage", ["", "{", "{}", '{"keys": 5}', '{"keys": [{"kty": "oct"}]}', "\x00"])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "",
+        "{",
+        "{}",
+        '{"keys": 5}',
+        '{"keys": [{"kty": "oct"}]}',
+        "\x00",
+        b'{"keys": "\xff"}',
+        '{"keys": [{"kid": ' + "[" * 9_999,
+    ],
+    ids=range(8),
+)
 async def test_a_damaged_copy_is_asked_for_anew(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis, garbage: str
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis, garbage: str | bytes
 ) -> None:
     key_server.serve(jwks(OLD))
     first = make_verifier(key_server.url(), store)
@@ -297,7 +310,7 @@ async def test_one_process_is_sent_to_ask_at_a_time(store: Store, fleet_keys: re
     turn_key = keys.key_turn.key(keys.FLEET, source.name)
     fleet_keys.delete(turn_key, keys.key_copy.key(keys.FLEET, source.name))
     have = [0, 0, 0, 0]
-    latest, document, trouble, turn_taken, busy = 0, "", "", False, False
+    latest, document, trouble, turn_taken, busy = 0, b"", "", False, False
     for number, (step, who) in enumerate(steps):
         if step == "cooled":
             fleet_keys.delete(turn_key)
@@ -305,7 +318,7 @@ async def test_one_process_is_sent_to_ask_at_a_time(store: Store, fleet_keys: re
         elif step == "keep":
             loaded = Loaded(key_set(jwks(Signer(f"k{number}"))))
             previous = latest
-            latest, document = await copies.keep(source, loaded, 60_000), loaded.document().decode()
+            latest, document = await copies.keep(source, loaded, 60_000), loaded.document()
             trouble, busy, turn_taken = "", False, True
             assert latest >= previous
         elif step == "fail":
