@@ -148,6 +148,18 @@ def test_a_fleet_without_verifier_has_nothing_to_try(tmp_path: Path, capsys: Out
     code, findings = examined(tmp_path, capsys, type="noop", policy="accept-cached")
     assert code == 0
     assert about(findings, "actor_authentication.verifier")[0]["said"] == "is noop, so there is nothing to try"
+    assert not about(findings, "did")
+    _, findings = examined(tmp_path, capsys, "--issuer", "did:web:agents.invalid:a", type="noop")
+    (said,) = about(findings, "did")
+    assert (said["verdict"], "--issuer" in said["said"]) == ("warns", True)
+
+
+def test_what_there_is_no_advice_for_is_told_all_the_same(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "keys.json").write_text('{"keys": 1}')
+    code, findings = examined(tmp_path, capsys, jwks_path="keys.json")
+    (found,) = about(findings, "jwks_path")
+    assert (code, found["verdict"]) == (1, "fails")
+    assert found["said"] == "the key file gave no key set: 'keys' is not a list"
 
 
 def test_it_reads_well(key_server: KeyServer, tmp_path: Path, capsys: Out) -> None:

@@ -123,6 +123,8 @@ async def _looked_at(settings: Settings, store: Store | None, issuers: tuple[str
             continue
         async for finding in _tried(verifier, store, issuers):
             yield finding
+    if issuers and all(verifier.type == "noop" for _, verifier in verifiers):
+        yield Finding("warns", "did", "no verifier would ask the issuers of --issuer for keys, so none was looked at")
 
 
 async def _tried(verifier: VerifierSettings, store: Store | None, issuers: tuple[str, ...]) -> AsyncIterator[Finding]:
@@ -151,7 +153,7 @@ async def _asked(source: Source, verifier: VerifierSettings) -> list[Finding]:
     try:
         loaded = await source.load()
     except SourceFailed as failed:
-        advice = next((text for part, text in _ADVICE.items() if part in failed.reason))
+        advice = next((text for part, text in _ADVICE.items() if part in failed.reason), "")
         return [Finding("fails", source.label, failed.reason, advice)]
     took = round((time.perf_counter() - began) * 1000)
     if loaded is None:
