@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from coordinator.steps.room import CallFailed, clock
+from workers.isolated_child import TOO_DEEP
 
 CALLS = 100
 """Calls that a child serves before another takes its place: what leaks does not add up."""
@@ -66,7 +67,11 @@ class _Child:
         said = _encode({"target": target, "arguments": arguments, "key": key})
         self._writer.write(_HEAD.pack(len(said)) + said)
         await self._writer.drain()
-        reply = _decode(await self._answer(self._reader))
+        answer = await self._answer(self._reader)
+        try:
+            reply = _decode(answer)
+        except RecursionError:
+            raise CallFailed(TOO_DEEP, "invalid_result") from None
         if "error" in reply:
             raise CallFailed(reply["error"], reply["type"])
         return reply["value"]

@@ -19,6 +19,7 @@ import msgspec
 
 _HEAD = struct.Struct("!I")
 _PR_SET_PDEATHSIG = 1
+TOO_DEEP = "the callable returned what is nested too deep to be kept"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -37,10 +38,17 @@ def _serve(call: dict[str, Any]) -> bytes:
         value = _find(call["target"])(**call["arguments"])
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
-        return _encode({"value": value})
+        return _encoded(value)
     except Exception as error:
         # A tool's own sentence about what went wrong is for its caller; where it happened is not.
         return _encode({"error": said(error), "type": type(error).__name__})
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return _encode({"value": value})
+    except RecursionError:
+        return _encode({"error": TOO_DEEP, "type": "invalid_result"})
 
 
 def said(error: BaseException) -> str:

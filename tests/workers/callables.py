@@ -54,6 +54,14 @@ def no_json() -> object:
     return object()
 
 
+def deep(levels: int) -> Any:
+    """Lists within each other."""
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def huge(size: int) -> str:
     return "x" * size
 

@@ -71,6 +71,7 @@ async def test_what_it_prints_does_not_disturb_the_answer(calls: IsolatedCalls) 
         (f"{HERE}:raises", {"text": ""}, "ValueError", "ValueError"),
         (f"{HERE}:add", {"a": 1}, "missing 1 required positional argument", "TypeError"),
         (f"{HERE}:no_json", {}, "Encoding objects of type object is unsupported", "TypeError"),
+        (f"{HERE}:deep", {"levels": 100_000}, "the callable returned what is nested too deep", "invalid_result"),
         (f"{HERE}:missing", {}, "has no attribute 'missing'", "AttributeError"),
         ("no_such_module:f", {}, "No module named 'no_such_module'", "ModuleNotFoundError"),
         (f"{HERE}:ends", {"code": 3}, "the process of the callable ended with code 3", "crashed"),
@@ -92,6 +93,19 @@ async def test_an_answer_that_is_too_long_is_a_failure(calls: IsolatedCalls, mon
     monkeypatch.setattr(workers.isolated, "MAX_REPLY_BYTES", 1000)
     with pytest.raises(CallFailed, match="more than 1000 bytes"):
         await calls.call(f"{HERE}:huge", {"size": 2000}, "k")
+    assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
+
+
+async def test_an_answer_that_only_the_child_could_still_follow(
+    calls: IsolatedCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overwhelmed(answer: bytes) -> None:
+        raise RecursionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers.isolated, "_decode", overwhelmed)
+        with pytest.raises(CallFailed, match="nested too deep"):
+            await calls.call(f"{HERE}:deep", {"levels": 10}, "k")
     assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
 
 
