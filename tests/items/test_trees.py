@@ -244,7 +244,8 @@ WRONG: dict[str, tuple[Json, str]] = {
     ),
     "too much text": (
         {"notes": [note("a", "k", body="\u00e9" * (MAX_TEXT // 2))]},
-        f"children: at most {MAX_TEXT:,} bytes of text in one call, that of notes with it, not {MAX_TEXT + 4:,}",
+        f"notes: at most {MAX_TEXT:,} bytes of text in one call, root, children and notes together, "
+        f"not {MAX_TEXT + 4:,}",
     ),
 }  # fmt: skip
 
@@ -401,6 +402,19 @@ async def test_counts_and_overviews_know_the_tree_at_once(tools: Client) -> None
         assert (await tools("query_items", operation="search", **options))["total"] == total
     found = await tools("query_items", operation="search", query="B", sortBy="title", sortOrder="asc")
     assert [entry["title"] for entry in found["items"]] == ["above", "B"]
+
+
+@pytest.mark.parametrize("part", ["root", "children", "notes"])
+async def test_a_tree_with_too_much_text_is_refused_where_most_of_it_is(tools: Client, part: str) -> None:
+    text = {one: "x" * (MAX_TEXT - 9 if one == part else 99) for one in ("root", "children", "notes")}
+    refused = await tools.refusal(
+        "create_work_tree",
+        root={"title": "R", "description": text["root"]},
+        children=[{"ref": "c", "title": "C", "description": text["children"]}],
+        notes=[note("root", "k", body=text["notes"])],
+    )
+    assert refused.message.startswith(f"{part}: at most 200,000 bytes of text in one call")
+    assert await everything(tools) == {}
 
 
 async def test_as_much_as_fits_is_created(tools: Client) -> None:

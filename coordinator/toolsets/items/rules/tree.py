@@ -187,12 +187,19 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
 
 
 def check_texts(items: Iterable[Stored], notes: Iterable[TreeNoteSpec]) -> None:
-    """Raises ToolFailure VALIDATION_ERROR where the texts of a tree are too long together."""
-    fields = [field for _, _, *given in items for field in given if isinstance(field, str)]  # but for the ids
-    total = sum(map(size, fields)) + sum(size(note.body) for note in notes)
+    """Raises ToolFailure VALIDATION_ERROR, about the longest part, where the texts of a tree are too long together.
+
+    Args:
+        items: the root first.
+    """
+    # But for the ids.
+    root, *children = [sum(size(field) for field in given if isinstance(field, str)) for _, _, *given in items]
+    parts = {"root": root, "children": sum(children), "notes": sum(size(note.body) for note in notes)}
+    total = sum(parts.values())
     if total > MAX_TEXT:
         raise invalid(
-            "children", f"at most {MAX_TEXT:,} bytes of text in one call, that of notes with it, not {total:,}"
+            max(parts, key=parts.__getitem__),
+            f"at most {MAX_TEXT:,} bytes of text in one call, root, children and notes together, not {total:,}",
         )
 
 
