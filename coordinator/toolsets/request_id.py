@@ -14,8 +14,9 @@ MAX_REQUEST_ID = 200
 RequestId = Annotated[
     str | None,
     Meta(
-        description="Made by the caller for one logical operation, best a UUID. Repeating the call with it within "
-        "10 minutes returns the first answer from any process instead of acting twice.",
+        description="Made by the caller for one logical operation, best a UUID. Repeating the call with it, for as "
+        "long as the server keeps answers (10 minutes by default), returns the first one from any process instead of "
+        "acting twice.",
         extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
     ),
 ]

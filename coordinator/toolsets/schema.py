@@ -141,6 +141,10 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
             schema["required"] = required
         else:
             schema.pop("required", None)
+        for member in schema["properties"].values():
+            # Stands for what is not given, and is refused like any other value that is not listed.
+            if "default" in member and member["default"] not in member.get("enum", [member["default"]]):
+                del member["default"]
     return names[: len(structs)], components
 
 

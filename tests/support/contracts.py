@@ -86,6 +86,11 @@ def must_have_valid_schemas(tool: Tool) -> None:
         jsonschema.Draft202012Validator.check_schema(schema)
         known = {f"#/$defs/{definition}" for definition in schema.get("$defs", {})}
         assert {node["$ref"] for node in nodes(schema) if "$ref" in node} == known
+        for node in nodes(schema):
+            if "default" in node:
+                # A client may fill it in.
+                within = {**node, "$defs": schema.get("$defs", {})}
+                jsonschema.Draft202012Validator(within).validate(node["default"])
 
 
 def nodes(schema: Any) -> Iterator[Json]:

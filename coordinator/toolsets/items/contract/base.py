@@ -36,8 +36,9 @@ OptionalItemRef = Annotated[str | None, Meta(description="Item: its UUID, or the
 RequestId = Annotated[
     str | None,
     Meta(
-        description="UUID made by the caller for one logical operation. With an actor, repeating the call within "
-        "10 minutes returns the first answer from any process instead of acting twice."
+        description="UUID made by the caller for one logical operation. With an actor, repeating the call, for "
+        "as long as the server keeps answers (10 minutes by default), returns the first one from any process instead "
+        "of acting twice."
     ),
 ]
 OptionalActor = Annotated[Actor | None, Meta(description="Who acts; keys idempotency and attribution.")]
