@@ -18,7 +18,7 @@ import structlog
 import uvloop
 
 from coordinator.cli.doors import open_door
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import CommandFailed
 from coordinator.cli.lifeline import ORPHAN_SECONDS, Guardian
 from coordinator.cli.operators import QuietServer, operators_port, server_config
 from coordinator.cli.reload import InForce
@@ -41,7 +41,7 @@ from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.items.measuring import Measuring
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
-from coordinator.transport import FrontEnd, SurfaceError, http_protocol
+from coordinator.transport import FrontEnd, http_protocol
 
 _log = structlog.get_logger(__name__)
 
@@ -99,21 +99,18 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
             (tool.name for toolset in toolsets.values() for tool in toolset.tools),
             (script.name for script in Script.registered()),
         )
-        try:
-            app = FrontEnd(
-                settings,
-                store,
-                toolsets,
-                recorder,
-                render_metrics=Exposition(metrics_dir).text,
-                config=in_force.report,
-                identity=actors.report,
-                door=door,
-                process=recorder.slot,
-                admission=admission,
-            )
-        except SurfaceError as error:
-            raise CommandFailed(str(error), Exit.USAGE) from None
+        app = FrontEnd(
+            settings,
+            store,
+            toolsets,
+            recorder,
+            render_metrics=Exposition(metrics_dir).text,
+            config=in_force.report,
+            identity=actors.report,
+            door=door,
+            process=recorder.slot,
+            admission=admission,
+        )
         await actors.start()
         await door.start()
         guardian.on_news(in_force.take)

@@ -21,13 +21,12 @@ from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import logs, recorder, tracing
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.settings.model import TOOLSETS
+from coordinator.settings.contradictions import toolset_problems
 from coordinator.store import Store, StoreError
 from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
-from coordinator.transport import SurfaceError
 from coordinator.transport.stdio import Principal, claim_standard_streams, serve_stdio
 from coordinator.transport.surfaces import PROJECT_RULE
 
@@ -95,13 +94,10 @@ def _check(names: tuple[str, ...], project: str) -> None:
     """Refuses what nobody can serve before a store is looked for, or started.
 
     Raises:
-        CommandFailed: there is no such toolset, or no project can have this name.
+        CommandFailed: these toolsets cannot be served, or no project can have this name.
     """
-    for name in names:
-        if name not in TOOLSETS:
-            raise CommandFailed(
-                f"toolsets: there is no toolset {name[:100]!r}; there are: {', '.join(TOOLSETS)}", Exit.USAGE
-            )
+    for sentence in toolset_problems(names):
+        raise CommandFailed(f"toolsets: {sentence}", Exit.USAGE)
     if not PROJECT.fullmatch(project):
         raise CommandFailed(f"project: must be {PROJECT_RULE}", Exit.USAGE)
 
@@ -171,8 +167,6 @@ class _Session:
                 if task in done:
                     await task
             return serving not in done
-        except SurfaceError as error:
-            raise CommandFailed(str(error), Exit.USAGE) from None
         finally:
             keeping.cancel()
             stopping.cancel()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from coordinator.settings.connections import connection_problems
 from coordinator.settings.door import door_mode, door_verifier, is_loopback
 from coordinator.settings.identity import verifier_problems
-from coordinator.settings.model import TOOLSETS, Settings
+from coordinator.settings.model import APART, TOOLSETS, Settings
 from coordinator.settings.overload import overload_problems
-from coordinator.settings.problems import KeyPath, unknown
+from coordinator.settings.problems import KeyPath, short, shown, unknown
 from coordinator.settings.work import CANCELLED, repeated
 
 _MOST_NAMES = 1000
@@ -37,12 +37,8 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
                 f"request_deadline_ms ({settings.request_deadline_ms}) must be below drain_seconds "
                 f"({settings.drain_seconds} s): a stopping process has to let its last request finish",
             )
-    for name in settings.toolsets:
-        if name not in TOOLSETS:
-            yield ("toolsets",), f"toolsets: there is no toolset '{name}'; allowed: {', '.join(TOOLSETS)}"
-        elif settings.toolsets.count(name) > 1:
-            yield ("toolsets",), f"toolsets: '{name}' is named twice"
-            break
+    for sentence in toolset_problems(settings.toolsets):
+        yield ("toolsets",), f"toolsets: {sentence}"
     yield from _work_problems(settings, broken)
     if "connections" not in broken:
         yield from connection_problems(settings.connections)
@@ -54,6 +50,21 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
             yield ("overload", name), f"overload.{name} {problem}"
     if not {"admin_port", "port"} & set(broken) and settings.admin_port and settings.admin_port == settings.port:
         yield ("admin_port",), f"admin_port ({settings.admin_port}) must differ from port"
+
+
+def toolset_problems(names: Sequence[str]) -> Iterator[str]:
+    """Why these toolsets cannot be served together."""
+    for name in names:
+        if name not in TOOLSETS:
+            yield f"there is no toolset {shown(name)}; allowed: {', '.join(TOOLSETS)}"
+        elif names.count(name) > 1:
+            yield f"'{name}' is named twice"
+            break
+    if set(APART) <= set(names):
+        yield (
+            f"{' and '.join(APART)} cannot be served together because they share tool names; use one endpoint for "
+            f"each: {', '.join(f'/mcp/{name}' for name in APART)}"
+        )
 
 
 def _work_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
@@ -102,8 +113,9 @@ def _auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tupl
         return
     yield (
         ("host",),
-        f"host {settings.host} can be reached from other machines, and auth.mode is {mode}, so anybody there could "
-        "use the fleet: set auth.mode to required, or say --insecure-no-auth if something else keeps strangers out",
+        f"host {short(settings.host)} can be reached from other machines, and auth.mode is {mode}, so anybody there "
+        "could use the fleet: set auth.mode to required, or say --insecure-no-auth if something else keeps strangers "
+        "out",
     )
 
 

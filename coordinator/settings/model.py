@@ -53,6 +53,8 @@ Origin = Annotated[
 
 TOOLSETS = ("items", "flows", "sessions", "navigator", "gateway")
 """What there is to be served, in the order of ``coordinator.toolsets``."""
+APART = ("sessions", "navigator")
+"""Toolsets that cannot be served together: they share tool names."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -47,10 +47,14 @@ def unknown(what: str, name: str, known: Iterable[str], within: str = "") -> str
     names = sorted(known)
     close = get_close_matches(name, names, n=1, cutoff=0.6)
     hint = f"did you mean {within + close[0]!r}?" if close else f"known: {', '.join(names) or 'none'}"
-    return f"unknown {what} {within + name!r}; {hint}"
+    return f"unknown {what} {within + short(name)!r}; {hint}"
 
 
 def shown(value: Any) -> str:
     """A wrong value, short enough for a sentence."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return short(repr(value))
+
+
+def short(text: str, most: int = 80) -> str:
+    """A text that somebody wrote, as much of it as a sentence has room for: at most so many characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."

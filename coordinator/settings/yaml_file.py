@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from coordinator.settings.problems import KeyPath, SettingsError
+from coordinator.settings.problems import KeyPath, SettingsError, short
 
 Lines = dict[KeyPath, int]
 
@@ -19,6 +19,8 @@ MAX_BYTES = 16 * 1024 * 1024
 """Of a file."""
 MAX_ENTRIES = 1_000_000
 """Of a file; what an alias stands for counts wherever it is used, so a small file can have any number."""
+_REASON_MOST = 200
+"""Characters of what the parser says, which may quote the file."""
 _KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
@@ -120,4 +122,4 @@ def _reason(error: MarkedYAMLError) -> str:
     first = problem.splitlines()[0]
     if first.startswith("found duplicate key"):
         return first.replace("found duplicate key", "the key is there twice:").split(" with value")[0]
-    return f"not valid YAML: {first}"
+    return f"not valid YAML: {short(first, _REASON_MOST)}"

@@ -67,9 +67,10 @@ def test_a_toolset_that_does_not_exist_is_refused_before_anything_begins(tmp_pat
     assert not (tmp_path / "d").exists()
 
 
-def test_toolsets_that_do_not_go_together_stop_the_start_with_the_front_ends_reason(tmp_path: Path) -> None:
+def test_toolsets_that_do_not_go_together_are_refused_before_anything_begins(tmp_path: Path) -> None:
     done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--port", "0", "--toolsets", "sessions,navigator")
-    assert "cannot be served together because they share tool names" in refused(done, Exit.USAGE)
+    assert "sessions and navigator cannot be served together" in refused(done, Exit.USAGE)
+    assert not (tmp_path / "d").exists()
 
 
 def test_an_embedded_server_that_is_too_old(tmp_path: Path) -> None:

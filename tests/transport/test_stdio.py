@@ -171,7 +171,8 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--toolset", "nope"], "there is no toolset 'nope'; there are: items"),
+        (["--toolset", "nope"], "there is no toolset 'nope'; allowed: items"),
+        (["--toolset", "sessions", "--toolset", "navigator"], "sessions and navigator cannot be served together"),
         (["--project", "Not A Project"], "project: must be 1 to 63 characters"),
     ],
 )
