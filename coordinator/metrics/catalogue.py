@@ -23,7 +23,7 @@ REQUEST_DURATION = Metric(
     "histogram",
     "seconds",
     "Time from a call's arguments being read to its answer, without what a claim waited for an item (waitMs; "
-    "coordinator_claim_wait_seconds has that). Calls that were shed or refused before they began count as 0.",
+    "coordinator_claim_wait_seconds has that). Calls that were turned away or refused before they began are left out.",
     (TOOL, Label("transport", ("fast", "sdk", "stdio", OTHER))),
     (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
 )

@@ -142,14 +142,15 @@ class Recorder:
             for cause in ("exit", "hung", "signal"):
                 self._restarts(role, cause)
 
-    def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:
-        """A tool call was answered."""
+    def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
+        """A tool call was answered; None: it was turned away before it began, which would make others look fast."""
         try:
             requests, durations, of_slot = self._answered[tool, outcome, transport]
         except KeyError:
             requests, durations, of_slot = self._bind_request(tool, outcome, transport)
         requests.value += 1.0
-        durations.observe(seconds)
+        if seconds is not None:
+            durations.observe(seconds)
         of_slot.value += 1.0
 
     def fast_path(self, result: str) -> None:

@@ -35,10 +35,10 @@ _OUTCOMES: dict[Kind, str] = {"permanent": "error", "transient": "conflict", "sh
 class Hooks(Protocol):
     """What the transport reports; ``coordinator.metrics.Recorder`` is one."""
 
-    def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:
+    def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
         """A call ended: outcome is ok, error, conflict, shed, invalid or internal; transport fast, sdk or stdio.
 
-        ``seconds`` is how long it took, without what it was parked.
+        ``seconds`` is how long it took, without what it was parked; None: it was turned away before it began.
         """
 
     def fast_path(self, result: str) -> None:
@@ -94,7 +94,7 @@ class Calls:
             return 0
         later = self._admission.turns_away(criticality)
         if later:
-            self._report(tool.name, "shed", transport, 0.0)
+            self._report(tool.name, "shed", transport, None)
         return later
 
     @staticmethod
@@ -143,12 +143,14 @@ class Calls:
             ticket: of a call that was let in already (``enter``).
         """
         began = perf_counter()
-        idle: list[float] = []
-        span, outcome, code = None, "cancelled", ""
+        idle: list[float] | None = None
+        handling: Awaitable[Any] | None = None
+        span, outcome, code, turned_away = None, "cancelled", "", False
         if self._tracing is not None:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
         task = None if ticket is None and tool.patient(arguments) else self._deadlines.start(began + self._seconds)
         if task is None and tool.parks:
+            idle = []
             call = msgspec.structs.replace(call, idle=idle.append)
         try:
             if ticket is None:
@@ -167,7 +169,7 @@ class Calls:
                 done = Done(self._encode(result), False)
                 outcome = "ok"
         except ToolFailure as failure:
-            outcome, code = _outcome(failure), failure.code
+            outcome, code, turned_away = _outcome(failure), failure.code, handling is None
             done = _failed(tool, failure)
         except asyncio.CancelledError:
             if task is None or not self._deadlines.expired(task):
@@ -186,8 +188,11 @@ class Calls:
             if span is not None:
                 span.end(outcome, code)
                 span.leave()
-        # An agent that waits for an item is no slow call: how long it waits is counted by itself.
-        self._report(tool.name, outcome, transport, perf_counter() - began - sum(idle))
+        seconds = perf_counter() - began
+        if idle:
+            # An agent that waits for an item is no slow call: how long it waits is counted by itself.
+            seconds -= sum(idle)
+        self._report(tool.name, outcome, transport, None if turned_away else seconds)
         return done
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:
@@ -196,7 +201,7 @@ class Calls:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
             span.end(_outcome(failure), failure.code)
             span.leave()
-        self._report(tool.name, _outcome(failure), transport, 0.0)
+        self._report(tool.name, _outcome(failure), transport, None)
         return _failed(tool, failure)
 
     def _late(self, tool: Tool) -> ToolFailure:

@@ -82,6 +82,8 @@ class Client:
         services = Services(settings or Settings(request_deadline_ms=LONG_MS), store, resolve_actor)
         self.store = store
         self.project = project
+        self.idle: list[float] = []
+        """Seconds that calls were parked."""
         toolset = load_toolsets(services)["items"]
         self._tools = {tool.name: tool for tool in toolset.tools}
         self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
@@ -96,7 +98,7 @@ class Client:
         except msgspec.ValidationError as error:
             raise ToolFailure("VALIDATION_ERROR", str(error)) from None
         try:
-            result = await called.handler(Call(self.project), decoded)
+            result = await called.handler(Call(self.project, idle=self.idle.append), decoded)
         except ToolFailure as failure:
             _must_keep_to(called.result, failure.body())
             raise

@@ -75,6 +75,14 @@ async def test_a_caller_that_left_gets_nothing(fronts: Fronts, position: int) ->
     assert len(await tools.next(limit=9)) == 1
 
 
+async def test_what_was_parked_is_told_whoever_ends_it(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    call = await tools.park("agent")
+    assert tools.idle == []
+    await call.leave()
+    assert len(tools.idle) == 1
+
+
 async def test_a_caller_that_left_may_come_back(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call = await tools.park("agent", {"tags": "api"})

@@ -97,6 +97,16 @@ def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path
     assert files[0] == files[1], "files grow with processes instead of slots"
 
 
+def test_calls_that_were_turned_away_are_in_no_duration(tmp_path: Path) -> None:
+    recorder = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
+    recorder.request("claim_item", "ok", "fast", 0.2)
+    recorder.request("claim_item", "shed", "fast", None)
+    seen = samples(Exposition(tmp_path).text())
+    assert seen["coordinator_requests_total{outcome=shed,tool=claim_item}"] == 1
+    assert seen["coordinator_slot_requests_total{slot=fe-0}"] == 2
+    assert seen["coordinator_request_duration_seconds_count{tool=claim_item,transport=fast}"] == 1
+
+
 def test_gauges_of_a_dead_process_are_not_counted(tmp_path: Path, start: Start) -> None:
     directory = tmp_path / "m"
     first, _ = start({"fe-0": 1, "fe-1": 1})

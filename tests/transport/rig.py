@@ -189,11 +189,16 @@ class Hooks:
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str]] = []
+        self.turned_away: list[tuple[str, str, str]] = []
+        """Those of ``requests`` that took no time."""
         self.paths: list[str] = []
         self.refused: list[str] = []
 
-    def request(self, tool: str, outcome: str, transport: str, seconds: float) -> None:
-        assert seconds >= 0
+    def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
+        if seconds is None:
+            self.turned_away.append((tool, outcome, transport))
+        else:
+            assert seconds >= 0
         self.requests.append((tool, outcome, transport))
 
     def fast_path(self, result: str) -> None:

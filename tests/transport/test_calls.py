@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from coordinator.errors import CATALOGUE
+from coordinator.errors import CATALOGUE, ToolFailure
+from coordinator.overload import Admission
 from coordinator.toolsets.tool import Call
-from coordinator.transport.calls import Calls
+from coordinator.transport.calls import Calls, Done
 from coordinator.transport.deadlines import Deadlines
 from tests.support.wait import wait_until
 from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait, call, legacy, make_app, modern, send
@@ -44,6 +45,50 @@ async def test_outcomes_are_reported(logged: list[Any]) -> None:
         ("broken", "internal", "stdio"),
     ]
     assert logged[-1]["tool"] == "broken"
+
+
+class Full:
+    """Turns every call away, or has it wait for ever."""
+
+    def __init__(self, waits: bool) -> None:
+        self._waits = waits
+
+    def turns_away(self, *_: Any) -> int:
+        return 250
+
+    def refusal(self, *_: Any, **__: Any) -> ToolFailure:
+        return ToolFailure("over_capacity", "full")
+
+    def enter(self, *_: Any, **__: Any) -> None:
+        if not self._waits:
+            raise ToolFailure("over_capacity", "full")
+
+    async def wait(self, *_: Any) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_what_never_began_has_taken_no_time() -> None:
+    """Calls that are turned away within microseconds are no fast calls."""
+    _, hooks, rig, tools = make()
+    calls = Calls(10_000, hooks, Deadlines(0.01), cast(Admission, Full(waits=False)))
+    add, arguments = tools["add"], Add(left=1)
+    read = add.weigh(arguments)
+    assert calls.turned_away(add, read, "fast")
+    assert calls.refusal(add, CALL, arguments, "fast")
+    assert isinstance(calls.enter(add, read, CALL, arguments, "fast"), Done)
+    assert (await calls.run(add, CALL, arguments, "fast")).failed
+    assert (await calls.run(tools["watch"], CALL, Wait(gate="g"), "fast")).failed
+    calls.refused(add, ToolFailure("VALIDATION_ERROR", "left: wrong"), "fast", CALL)
+    shed = [("add", "shed", "fast")] * 4 + [("watch", "shed", "fast"), ("add", "invalid", "fast")]
+    assert hooks.turned_away == hooks.requests == shed
+    assert rig.calls == []
+
+
+async def test_what_could_not_begin_within_its_deadline_took_that_long() -> None:
+    _, hooks, _, tools = make()
+    calls = Calls(30, hooks, Deadlines(0.01), cast(Admission, Full(waits=True)))
+    assert (await calls.run(tools["add"], CALL, Add(left=1), "fast")).failed
+    assert (hooks.requests, hooks.turned_away) == ([("add", "conflict", "fast")], [])
 
 
 async def test_a_call_past_the_deadline_is_ended_and_says_so() -> None:

@@ -105,9 +105,12 @@ class Parking:
                     return reply
                 waited = True
                 parked_at = loop.time()
-                await asyncio.wait((woken,), timeout=until - parked_at)
-                if idle is not None:
-                    idle(loop.time() - parked_at)
+                try:
+                    await asyncio.wait((woken,), timeout=until - parked_at)
+                finally:
+                    # Also where its caller's credential ends: the call is answered then.
+                    if idle is not None:
+                        idle(loop.time() - parked_at)
                 if not woken.done():
                     reply = await self._work.end_wait(project, request, self.process, keep=True)
                     return reply
