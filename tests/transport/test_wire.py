@@ -94,18 +94,20 @@ def test_pipelined_requests_are_answered_in_order(live: Live) -> None:
 def test_what_is_sent_before_the_answers_waits_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     request = raw(([("host", "localhost"), ("x", "a" * 150)], b""), method="GET")
     waiting: list[int] = []
-    with serving(make_app, head_limit=1_000_000) as live, Client(live.port) as client:
+    with serving(make_app, head_limit=1_000_000) as live:
         complete: Any = live.protocol.on_headers_complete  # type: ignore[attr-defined]
 
         def noting(protocol: Any) -> None:
             complete(protocol)
             waiting.append(len(protocol.pipeline))
 
+        # The parser of a connection looks for its callbacks when it is made.
         monkeypatch.setattr(live.protocol, "on_headers_complete", noting)
-        sending = threading.Thread(target=client.send, args=(request * 5_000,))
-        sending.start()
-        assert [client.answer()[0] for _ in range(5_000)] == [405] * 5_000
-        sending.join()
+        with Client(live.port) as client:
+            sending = threading.Thread(target=client.send, args=(request * 5_000,))
+            sending.start()
+            assert [client.answer()[0] for _ in range(5_000)] == [405] * 5_000
+            sending.join()
     # What one reading brings is there at once.
     assert max(waiting) <= LARGEST_READING // len(request) + 1
 
