@@ -505,21 +505,30 @@ async def test_loops_within_loops_end_from_the_inside(tree: Tree, client: Make) 
 
 async def test_a_workflow_that_is_run_from_an_activity_is_offered(tree: Tree, client: Make) -> None:
     triggers = [{"workflow": "other", "description": "Do the other", "passContext": ["x"]}]
-    write(
-        tree, {"id": "a", "triggers": triggers, "steps": [step("one", triggers=[{"workflow": "third"}]), step("two")]}
-    )
+    steps = [step("one", triggers=[{"workflow": "third"}]), step("two", triggers=[{"workflow": "gone"}])]
+    bare = {"id": "c", "version": "1.0.0", "name": "C"}
+    write(tree, {"id": "a", "triggers": triggers, "steps": steps, "loops": [loop("l", "s")]})
     tree.workflow("other", "b")
+    tree.write("third.toon", toon.write({"id": "third", "version": "1.0.0", "title": "T", "activities": [bare]}))
     nav = client()
     now = await nav.start("w", x=1)
-    assert now["availableActions"]["optional"][1:] == [
-        {"action": "nav_start", "workflow": "other", "passContext": ["x"], "description": "Do the other"},
-        {"action": "nav_start", "workflow": "third", "description": "Run workflow: third"},
+    runs = {"action": "nav_start", "workflow": "other", "passContext": ["x"], "description": "Do the other"}
+    # What would be refused is not offered.
+    cannot = [
+        {"action": "nav_start", "workflow": "third", "reason": "it has no activity to begin with"},
+        {"action": "nav_start", "workflow": "gone", "reason": "there is no such workflow"},
     ]
+    assert [one for one in now["availableActions"]["optional"] if one["action"] == "nav_start"] == [runs]
+    assert now["availableActions"]["blocked"] == cannot
     other = await nav.start("other", x=1)
     assert nav.state(await nav.must(other, "complete_step", step_id="do")).status == "completed"
     # The first walk waits in its state, and takes over what the other one has shown.
     now = await nav.must(now, "complete_step", step_id="one", variables={"x": 2})
     assert nav.state(now).variables == {"x": 2}
+    # Each iteration may run it anew.
+    now = await nav.must(now, "advance_loop", loop_id="l", loop_items=["p"])
+    assert now["availableActions"]["optional"][-1] == runs
+    assert now["availableActions"]["blocked"] == cannot
 
 
 async def test_variables_begin_with_their_defaults_and_keep_their_types(tree: Tree, client: Make) -> None:

@@ -8,6 +8,7 @@ token that it was given.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
@@ -22,6 +23,8 @@ from coordinator.toolsets.navigator.rules.state import (
     answer_key,
     loop_key,
 )
+
+NO_OTHERS: Mapping[str, LoadedWorkflow] = MappingProxyType({})
 
 
 class Refused(Exception):
@@ -46,6 +49,8 @@ class Walk(NamedTuple):
     state: State
     now: str
     """The time of the action: ISO 8601, UTC."""
+    others: Mapping[str, LoadedWorkflow] = NO_OTHERS
+    """All workflows that there are: those that an activity runs are among them, or cannot be run."""
 
     @property
     def activity(self) -> Activity:
@@ -63,12 +68,18 @@ class Walk(NamedTuple):
         return found
 
 
-def walk(workflow: LoadedWorkflow, state: State, now: str) -> Walk:
+def walk(workflow: LoadedWorkflow, state: State, now: str, others: Mapping[str, LoadedWorkflow] = NO_OTHERS) -> Walk:
     """The walk of a state."""
-    return Walk(workflow, {name: one.activity for name, one in workflow.activities.items()}, state, now)
+    return Walk(workflow, {name: one.activity for name, one in workflow.activities.items()}, state, now, others)
 
 
-def begun(workflow: LoadedWorkflow, first: Activity, values: dict[str, Any], now: str) -> Walk:
+def begun(
+    workflow: LoadedWorkflow,
+    first: Activity,
+    values: dict[str, Any],
+    now: str,
+    others: Mapping[str, LoadedWorkflow] = NO_OTHERS,
+) -> Walk:
     """A new walk, at the beginning of the workflow."""
     state = State(
         workflow_id=workflow.id,
@@ -78,7 +89,7 @@ def begun(workflow: LoadedWorkflow, first: Activity, values: dict[str, Any], now
         current_activity=first.id,
         variables=values,
     )
-    made = walk(workflow, state, now)
+    made = walk(workflow, state, now, others)
     state.record(now, "workflow_started", activity=first.id)
     settle(made)
     return made

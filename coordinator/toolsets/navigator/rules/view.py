@@ -81,6 +81,7 @@ def available(walk: Walk) -> AvailableActions:
     found = progress.blocking_checkpoint(activity, state)
     if found is not None:
         return AvailableActions(required=[_answer(found)], optional=[], blocked=list(_held_back(activity, found)))
+    runs, cannot_run = _triggered(walk, activity)
     inner = progress.current_round(activity, state)
     if inner is not None:
         wanted, optional = progress.open_steps(inner.steps, progress.done(activity, state, inner.loop), state)
@@ -88,11 +89,11 @@ def available(walk: Walk) -> AvailableActions:
         next_round = Offered(action="advance_loop", loop=inner.loop.id, description=after + inner.loop.name)
         return AvailableActions(
             required=[_complete(wanted[0])] if wanted else [next_round],
-            optional=[_RESOURCE, *map(_complete, optional)],
-            blocked=[],
+            optional=[_RESOURCE, *map(_complete, optional), *runs],
+            blocked=cannot_run,
         )
     wanted, optional = progress.open_steps(activity.steps, progress.done(activity, state), state)
-    choices = [_RESOURCE, *map(_complete, optional), *_triggered(activity)]
+    choices = [_RESOURCE, *map(_complete, optional), *runs]
     choices += [_answer(one) for one in progress.optional_checkpoints(activity, state)]
     choices += [
         Offered(action="advance_loop", loop=loop.id, description=f"Start loop: {loop.name}")
@@ -100,31 +101,38 @@ def available(walk: Walk) -> AvailableActions:
         if loops.startable(walk, loop)
     ]
     if wanted:
-        return AvailableActions(required=[_complete(wanted[0])], optional=choices, blocked=[])
-    return _transitions(walk, activity, choices)
+        return AvailableActions(required=[_complete(wanted[0])], optional=choices, blocked=cannot_run)
+    return _transitions(walk, activity, choices, cannot_run)
 
 
-def _transitions(walk: Walk, activity: Activity, choices: list[Offered]) -> AvailableActions:
+def _transitions(walk: Walk, activity: Activity, choices: list[Offered], cannot_run: list[Offered]) -> AvailableActions:
     ways = routes.routes(activity, walk.state, walk.activities)
     targets = [
         Offered(action="transition", activity=route.target, description=_leads(route.target, walk))
         for route in ways.open
     ]
     blocked = [Offered(action="transition", activity=target, reason=why) for target, why in ways.closed.items()]
-    return AvailableActions(required=targets[:1], optional=targets[1:] + choices, blocked=blocked)
+    return AvailableActions(required=targets[:1], optional=targets[1:] + choices, blocked=blocked + cannot_run)
 
 
-def _triggered(activity: Activity) -> Iterator[Offered]:
-    """The workflows that are run from here (seed 002, Cross-Workflow Triggering): each is a walk of its own, which the
-    agent carries through while it keeps this one's state."""
+def _triggered(walk: Walk, activity: Activity) -> tuple[list[Offered], list[Offered]]:
+    """The workflows that are run from here (seed 002, Cross-Workflow Triggering), and those that cannot be run.
+
+    Each is a walk of its own, which the agent carries through while it keeps this one's state; in a loop, one in each
+    iteration.
+    """
+    runs: list[Offered] = []
+    cannot_run: list[Offered] = []
     for trigger in activity.all_triggers():
+        other = walk.others.get(trigger.workflow)
+        if other is None or other.activity(other.initial_activity or "") is None:
+            reason = "there is no such workflow" if other is None else "it has no activity to begin with"
+            cannot_run.append(Offered(action="nav_start", workflow=trigger.workflow, reason=reason))
+            continue
         passed = UNSET if trigger.pass_context is UNSET else list(trigger.pass_context)
-        yield Offered(
-            action="nav_start",
-            workflow=trigger.workflow,
-            pass_context=passed,
-            description=trigger.description or f"Run workflow: {trigger.workflow}",
-        )
+        words = trigger.description or f"Run workflow: {trigger.workflow}"
+        runs.append(Offered(action="nav_start", workflow=trigger.workflow, pass_context=passed, description=words))
+    return runs, cannot_run
 
 
 def _leads(target: str, walk: Walk) -> str:

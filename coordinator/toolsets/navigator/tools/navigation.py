@@ -58,7 +58,8 @@ class Navigator:
 
     async def start(self, call: Call, args: NavStart) -> Navigation:
         """nav_start."""
-        workflow = workflow_found(self._definitions.current, args.workflow_id)
+        library = self._definitions.current
+        workflow = workflow_found(library, args.workflow_id)
         first = workflow.activity(workflow.initial_activity or "")
         if first is None:
             raise ToolFailure("VALIDATION_ERROR", _no_beginning(workflow))
@@ -68,7 +69,7 @@ class Navigator:
         values = variables.first_values(() if declared is UNSET else declared)
         for name, value in given.items():
             variables.assign(values, name, value)
-        walk = actions.begun(workflow, first, values, _now())
+        walk = actions.begun(workflow, first, values, _now(), library.workflows)
         message = f"Started workflow '{workflow.workflow.title}' at activity '{first.name}'"
         return await self._answer(call, walk, message)
 
@@ -114,8 +115,8 @@ class Navigator:
         if await self._secrets.verify(token.purpose(call.project), sealed.packed, sealed.mac) is None:
             raise token.forged()
         held: State = token.unpacked(sealed.packed)
-        workflow = workflow_found(self._definitions.current, held.workflow_id)
-        return actions.walk(workflow, held, _now())
+        library = self._definitions.current
+        return actions.walk(workflow_found(library, held.workflow_id), held, _now(), library.workflows)
 
     async def _answer(self, call: Call, walk: Walk, message: str) -> Navigation:
         """The answer with a token for the new state."""
