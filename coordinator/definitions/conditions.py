@@ -28,21 +28,16 @@ def lookup(variables: Mapping[str, Any], path: str) -> Any:
     return found
 
 
-def holds(condition: Condition, variables: Mapping[str, Any], *, numeric_text: bool = False) -> bool:
-    """Whether the condition is true of the variables.
-
-    Args:
-        numeric_text: whether text that is a number counts as one in ``< > <= >=`` (seed 000's
-            era); without it only numbers do (seed 002's).
-    """
+def holds(condition: Condition, variables: Mapping[str, Any]) -> bool:
+    """Whether the condition is true of the variables."""
     if isinstance(condition, Simple):
-        return _simple(condition, variables, numeric_text)
+        return _simple(condition, variables)
     if isinstance(condition, All):
-        return all(holds(one, variables, numeric_text=numeric_text) for one in condition.conditions)
+        return all(holds(one, variables) for one in condition.conditions)
     if isinstance(condition, Some):
-        return any(holds(one, variables, numeric_text=numeric_text) for one in condition.conditions)
+        return any(holds(one, variables) for one in condition.conditions)
     if isinstance(condition, Not):
-        return not holds(condition.condition, variables, numeric_text=numeric_text)
+        return not holds(condition.condition, variables)
     assert_never(condition)
 
 
@@ -57,7 +52,7 @@ def text(condition: Condition) -> str:
     return (" AND " if isinstance(condition, All) else " OR ").join(map(text, condition.conditions))
 
 
-def _simple(condition: Simple, variables: Mapping[str, Any], numeric_text: bool) -> bool:
+def _simple(condition: Simple, variables: Mapping[str, Any]) -> bool:
     actual = lookup(variables, condition.variable)
     operator, expected = condition.operator, condition.value
     if operator == "exists":
@@ -68,7 +63,7 @@ def _simple(condition: Simple, variables: Mapping[str, Any], numeric_text: bool)
         return _same(actual, expected)
     if operator == "!=":
         return not _same(actual, expected)
-    left, right = _number(actual, numeric_text), _number(expected, numeric_text)
+    left, right = _number(actual), _number(expected)
     if left is None or right is None:
         return False
     if operator == "<":
@@ -89,30 +84,10 @@ def _same(left: Any, right: Any) -> bool:
     return isinstance(left, str) and isinstance(right, str) and left == right
 
 
-def _number(value: Any, numeric_text: bool) -> float | int | None:
-    if isinstance(value, bool):
+def _number(value: Any) -> float | int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, int | float):
-        return value if not isinstance(value, float) or math.isfinite(value) else None
-    return _from_text(value) if numeric_text and isinstance(value, str) else None
-
-
-def _from_text(value: str) -> float | int | None:
-    """The number that text stands for, read as JavaScript's ``Number`` does; None for anything else."""
-    stripped = value.strip()
-    if not stripped:
-        return 0
-    if "_" in stripped:
-        return None
-    head = stripped[:2].lower()
-    try:
-        if head in ("0x", "0o", "0b"):
-            # No sign may stand before a prefix, nor blanks after it.
-            return int(stripped[2:], {"0x": 16, "0o": 8, "0b": 2}[head]) if stripped[2:3].isalnum() else None
-        number = float(stripped)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    return value if not isinstance(value, float) or math.isfinite(value) else None
 
 
 def _json(value: Any) -> str:
