@@ -79,6 +79,29 @@ async def test_a_timeout_that_meets_a_store_that_is_away_comes_when_that_is_back
     assert (await reached(lab, started, "late"))["version"] == 2
 
 
+@pytest.mark.parametrize("how", ["defect", "poisoned"])
+async def test_a_timeout_that_fails_is_tried_again(working: Working, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Else the instance would not move before somebody looks at it."""
+    read, asked = InstanceStore.read, 0
+
+    async def broken(self: InstanceStore, *about: str) -> Instance | None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise RuntimeError("a defect")
+        return await read(self, *about)
+
+    lab = await working(workflows={"w": timed("late")})
+    started = await lab.start("w")
+    if how == "defect":
+        monkeypatch.setattr(InstanceStore, "read", broken)
+    else:
+        step = keys.step.key(lab.project, f"{started['workflowId']}_t")
+        assert await lab.store.command("HGET", step, "s") == b"d"
+        await lab.store.command("HSET", step, "x", msgspec.msgpack.encode({"v": "poisoned", "c": 3}))
+    assert (await reached(lab, started, "late"))["version"] == 2
+
+
 async def test_whoever_looks_first_moves_it(make_lab: MakeLab) -> None:
     lab = make_lab(workflows={"w": timed("late", 50)})  # no worker
     started = await lab.start("w")
