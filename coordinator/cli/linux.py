@@ -46,13 +46,15 @@ def end_session(session: int) -> None:
 
 def ended_children() -> Iterator[int]:
     """Children of this process that have ended, adopted ones included, and that nobody has waited for."""
-    if not ON_LINUX:
-        return
-    for entry in Path("/proc").iterdir():
-        # Others' children, and what somebody has waited for just now.
-        with contextlib.suppress(ChildProcessError):
-            if entry.name.isdigit() and os.waitid(os.P_PID, int(entry.name), os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                yield int(entry.name)
+    look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    with contextlib.suppress(ChildProcessError):
+        # Most often there is none, and going through all processes of a host takes long.
+        if ON_LINUX and os.waitid(os.P_ALL, 0, look):
+            for entry in Path("/proc").iterdir():
+                # Others' children, and what somebody has waited for just now.
+                with contextlib.suppress(ChildProcessError):
+                    if entry.name.isdigit() and os.waitid(os.P_PID, int(entry.name), look):
+                        yield int(entry.name)
 
 
 def _prctl(option: int, value: object) -> None:

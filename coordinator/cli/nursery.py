@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 _IMPORT_SECONDS = 30.0
 """How long the template may take to import everything."""
 _FORK_SECONDS = 5.0
-_FORGOTTEN_SECONDS = 10.0
+FORGOTTEN_SECONDS = 10.0
 """How long a process that has ended is left to whoever started it, if that may have been this process."""
 
 
@@ -139,8 +139,10 @@ class Nursery:
             start_new_session=True,  # Ctrl-C is for the supervisor, which ends its children in order
         )
 
-    def bury(self) -> None:
+    def bury(self) -> bool:
         """Takes note of the end of orphans that this process was given: what its processes had started and left.
+
+        Returns whether there are others that have ended, at which to look again after ``FORGOTTEN_SECONDS``.
 
         Most are known by the session, which each of these processes leads. Others have one of their own, like
         servers that speak MCP on stdin; for them nobody waits, who would not have done so for ten seconds.
@@ -151,9 +153,11 @@ class Nursery:
                 continue
             waiting[pid] = self._waiting.get(pid, now)
             with contextlib.suppress(ChildProcessError, ProcessLookupError):
-                if os.getsid(pid) in self._started or now - waiting[pid] >= _FORGOTTEN_SECONDS:
+                if os.getsid(pid) in self._started or now - waiting[pid] >= FORGOTTEN_SECONDS:
                     os.waitpid(pid, 0)
+                    del waiting[pid]
         self._waiting = waiting
+        return bool(waiting)
 
     def close(self) -> None:
         """Ends the template; what was copied from it lives on."""
@@ -174,8 +178,7 @@ class Nursery:
         said = requests.recv(64)
         if not said:
             raise ConnectionError("it has ended")
-        copy = Copy(int(said))
-        return copy
+        return Copy(int(said))
 
 
 def package_environment() -> dict[str, str]:

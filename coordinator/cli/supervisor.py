@@ -18,12 +18,12 @@ from pathlib import Path
 
 import structlog
 
+from coordinator.cli import nursery
 from coordinator.cli.children import Child, Spec
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import BEAT_SECONDS
 from coordinator.cli.linux import end_session
 from coordinator.cli.news import News
-from coordinator.cli.nursery import Nursery
 from coordinator.metrics import forget_gauges, recorder
 
 _log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ class Supervisor:
         watchdog_seconds: int,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._nursery = Nursery(spec.role for spec in specs)
+        self._nursery = nursery.Nursery(spec.role for spec in specs)
         self._children = [Child(spec, self._nursery, self._reported) for spec in specs]
         self._metrics_dir = metrics_dir
         self._drain_seconds = drain_seconds
@@ -73,6 +73,8 @@ class Supervisor:
         self._ended = asyncio.Event()
         self._hurry = asyncio.Event()
         self._restarts: dict[Child, asyncio.TimerHandle] = {}
+        self._burial: asyncio.TimerHandle | None = None
+        """The next look at what has ended, where nobody may tell of it."""
 
     def __iter__(self) -> Iterator[Child]:
         return iter(self._children)
@@ -124,6 +126,8 @@ class Supervisor:
             self._hurry.clear()
             self._signal(signal.SIGKILL)
             await self._gone(KILL_SECONDS)
+        if self._burial is not None:
+            self._burial.cancel()
         self._nursery.close()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
 
@@ -147,7 +151,10 @@ class Supervisor:
         for child in self._children:
             if child.ended():
                 self._after(child)
-        self._nursery.bury()
+        if self._burial is not None:
+            self._burial.cancel()
+        again = self._nursery.bury()
+        self._burial = asyncio.get_running_loop().call_later(nursery.FORGOTTEN_SECONDS, self.reap) if again else None
 
     def _start(self, child: Child) -> None:
         self._restarts.pop(child, None)

@@ -19,12 +19,19 @@ SUPERVISOR = """
 import os, subprocess, sys
 from coordinator.cli import linux, nursery
 
+def nowhere(place):
+    raise AssertionError(f"{place} is looked at where nothing has ended")
+
 fleet = nursery.Nursery(())
+real, linux.Path = linux.Path, nowhere
+assert list(linux.ended_children()) == []
 line, end = os.pipe()
 worker = subprocess.Popen(
     [sys.executable, "-c", sys.argv[1]], stdin=line, stdout=subprocess.PIPE, start_new_session=True
 )
 fleet._started.add(worker.pid)
+assert list(linux.ended_children()) == []
+linux.Path = real
 pids = map(int, worker.stdout.read().split())
 names = dict(zip(pids, ("stranger", "command")))
 assert worker.wait() == 0
@@ -39,23 +46,49 @@ def left():
     return sorted(names[pid] for pid in linux.ended_children())
 
 print(left())
-fleet.bury()
+assert fleet.bury()
 print(left())
 assert mine.wait() == 0
-nursery._FORGOTTEN_SECONDS = 0.0
-fleet.bury()
+nursery.FORGOTTEN_SECONDS = 0.0
+assert not fleet.bury()
 print(left())
+"""
+ALONE = """
+import asyncio, os, pathlib, subprocess
+from coordinator.cli import linux, nursery, supervisor
+
+async def main():
+    nursery.FORGOTTEN_SECONDS = 0.1
+    fleet = supervisor.Supervisor((), pathlib.Path("."), 1.0, 0)
+    stranger = subprocess.Popen(["true"], start_new_session=True)
+    os.waitid(os.P_PID, stranger.pid, os.WEXITED | os.WNOWAIT)
+    fleet.reap()
+    assert list(linux.ended_children()) == [stranger.pid]
+    while list(linux.ended_children()):
+        await asyncio.sleep(0.01)
+
+asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
-def test_orphans_are_taken_note_of_and_what_others_wait_for_is_left_to_them() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SUPERVISOR, WORKER],
+def run(*program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", *program],
         capture_output=True,
         text=True,
         timeout=START_SECONDS,
         env=environment(),
         check=False,
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
+def test_orphans_are_taken_note_of_and_what_others_wait_for_is_left_to_them() -> None:
+    done = run(SUPERVISOR, WORKER)
     assert done.stdout.splitlines() == ["['command', 'mine', 'stranger']", "['mine', 'stranger']", "[]"], done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
+def test_an_orphan_is_taken_note_of_although_nothing_else_ends_later() -> None:
+    done = run(ALONE)
+    assert done.returncode == 0, done.stderr
