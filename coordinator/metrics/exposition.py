@@ -60,7 +60,7 @@ class Exposition:
                 if kind.startswith("gauge"):
                     # One that was killed, with nobody above it to say so, is no more in any state.
                     if slot not in free:
-                        free[slot] = slot_is_free(self._directory, slot)
+                        free[slot] = self._is_free(slot)
                     if free[slot]:
                         continue
                 self._add(path, kind, totals)
@@ -68,6 +68,13 @@ class Exposition:
             for name in sorted(self._families):
                 self._families[name].write(totals, lines)
             return "".join(lines).encode()
+
+    def _is_free(self, slot: str) -> bool:
+        try:
+            return slot_is_free(self._directory, slot)
+        except OSError:
+            # To ask takes a file, and the disk may be full: better a figure too many than none at all.
+            return False
 
     def _add(self, path: Path, kind: str, totals: dict[int, float]) -> None:
         merge = _MERGE[kind]

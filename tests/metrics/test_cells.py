@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -129,6 +131,22 @@ def test_gauges_of_a_killed_process_without_a_supervisor_are_not_counted(tmp_pat
     assert seen.get("coordinator_inflight{slot=fe-0}", 0) == 0
     assert seen["coordinator_inflight{slot=fe-1}"] == 1
     assert seen["coordinator_slot_requests_total{slot=fe-0}"] == before, "its counters stay"
+
+
+def test_a_full_disk_hides_no_figures(tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a slot is free cannot be asked then, and that is when the figures are looked at."""
+    directory = tmp_path / "m"
+    (process,) = start({"fe-0": 3})
+    kill(process)
+    open_file = os.open
+
+    def full(path: Path, flags: int, *more: int) -> int:
+        if flags & os.O_CREAT and not Path(path).exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return open_file(path, flags, *more)
+
+    monkeypatch.setattr("coordinator.metrics.slots.os.open", full)
+    assert samples(Exposition(directory).text())["coordinator_slot_requests_total{slot=fe-0}"] == 3
 
 
 def test_a_restarted_process_begins_with_fresh_gauges(tmp_path: Path) -> None:
