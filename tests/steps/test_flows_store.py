@@ -10,6 +10,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, REFUSED
+from coordinator.steps.times import CRASHES
 from coordinator.store import keys
 from coordinator.store.requests import request
 from coordinator.toolsets.flows.rules import planner, spec
@@ -243,6 +244,19 @@ async def test_a_step_that_was_done_stays_so_when_the_flow_ends_again(rig: Rig, 
     assert (await rig.flows.retry("default", NONE, flow, "bob") or (0,))[0] == 2
     again = {step.key: step for step in await rig.worker.take(5)}
     assert (again["b"].verdict, again["b"].arguments) == ("recorded", "2")
+
+
+async def test_a_step_that_was_done_stays_so_however_many_workers_are_lost(rig: Rig) -> None:
+    flow = await rig.create(fork("f", "a", "b"))
+    a, b = await rig.worker.take(2)
+    await rig.worker.failed(a)
+    assert await rig.worker.done(b, join("f", "end"), "2") == OVER
+    await rig.flows.retry("default", NONE, flow, "bob")
+    for _ in range(CRASHES + 1):
+        again = {step.key: step for step in await rig.worker.take(5)}
+        assert (again["b"].verdict, again["b"].arguments) == ("recorded", "2")
+        await rig.expire([again["b"]])
+        await rig.worker.steps.sweep("default")
 
 
 async def test_what_was_done_on_the_way_to_a_failure_is_in_the_history_once(rig: Rig) -> None:

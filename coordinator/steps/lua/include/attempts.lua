@@ -30,7 +30,8 @@ end
 -- The worker was lost. The `most`th time the step is taken for what kills workers.
 local function crash_attempt(st, most)
   st.c = (st.c or 0) + 1
-  if st.c >= most then st.v = 'poisoned' end
+  -- What is done already is not executed, so it kills nobody.
+  if st.c >= most and st.v ~= 'recorded' then st.v = 'poisoned' end
   emit(env.cap, 'step_lost', st.r, 's', st.id, 'n', st.k, 'f', st.f)
   next_attempt(st, 0)
 end
