@@ -274,18 +274,6 @@ async def test_the_index_leads_to_the_skill_that_the_activity_has(tree: Tree, cl
         assert (await nav("get_skill", **told))["capability"] == capability
 
 
-async def test_nothing_leads_to_a_skill_that_nobody_has(tree: Tree, client: Make) -> None:
-    tree.workflow("one", "a")
-    nav = client()
-    with pytest.raises(ToolFailure, match="Skill not found: work"):
-        await nav("get_skill", skill_id="work", workflow_id="one")
-    (entry,) = (await nav("get_activities"))["activities"]
-    found = await nav("get_activity", activity_id="a")
-    assert (entry["primary_skill"], found["skills"]["primary"]) == ("work", "work")
-    assert "next_action" not in entry
-    assert "next_action" not in found
-
-
 async def test_nothing_there_is_an_empty_list(tree: Tree, client: Make) -> None:
     nav = client()
     assert await nav("get_activities") == []

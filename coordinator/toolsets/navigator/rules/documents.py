@@ -62,10 +62,7 @@ def workflows(library: Library) -> list[Json]:
 
 
 def activities(library: Library) -> Json | list[Json]:
-    """The index of activities: where an agent begins. A plain empty list where there are none.
-
-    Each leads to its skill, unless nobody has that: definitions name skills that are still to be written.
-    """
+    """The index of activities: where an agent begins. A plain empty list where there are none."""
     entries: list[Json] = []
     quick_match: dict[str, str] = {}
     for name, one in library.workflows.items():
@@ -80,11 +77,11 @@ def activities(library: Library) -> Json | list[Json]:
                 "problem": found.problem or found.description or found.name,
             }
             if skill is not None:
-                entry |= {"primary_skill": skill}
-            if skill is not None and (meant := library.skill(name, skill)) is not None:
                 # Only with its workflow is a skill found that this has for itself, be there a universal one or not.
-                own = {} if meant is library.skill(META, skill) else {"workflow_id": name}
-                entry |= {"next_action": _next("get_skill", skill_id=skill, **own)}
+                universal = library.skill(META, skill)
+                alone = universal is not None and universal is library.skill(name, skill)
+                own = {} if alone else {"workflow_id": name}
+                entry |= {"primary_skill": skill, "next_action": _next("get_skill", skill_id=skill, **own)}
             entries.append(entry)
             quick_match |= {phrase.lower(): found.id for phrase in found.recognition or ()}
     if not entries:
@@ -100,12 +97,10 @@ def activities(library: Library) -> Json | list[Json]:
     return index if rules is None else index | {"rules": dict(rules)}
 
 
-def activity_found(library: Library, name: str, loaded: LoadedActivity) -> Json:
-    """One activity as get_activity shows it: with its workflow and what to load next, where that is there."""
+def activity_found(name: str, loaded: LoadedActivity) -> Json:
+    """One activity as get_activity shows it: with its workflow and what to load next."""
     skill = loaded.activity.primary_skill
-    more: Json = {}
-    if skill is not None and library.skill(name, skill) is not None:
-        more = {"next_action": _next("get_skill", skill_id=skill, workflow_id=name)}
+    more = {} if skill is None else {"next_action": _next("get_skill", skill_id=skill, workflow_id=name)}
     return {**activity(loaded), "workflowId": name, **more}
 
 

@@ -130,7 +130,7 @@ def tools(shown: Documents) -> tuple[Tool, ...]:
             found = library.activity(args.activity_id)
             if found is None:
                 raise missing("Activity not found", args.activity_id)
-            return documents.activity_found(library, *found)
+            return documents.activity_found(*found)
 
         return shown.reply(make, "any activity", args.activity_id)
 
