@@ -105,12 +105,14 @@ def _handler(claim: Claim) -> Any:
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
+        if scope["method"] != "POST":  # somebody asks whether there is a server
+            await send({"type": "http.response.start", "status": 405, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body"})
+            return
         message = await receive()
         body = message["body"]
         while message.get("more_body"):
             message = await receive()
-            if message["type"] == "http.disconnect":
-                return
             body += message["body"]
         request = decode(body)
         args = request.params.arguments
