@@ -51,8 +51,8 @@ FRESH_SECONDS = 0.25
 """How long it then waits for the first request of connections that were just made."""
 KEEP_ALIVE_SECONDS = 75
 _PROBE_SECONDS = 0.25
-_MEASURE_SECONDS = 1.0
-"""How long an ending front-end waits for the store to answer what it has asked it about items."""
+_ROUND_SECONDS = 1.0
+"""How long an ending front-end waits for the store to answer what it has asked it about items and steps."""
 _HOT_SECONDS = 2.0
 _HOT_ITEMS = 20
 _HOT_LOSERS = 30
@@ -123,18 +123,20 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         server = McpServer(app, settings, sock)
         looking = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
         name = f"{socket.gethostname()}/{recorder.slot}"
-        measuring = Measuring(store, recorder, name)
-        measured = asyncio.create_task(measuring.run(), name="measuring")
-        counting = Counting(store, StepStore(store, store, Handoff.of(settings)), recorder, name)
-        counted = asyncio.create_task(counting.run(), name="counting")
+        rounds = (
+            Measuring(store, recorder, name),
+            Counting(store, StepStore(store, store, Handoff.of(settings)), recorder, name),
+        )
+        made = [asyncio.create_task(each.run(), name=type(each).__name__.lower()) for each in rounds]
         probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
                 await _run(server, sock, app, guardian, settings.drain_seconds)
         finally:
-            measuring.stop()
-            await asyncio.wait([measured], timeout=_MEASURE_SECONDS)
-            for task in (probe, looking, counted, measured):
+            for each in rounds:
+                each.stop()
+            await asyncio.wait(made, timeout=_ROUND_SECONDS)
+            for task in (probe, looking, *made):
                 task.cancel()
     _log.info("front-end stopped")
 

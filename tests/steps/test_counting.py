@@ -1,0 +1,38 @@
+"""Who counts the steps that wait, and what the others say meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.metrics import Recorder
+from coordinator.metrics.cells import MemoryCells
+from coordinator.steps.counting import Counting
+from tests.steps.rig import Rig
+
+pytestmark = pytest.mark.anyio
+
+
+class Process:
+    """A front-end as far as counting goes."""
+
+    def __init__(self, rig: Rig, name: str) -> None:
+        self.recorder = Recorder(MemoryCells(), name)
+        self.counting = Counting(rig.store, rig.worker.steps, self.recorder, name)
+
+    async def round(self) -> float:
+        """What it says after a round."""
+        await self.counting.round()
+        return self.recorder._steps_queued().get()
+
+
+async def test_one_process_counts_the_steps_of_all_projects_until_it_ends(rig: Rig) -> None:
+    for project, flows in {"a": 2, "b": 1}.items():
+        for _ in range(flows):
+            await rig.create(project=project)
+    first, second = Process(rig, "h/fe-0"), Process(rig, "h/fe-1")
+    assert (await first.round(), await second.round()) == (3, 0)
+    await rig.worker.take()
+    assert (await first.round(), await second.round()) == (2, 0)
+    first.counting.stop()
+    await first.counting.run()
+    assert (await second.round(), await first.round()) == (2, 0)
