@@ -164,8 +164,12 @@ class Attempt:
         if self.span is not None:
             self.span.name_tool(work.tool)
         self._expire_in(work.timeout_ms / 1000)
-        clock.set(self)
-        return await room.executor.execute(self.step, work)
+        told = clock.set(self)
+        try:
+            return await room.executor.execute(self.step, work)
+        finally:
+            # Timers of the next attempt in this task would keep this one, and so on for ever.
+            clock.reset(told)
 
     def stop(self) -> None:
         """Takes no time until ``start``: it waits for a place where it can be executed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,15 @@ async def test_an_attempt_that_takes_too_long_is_stopped(bench: Bench) -> None:
     flow = await bench.create(chain({"tool": "hang", "timeout_ms": 50}))
     assert await bench.result(flow) == ("failed", '{"error":"the step took longer than 50 ms","type":"timeout"}')
     assert bench.tools.ended["start"] == 1
+
+
+async def test_attempts_that_have_ended_are_not_kept(bench: Bench) -> None:
+    bench.start()
+    for _ in range(40):
+        await bench.ended(await bench.create(chain({})))
+    gc.collect()
+    kept = sum(type(held) is workers.attempts.Attempt for held in gc.get_objects())
+    assert kept <= 4, "each slot knows its last one"
 
 
 def _writing(pipe: Path) -> int | None:
