@@ -215,6 +215,23 @@ async def test_whoever_takes_the_item_over_resumes_the_session(sessions: Session
     assert moved.warnings == []
 
 
+async def test_who_has_lost_the_session_answers_no_question_of_its_new_holder(
+    sessions: Sessions, items: Client, item: str
+) -> None:
+    lost = (await bind(sessions, item)).token
+    lost = (await sessions("next_activity", session_token=lost, activity_id="prepare")).token
+    await take_over(items, item)
+    token = (await bind(sessions, item, "worker-2")).token
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("present_checkpoint", {}),
+        ("respond_checkpoint", {"option_id": "stop"}),
+    )
+    for name, more in calls:
+        assert (await sessions.refusal(name, session_token=lost, **more)).error == "session_superseded"
+    assert (await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain"))["resolved"] is True
+
+
 async def test_in_another_visit_everything_is_asked(sessions: Sessions, items: Client, item: str) -> None:
     token = (await bind(sessions, item)).token
     token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token

@@ -5,12 +5,11 @@ guarantee: Exactly one call answers a checkpoint, of however many that try. Its 
 args:      sid aid act seq entry ttl_ms events_max checkpoint instance least_ms text option mode problem late
            checkpoint and instance as include/asked.lua says; text the answer in JSON; problem is looked at before
            the timer, late after it
-reply:     {ok | none | pending | closed | early | failed, now, q, activity, condition, pending, completed,
-           ms since it was yielded | `q` of the handle | the last answer of this checkpoint in JSON or ''}
+reply:     {ok | none | pending | closed | superseded | early | failed, now, q, activity, condition, pending,
+           completed, ms since it was yielded | `q` of the handle | the last answer of this checkpoint in JSON or ''}
            q is that of the token shown where it is superseded, so that it stays so
 errors:    UNKNOWN_SESSION
 --]]
--- @include claims
 -- @include asked
 
 local s = find(sid)

@@ -1,10 +1,12 @@
--- @include session
+-- @include claims
 -- Which yield of a checkpoint a caller means. The token shown names the checkpoint, and its `seq` tells whether it
 -- was made before or after the checkpoint that waits now was yielded. A token without one (`checkpoint` is '') means
 -- the one that waits: the caller is told which, and calls again with the `q` of its handle as `instance`.
+-- Agents that have lost the session may still answer what the handles of their time ask, and nothing else.
 
 -- nil if the caller means the checkpoint that waits, else the reply.
 local function not_asked(s, checkpoint, instance)
+  if (checkpoint == '' or instance ~= '') and superseded(s) then return refuse(s, 'superseded', 'Superseded') end
   if checkpoint == '' then
     if s.b then return reply(s, 'pending', tonumber(s.bq)) end
     return refuse(s, 'none', 'No active checkpoint')
