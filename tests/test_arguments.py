@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import pytest
@@ -54,6 +55,13 @@ def decode(tool: str, arguments: dict[str, Any]) -> Any:
          "parts[0].weight: expected `float` > 0.0; allowed: a number above 0"),
         ("tree", {"name": "a", "children": [{"name": "b", "children": [{"name": 1}]}]},
          "children[0].children[0].name: expected `str`, got `int`; allowed: a string"),
+        ("add", {"left": math.nan}, "left: must be a finite number"),
+        ("echo", {"text": "half \ud83d"}, "text: must be valid Unicode text"),
+        ("echo", {"text": "", "\ud800": 1}, "arguments: names in it must be valid Unicode text"),
+        ("echo", {"text": "", "parts": [{"name": "a"}, {"name": "a", "weight": math.inf}]},
+         "parts[1].weight: must be a finite number"),
+        ("tree", {"name": "a", "children": [{"\udfff": "b"}]},
+         "children[0]: names in it must be valid Unicode text"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_its_place(tool: str, arguments: dict[str, Any], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from coordinator.toolsets.tool import Tool
 _PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
+_HALF = re.compile(r"[\ud800-\udfff]")
 
 
 def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) -> Any:
@@ -31,6 +33,9 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
         ToolFailure: VALIDATION_ERROR, naming the field and what is allowed there.
     """
     try:
+        if found := _unwritable(arguments):
+            place, wanted = found
+            raise invalid(place.removeprefix(".") or "arguments", wanted)
         return msgspec.convert(arguments, tool.arguments)
     except msgspec.ValidationError:
         pass
@@ -40,6 +45,28 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
         return _forgiving(tool, arguments)
     except msgspec.ValidationError as error:
         raise explained(str(error), schema) from None
+
+
+def _unwritable(value: object) -> tuple[str, str] | None:
+    """Where something is that could be neither stored nor shown, and what is allowed there.
+
+    Some readers of JSON take half a character (``"\\ud800"``) and numbers without end (``1e999``), the fast path's not.
+    """
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            if _unwritable(name):
+                return "", "names in it must be valid Unicode text"
+            if found := _unwritable(one):
+                return f".{name}{found[0]}", found[1]
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            if found := _unwritable(one):
+                return f"[{number}]{found[0]}", found[1]
+    elif isinstance(value, str) and _HALF.search(value):
+        return "", "must be valid Unicode text"
+    elif isinstance(value, float) and not math.isfinite(value):
+        return "", "must be a finite number"
+    return None
 
 
 def _forgiving(tool: Tool, arguments: object) -> Any:
