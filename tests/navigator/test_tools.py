@@ -11,7 +11,7 @@ from coordinator import __version__
 from coordinator.definitions import shipped
 from coordinator.errors import ToolFailure
 from tests.navigator.client import Client, Json
-from tests.support.workflows import Tree
+from tests.support.workflows import WORKFLOW, Tree
 
 pytestmark = pytest.mark.anyio
 
@@ -161,6 +161,12 @@ async def test_workflows(nav: Client) -> None:
     assert len(await missing(nav, "get_workflow", workflow_id="x" * 10_000)) < 300
     unknown = {"workflow_id": "change", "activity_id": "triage"}
     assert await missing(nav, "get_workflow_activity", **unknown) == "Activity not found: triage"
+
+
+async def test_a_workflow_is_shown_with_the_id_that_it_is_called_by(tree: Tree, client: Make) -> None:
+    tree.workflow("one", "a")
+    tree.write("one/workflow.toon", WORKFLOW.format(id="other", first="a"))
+    assert (await client()("get_workflow", workflow_id="one"))["id"] == "one"
 
 
 async def test_an_activity_is_shown_with_its_defaults_and_all_that_its_file_says(tree: Tree, client: Make) -> None:

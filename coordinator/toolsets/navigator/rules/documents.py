@@ -29,6 +29,7 @@ def workflow(loaded: LoadedWorkflow) -> Json:
     """The whole definition, activities included."""
     return {
         **msgspec.to_builtins(loaded.workflow),
+        "id": loaded.id,
         "activities": [activity(one) for one in loaded.activities.values()],
     }
 
