@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -30,21 +31,29 @@ def first_values(declared: Iterable[Variable]) -> dict[str, Any]:
 
 
 def check(given: Mapping[str, Any], declared: tuple[Variable, ...] | UnsetType, field: str) -> None:
-    """Refuses values of another type than the workflow declares; null is always allowed.
+    """Refuses values of another type than the workflow declares, and parts of what is no object; null is allowed.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming ``<field>.<name>``.
     """
-    for name in given:
-        if not name or len(name) > MAX_NAME or "" in name.split("."):
+    kinds = {one.name: _KINDS[one.type] for one in (() if declared is UNSET else declared)}
+    for name, value in given.items():
+        path = name.split(".")
+        if not name or len(name) > MAX_NAME or "" in path:
             raise invalid(f"{field}.{name[:80]}", f"a name has 1 to {MAX_NAME} characters, and no empty part")
-    for variable in () if declared is UNSET else declared:
-        value = given.get(variable.name)
-        if value is None:
+        *above, _ = accumulate(path, "{}.{}".format)
+        for holder in above:
+            types, words = kinds.get(holder, _KINDS["object"])
+            if dict not in types:
+                # Setting it would put an object in the holder's place.
+                raise invalid(
+                    f"{field}.{name}", f"cannot be set: '{holder}' must be {words}, as the workflow declares it"
+                )
+        if value is None or name not in kinds:
             continue
-        types, words = _KINDS[variable.type]
+        types, words = kinds[name]
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            raise invalid(f"{field}.{variable.name}", f"must be {words}, as the workflow declares it")
+            raise invalid(f"{field}.{name}", f"must be {words}, as the workflow declares it")
 
 
 def assign(variables: dict[str, Any], name: str, value: Any) -> None:
