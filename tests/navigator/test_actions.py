@@ -489,12 +489,13 @@ async def test_a_loop_can_go_by_a_condition_and_break(tree: Tree, client: Make) 
 
 async def test_loops_within_loops_end_from_the_inside(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "steps": [step("x")], "transitions": [{"to": "a"}],
-                 "loops": [loop("o", "x"), loop("i", "y")]})  # fmt: skip
+                 "loops": [loop("o", "x", "z"), loop("i", "y")]})  # fmt: skip
     nav = client()
     now = await nav.must(await nav.start("w"), "advance_loop", loop_id="o", loop_items=[1])
     now = await nav.must(now, "advance_loop", loop_id="i", loop_items=[1])
     assert now["position"]["loop"]["id"] == "i"
     assert await nav.refused(now, "advance_loop", loop_id="o") == "LOOP_NOT_CURRENT"
+    assert "belongs to another loop than 'i'" in (await nav.do(now, "complete_step", step_id="z"))["message"]
     now = await nav.must(now, "complete_step", step_id="y")
     now = await nav.must(now, "advance_loop", loop_id="i")
     assert now["position"]["loop"]["id"] == "o"

@@ -112,7 +112,8 @@ def complete_step(walk: Walk, step_id: str) -> str:
     numbers = [number for number, step in enumerate(steps, 1) if step.id == step_id]
     if not numbers:
         if any(step.id == step_id for step in activity.all_steps()):
-            raise Refused("STEP_NOT_FOUND", f"Step '{step_id}' belongs to a loop that is not under way")
+            place = "a loop that is not under way" if inner is None else f"another loop than '{inner.loop.id}'"
+            raise Refused("STEP_NOT_FOUND", f"Step '{step_id}' belongs to {place}")
         raise Refused("STEP_NOT_FOUND", f"Step '{step_id}' not found in activity '{activity.id}'")
     finished = state.completed_steps.setdefault(key, [])
     # Of several steps with one id each call completes one.
