@@ -42,7 +42,8 @@ class Pending:
     @classmethod
     async def at(cls, sessions: Sessions, checkpoint: str = "go") -> Pending:
         start = await sessions.start("lab")
-        moved = (await sessions("next_activity", session_token=start, activity_id="prepare")).token
+        way = {"activity_id": "prepare", "transition_condition": "default"}
+        moved = (await sessions("next_activity", session_token=start, **way)).token
         read = (await sessions("get_activity", session_token=moved)).token
         handle = (await sessions("yield_checkpoint", session_token=read, checkpoint_id=checkpoint)).token
         return cls(sessions, [start, moved, read], handle)
@@ -138,6 +139,8 @@ async def test_the_session_token_is_a_handle_too_also_one_from_before(sessions: 
     assert payload(handle)["bcp"] == "go"
     answer = await sessions("respond_checkpoint", session_token=pending.tokens[0], option_id="stop")
     assert answer["resolved_option"] == "stop"
+    for token in (handle, answer.token):
+        assert (payload(token)["act"], payload(token)["cond"]) == ("prepare", "default")
     # What was shown is the same checkpoint, which does not wait any more.
     refused = await sessions.refusal("respond_checkpoint", checkpoint_handle=handle, option_id="proceed")
     assert refused.error == "checkpoint_closed"

@@ -185,7 +185,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         refuse(state, shown, problem)
         handle = args.checkpoint_handle or args.session_token or ""
         if meant.instance:
-            payload = advanced(shown, state, act=state.act)
+            payload = advanced(shown, state, act=state.act, cond=state.cond)
             handle = tokens.encode(payload, await desk.seal())
         # Where it could not be found, the problem was raised above.
         text = texts.checkpoint(cast("Checkpoint", definition), handle)
@@ -216,7 +216,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             raise answers.too_early(meant.checkpoint, found.how, state.details(int), found.least_ms)
         refuse(state, shown, found.problem or found.late)
         recorder().checkpoint(found.how)
-        token = tokens.encode(advanced(shown, state, act=state.act), await desk.seal())
+        token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), await desk.seal())
         result = Responded(
             checkpoint_id=meant.checkpoint,
             resolved=True,
