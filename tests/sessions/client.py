@@ -22,6 +22,8 @@ from coordinator.settings import Settings
 from coordinator.settings.workflows import Workflows
 from coordinator.store import Store
 from coordinator.toolsets.schema import output_schema
+from coordinator.toolsets.sessions.rules import tokens, trace
+from coordinator.toolsets.sessions.store.sessions import SessionStore
 from coordinator.toolsets.sessions.tools import toolset
 from coordinator.toolsets.tool import Call, Reply, Services, Tool
 
@@ -109,6 +111,13 @@ class Sessions:
         answer = await self.attempt(name, **arguments)
         assert answer.error, f"{name} was not refused: {answer.text}"
         return answer
+
+    async def presented(self, token: str, handle: str) -> str:
+        """The second half of present_checkpoint for a token that tells of none: what comes of it for this handle's."""
+        shown, meant = tokens.decode_unsigned(token), tokens.decode_unsigned(handle)
+        noted = trace.entry("present_checkpoint", 0, shown.act, shown.aid)
+        store = SessionStore(self.store, settings())
+        return (await store.present(self.project, shown, noted, meant.checkpoint, str(meant.seq), "")).outcome
 
     async def start(self, workflow: str | None = None, agent: str = "orchestrator", **more: Any) -> str:
         """The token of a fresh session."""

@@ -205,6 +205,14 @@ async def test_a_handle_of_an_earlier_yield_does_not_answer_a_later_one(sessions
     assert answer["resolved_option"] == "proceed"
 
 
+async def test_a_token_without_a_handle_means_what_waited_when_it_was_looked_up(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    answer = await pending.respond()
+    later = await sessions("yield_checkpoint", session_token=answer.token, checkpoint_id="go")
+    assert await sessions.presented(pending.tokens[0], pending.handle) == "closed"
+    assert await sessions.presented(pending.tokens[0], later.token) == "ok"
+
+
 async def test_the_same_yield_again_gets_the_same_handle(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     again = await sessions("yield_checkpoint", session_token=pending.tokens[2], checkpoint_id="go")

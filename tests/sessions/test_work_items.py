@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.store import Store, keys
@@ -229,6 +230,8 @@ async def test_who_has_lost_the_session_answers_no_question_of_its_new_holder(
     )
     for name, more in calls:
         assert (await sessions.refusal(name, session_token=lost, **more)).error == "session_superseded"
+    # The same where it is taken over after the call has learnt what waits.
+    assert await sessions.presented(lost, handle) == "superseded"
     assert (await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain"))["resolved"] is True
 
 
@@ -253,6 +256,16 @@ async def test_whom_a_holder_lets_in_leaves_with_it(sessions: Sessions, items: C
     assert (await sessions.refusal("get_skills", session_token=inner.token)).error == "session_superseded"
     # Who was there before the first claim is not one of them.
     assert (await sessions("get_skills", session_token=outside)).token
+
+
+async def test_of_very_many_holders_the_oldest_is_forgotten(sessions: Sessions, item: str) -> None:
+    token = (await bind(sessions, item)).token
+    key = keys.session.key(sessions.project, payload(token)["sid"])
+    holders = ["worker-1", *(f"helper-{n}" for n in range(499))]
+    await sessions.store.command("HSET", key, "hs", msgspec.msgpack.encode(holders))
+    await sessions("start_session", agent_id="one more", session_token=token)
+    kept = msgspec.msgpack.decode(await sessions.store.command("HGET", key, "hs"))
+    assert kept == [*holders[1:], "one more"]
 
 
 async def test_the_same_agent_may_come_back(sessions: Sessions, items: Client, item: str) -> None:
