@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
-from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import (
     INTERNAL_ENVIRONMENT,
     LoadedSettings,
@@ -28,10 +27,8 @@ from coordinator.settings import (
 from coordinator.settings.contradictions import toolset_problems
 from coordinator.settings.fields import allowed, fields_of
 from coordinator.settings.model import TOOLSETS
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
-from coordinator.toolsets.tool import Services
 from coordinator.transport.surfaces import NameStyle, SurfaceError, Surfaces
+from tests.support.contracts import toolsets
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -352,17 +349,16 @@ def test_toolsets_must_be_there_and_different(names: str, words: str) -> None:
 
 
 def test_all_toolsets_can_be_named() -> None:
-    services = Services(Settings(), Store("redis://localhost"), trust_self_reported)
-    assert tuple(load_toolsets(services)) == TOOLSETS
+    assert tuple(toolsets()) == TOOLSETS
 
 
 @pytest.mark.parametrize("style", ["dotted", "underscore"])
 def test_toolsets_that_share_tool_names_are_known_beforehand(style: NameStyle) -> None:
-    toolsets = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
+    rooms = toolsets()
     for count in range(1, len(TOOLSETS) + 1):
         for names in combinations(TOOLSETS, count):
             try:
-                Surfaces(toolsets, names, style)
+                Surfaces(rooms, names, style)
             except SurfaceError:
                 assert list(toolset_problems(names)), names
             else:

@@ -10,16 +10,13 @@ import msgspec
 import pytest
 
 from coordinator import cli
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.schema import describe, input_schema
-from coordinator.toolsets.tool import Services, Tool
+from coordinator.toolsets.tool import Tool
+from tests.support.contracts import toolsets
 
 Out = pytest.CaptureFixture[str]
 
-TOOLSETS = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
+TOOLSETS = toolsets()
 TOOLS = {(toolset.name, tool.name): tool for toolset in TOOLSETS.values() for tool in toolset.tools}
 PAIRS = [(toolset.name, tool.name) for toolset in TOOLSETS.values() for tool in toolset.tools]
 
@@ -35,19 +32,6 @@ def chapter(text: str, tool: str) -> str:
 
 def blocks(text: str) -> list[Any]:
     return [json.loads(block) for block in re.findall(r"```json\n(.*?)\n```", text, re.DOTALL)]
-
-
-@pytest.mark.parametrize(("toolset", "name"), PAIRS)
-def test_every_tool_has_examples_that_its_contract_accepts(toolset: str, name: str) -> None:
-    examples = TOOLSETS[toolset].examples[name]
-    assert examples
-    for example in examples:
-        msgspec.json.decode(msgspec.json.encode(example), type=TOOLS[toolset, name].arguments)
-
-
-def test_no_example_is_of_a_tool_that_is_gone() -> None:
-    for toolset in TOOLSETS.values():
-        assert set(toolset.examples) == {tool.name for tool in toolset.tools}
 
 
 @pytest.mark.parametrize(("toolset", "name"), PAIRS)

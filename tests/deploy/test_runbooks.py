@@ -10,13 +10,10 @@ from pathlib import Path
 import pytest
 
 from coordinator.errors import CATALOGUE as CODES
-from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics.catalogue import CATALOGUE
 from coordinator.settings import Settings
 from coordinator.settings.fields import fields_of
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
-from coordinator.toolsets.tool import Services
+from tests.support.contracts import toolsets
 from tests.support.fleets import fleet_command
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "deploy" / "runbooks").glob("*.md"))
@@ -32,8 +29,9 @@ def known() -> frozenset[str]:
     names = {name for field in fields_of(Settings) for name in (field.name, field.path[-1])}
     for metric in CATALOGUE:
         names |= {metric.name, *(value for label in metric.labels for value in label.values)}
-    toolsets = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
-    return frozenset(names | CODES.keys() | _IN_READYZ | {tool.name for one in toolsets.values() for tool in one.tools})
+    return frozenset(
+        names | CODES.keys() | _IN_READYZ | {tool.name for one in toolsets().values() for tool in one.tools}
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -13,25 +13,18 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.errors import ToolFailure
 from coordinator.identity.callers import trusting_callers
-from coordinator.identity.noop import trust_self_reported
 from coordinator.identity.signing import sign
-from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import KINDS, Actor, CallerActor, Trusted, Verification, checked, echo
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.schema import describe, input_schema
-from coordinator.toolsets.tool import Call, Services
+from coordinator.toolsets.tool import Call
+from tests.support.contracts import toolsets
 
 pytestmark = pytest.mark.anyio
 
 ME = Caller("agent-1", "orchestrator")
-TOOLS = {
-    tool.name: tool
-    for toolset in load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported)).values()
-    for tool in toolset.tools
-}
+TOOLS = {tool.name: tool for toolset in toolsets().values() for tool in toolset.tools}
 
 
 class Leaf(Struct, forbid_unknown_fields=True):

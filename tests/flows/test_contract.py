@@ -1,9 +1,8 @@
-"""What the flows toolset publishes: described, valid, as recorded, and true of its examples."""
+"""What the flows toolset publishes beside what holds of every one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import jsonschema  # type: ignore[import-untyped]
@@ -17,16 +16,9 @@ from coordinator.toolsets.flows.store.flows import FlowRow, StepRecord
 from coordinator.toolsets.schema import input_schema
 from tests.flows.programs import Json
 from tests.flows.test_graph import FORK, RIGHT
-from tests.support.contracts import (
-    examples,
-    must_be_as_recorded,
-    must_be_taken,
-    must_have_valid_schemas,
-    toolset,
-    undocumented,
-)
+from tests.support.contracts import toolsets
 
-FLOWS = toolset("flows")
+FLOWS = toolsets()["flows"]
 TOOLS = {tool.name: tool for tool in FLOWS.tools}
 
 
@@ -34,29 +26,9 @@ def test_the_tools_are_those_of_the_seed_in_its_order() -> None:
     assert list(TOOLS) == ["workflow_create", "workflow_list", "workflow_get", "workflow_cancel", "workflow_step_ready"]
 
 
-@pytest.mark.parametrize("name", TOOLS)
-def test_every_field_is_described(name: str) -> None:
-    assert undocumented(TOOLS[name]) == []
-
-
-def test_the_contract_is_as_recorded() -> None:
-    must_be_as_recorded(FLOWS, Path(__file__).with_name("contract.json"))
-
-
-@pytest.mark.parametrize("name", TOOLS)
-def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
-    must_have_valid_schemas(TOOLS[name])
-
-
-@pytest.mark.parametrize(("name", "example"), examples(FLOWS))
-def test_examples_keep_to_the_input_schema(name: str, example: Mapping[str, Any]) -> None:
-    must_be_taken(TOOLS[name], example)
-    if name == "workflow_create":
-        check_flow(example["flow"], example["input"], lambda tool: "", with_results=False)
-
-
-def test_every_tool_has_examples() -> None:
-    assert list(FLOWS.examples) == list(TOOLS)
+@pytest.mark.parametrize("example", FLOWS.examples["workflow_create"])
+def test_the_flows_of_examples_can_be_executed(example: Mapping[str, Any]) -> None:
+    check_flow(example["flow"], example["input"], lambda tool: "", with_results=False)
 
 
 def test_the_published_fields_of_a_step_are_those_that_are_read() -> None:

@@ -1,11 +1,8 @@
-"""What the gateway toolset publishes: described, valid, as recorded, and true of its examples."""
+"""What the gateway toolset publishes beside what holds of every one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import msgspec
@@ -17,17 +14,9 @@ from coordinator.toolsets.gateway.rules import catalogue
 from coordinator.toolsets.gateway.rules.links import Links
 from coordinator.toolsets.schema import output_schema
 from coordinator.transport.surfaces import published_name
-from tests.support.contracts import (
-    examples,
-    must_be_as_recorded,
-    must_be_taken,
-    must_have_valid_schemas,
-    toolset,
-    undocumented,
-)
+from tests.support.contracts import toolsets
 
-GATEWAY = toolset("gateway")
-TOOLS = {tool.name: tool for tool in GATEWAY.tools}
+TOOLS = {tool.name: tool for tool in toolsets()["gateway"].tools}
 
 
 def test_the_tools_are_those_of_the_seed_in_its_order() -> None:
@@ -40,30 +29,6 @@ def test_the_tools_are_those_of_the_seed_in_its_order() -> None:
         "workflow.submit",
         "workflow.explain",
     ]
-
-
-@pytest.mark.parametrize("name", TOOLS)
-def test_every_field_is_described(name: str) -> None:
-    missing = [path for path in undocumented(TOOLS[name]) if not path.startswith("result.Refusal.")]
-    assert missing == []
-
-
-def test_the_contract_is_as_recorded() -> None:
-    must_be_as_recorded(GATEWAY, Path(__file__).with_name("contract.json"))
-
-
-@pytest.mark.parametrize("name", TOOLS)
-def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
-    must_have_valid_schemas(TOOLS[name])
-
-
-@pytest.mark.parametrize(("name", "example"), examples(GATEWAY))
-def test_examples_keep_to_the_input_schema(name: str, example: Mapping[str, Any]) -> None:
-    must_be_taken(TOOLS[name], example)
-
-
-def test_every_tool_has_examples() -> None:
-    assert list(GATEWAY.examples) == list(TOOLS)
 
 
 def test_what_reads_says_so() -> None:

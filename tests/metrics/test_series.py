@@ -11,15 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import Recorder, SharedCells
 from coordinator.metrics.catalogue import CATALOGUE, SLOT
 from coordinator.metrics.families import Family
 from coordinator.metrics.metric import Label, Metric
-from coordinator.settings import Settings
-from coordinator.store import Script, Store
-from coordinator.toolsets import load_toolsets
-from coordinator.toolsets.tool import Services
+from coordinator.store import Script
+from tests.support.contracts import toolsets
 from tests.support.fleets import Http, RunningFleet, once
 
 MOST = 5_000
@@ -27,7 +24,7 @@ PROCESSES = 20
 """Of a big host: so many slots that metrics by slot can have."""
 SETTINGS_KNOWN = 4
 """Versions of the settings within the life of a fleet."""
-TOOLSETS = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
+TOOLSETS = toolsets()
 TOOLS = [(toolset.name, tool.name) for toolset in TOOLSETS.values() for tool in toolset.tools]
 _HEADERS = {
     "content-type": "application/json",

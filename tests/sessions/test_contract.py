@@ -1,24 +1,14 @@
-"""What the sessions toolset publishes: the seed's tools and parameters, described, as recorded, with examples."""
+"""What the sessions toolset publishes beside what holds of every one: the seed's tools and parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Criticality
-from tests.support.contracts import (
-    examples,
-    must_be_as_recorded,
-    must_be_taken,
-    must_have_valid_schemas,
-    toolset,
-    undocumented,
-)
+from tests.support.contracts import toolsets
 
 SEED: dict[str, tuple[str, ...]] = {
     "discover": (),
@@ -57,9 +47,7 @@ MORE = {
 }
 """What the fleet adds to them."""
 
-
-SESSIONS = toolset("sessions")
-TOOLS = {tool.name: tool for tool in SESSIONS.tools}
+TOOLS = {tool.name: tool for tool in toolsets()["sessions"].tools}
 
 
 def test_the_tools_and_parameters_are_those_of_the_seed() -> None:
@@ -70,29 +58,6 @@ def test_the_tools_and_parameters_are_those_of_the_seed() -> None:
         found[name] = tuple(one if one in required else f"{one}?" for one in schema.get("properties", {}))
     assert found == {name: (*fields, *MORE.get(name, ())) for name, fields in SEED.items()}
     assert list(TOOLS) == list(SEED)
-
-
-@pytest.mark.parametrize("name", TOOLS)
-def test_every_field_is_described(name: str) -> None:
-    assert undocumented(TOOLS[name]) == []
-
-
-def test_the_contract_is_as_recorded() -> None:
-    must_be_as_recorded(SESSIONS, Path(__file__).with_name("contract.json"))
-
-
-@pytest.mark.parametrize("name", TOOLS)
-def test_the_schemas_are_json_schema_2020_12(name: str) -> None:
-    must_have_valid_schemas(TOOLS[name])
-
-
-@pytest.mark.parametrize(("name", "example"), examples(SESSIONS))
-def test_examples_keep_to_the_contract(name: str, example: Mapping[str, Any]) -> None:
-    must_be_taken(TOOLS[name], example)
-
-
-def test_every_tool_has_examples() -> None:
-    assert list(SESSIONS.examples) == list(TOOLS)
 
 
 def test_what_only_reads_says_so() -> None:

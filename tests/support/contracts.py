@@ -26,9 +26,9 @@ UPDATE = "UPDATE_CONTRACT"
 _SHOWN_LINES = 80
 
 
-def toolset(name: str) -> Toolset:
-    """A toolset as front-ends load it; its tools cannot be called."""
-    return load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))[name]
+def toolsets() -> dict[str, Toolset]:
+    """Every toolset by name, as front-ends load it; its tools cannot be called."""
+    return load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))
 
 
 def must_be_as_recorded(room: Toolset, record: Path) -> None:
@@ -109,11 +109,11 @@ def nodes(schema: Any) -> Iterator[Json]:
 
 
 def examples(room: Toolset) -> list[Any]:
-    """For ``parametrize``: the name of a tool, and the arguments of an example."""
+    """For ``parametrize``: a tool, and the arguments of an example."""
     return [
-        pytest.param(name, example, id=f"{name}-{number}")
-        for name, given in room.examples.items()
-        for number, example in enumerate(given)
+        pytest.param(tool, example, id=f"{tool.name}-{number}")
+        for tool in room.tools
+        for number, example in enumerate(room.examples[tool.name])
     ]
 
 
