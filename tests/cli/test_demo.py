@@ -40,10 +40,9 @@ epsilon==5
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    fleet = RunningFleet(tmp_path_factory.mktemp("demo") / "fleet", "--port", "0", "--workers", "0")
-    fleet.wait_ready()
-    yield fleet
-    fleet.clean_up()
+    with RunningFleet(tmp_path_factory.mktemp("demo") / "fleet", "--port", "0", "--workers", "0") as fleet:
+        fleet.wait_ready()
+        yield fleet
 
 
 def entangled(count: int) -> str:

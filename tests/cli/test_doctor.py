@@ -76,14 +76,11 @@ def test_times_that_do_not_fit_are_refused_before_anything_is_looked_at() -> Non
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    running = RunningFleet(
+    with RunningFleet(
         tmp_path_factory.mktemp("doctor") / "data", "--port", "0", "--frontends", "1", "--workers", "0"
-    )
-    try:
+    ) as running:
         running.wait_ready()
         yield running
-    finally:
-        running.clean_up()
 
 
 def doctor(fleet: RunningFleet, *arguments: str) -> subprocess.CompletedProcess[str]:

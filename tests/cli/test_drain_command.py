@@ -33,15 +33,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     (folder / "fleet.yaml").write_text(
         f"connections: {{until: {{kind: mcp, command: {sys.executable}, args: ['{PROGRAM}']}}}}"
     )
-    running = RunningFleet(
+    with RunningFleet(
         folder / "data", "--config", str(folder / "fleet.yaml"), "--port", "0", "--frontends", "1", "--workers", "1",
         FLEET_FLOWS_DEMO_TOOLS="true",
-    )  # fmt: skip
-    try:
+    ) as running:  # fmt: skip
         running.wait_ready()
         yield running
-    finally:
-        running.clean_up()
 
 
 def drain(fleet: RunningFleet, *arguments: str) -> subprocess.CompletedProcess[str]:

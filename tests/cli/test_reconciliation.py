@@ -195,15 +195,12 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    fleet = RunningFleet(
+    with RunningFleet(
         tmp_path / "fleet", "--port", "0", "--frontends", str(FRONTENDS), "--workers", "0",
         FLEET_REQUEST_DEADLINE_MS="20000",  # on a busy machine, too, every call has its answer
-    )  # fmt: skip
-    try:
+    ) as fleet:  # fmt: skip
         fleet.wait_ready()
         yield World(fleet)
-    finally:
-        fleet.clean_up()
 
 
 def grown(before: Seen, after: Seen) -> tuple[dict[str, float], Counter[str], Counter[str]]:

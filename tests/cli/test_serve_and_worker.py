@@ -115,13 +115,12 @@ def test_a_worker_alone_can_be_probed_and_scraped(start: Start, redis_url: str) 
 
 def test_a_worker_without_a_store_lives_but_is_not_ready(tmp_path: Path) -> None:
     port, nobody = free_port(), free_port()
-    command = RunningCommand(
+    with RunningCommand(
         tmp_path / "output",
         "worker",
         *("--data-dir", str(tmp_path / "data"), "--worker-port", str(port)),
         FLEET_REDIS_URL=f"redis://127.0.0.1:{nobody}/0",
-    )
-    try:
+    ) as command:
         wait_until_sync(lambda: command.logged("no answer from Redis, trying again"), what="the worker to try")
         assert once(port, "/healthz")[0] == 200
         status, body = once(port, "/readyz")
@@ -129,8 +128,6 @@ def test_a_worker_without_a_store_lives_but_is_not_ready(tmp_path: Path) -> None
         assert "no steps are taken" in json.loads(body)["checks"]["redis"]["reason"]
         assert "coordinator_processes{role=worker}" not in scrape(port)
         assert command.end() == 0
-    finally:
-        command.clean_up()
 
 
 @pytest.mark.parametrize("setting", ["FLEET_REDIS_URL", "FLEET_STEPS"])

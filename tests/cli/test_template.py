@@ -21,14 +21,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    running = RunningFleet(
+    with RunningFleet(
         tmp_path_factory.mktemp("template") / "data", "--port", "0", "--frontends", "2", "--workers", "1"
-    )
-    try:
+    ) as running:
         running.wait_ready()
         yield running
-    finally:
-        running.clean_up()
 
 
 def children(pid: int) -> dict[int, str]:
@@ -91,8 +88,7 @@ def test_a_killed_process_is_copied_anew_and_leaves_no_zombie(fleet: RunningFlee
 
 
 def test_processes_outlive_the_template_and_start_without_it(tmp_path: Path) -> None:
-    fleet = RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "2", "--workers", "0")
-    try:
+    with RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "2", "--workers", "0") as fleet:
         fleet.wait_ready()
         template, others = template_of(fleet), fleet.pids
         assert template is not None
@@ -103,20 +99,15 @@ def test_processes_outlive_the_template_and_start_without_it(tmp_path: Path) -> 
         assert anew != template
         assert fleet.end() == Exit.OK
         assert not process_alive(anew or 0)
-    finally:
-        fleet.clean_up()
 
 
 def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
-    fleet = RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "1", "--workers", "1")
-    try:
+    with RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "1", "--workers", "1") as fleet:
         fleet.wait_ready()
         template, others = template_of(fleet), fleet.pids
         assert template is not None
         fleet.end(signal.SIGKILL)
         wait_until_sync(lambda: fleet.all_gone([template, *others]), what="all of them to end")
-    finally:
-        fleet.clean_up()
 
 
 def test_a_template_that_is_ready_too_late_ends_quietly() -> None:

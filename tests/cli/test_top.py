@@ -72,12 +72,11 @@ def test_gauges_are_as_they_are_now(between: Between) -> None:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    running = RunningFleet(tmp_path_factory.mktemp("top") / "data", "--port", "0", "--frontends", "2", "--workers", "1")
-    try:
+    with RunningFleet(
+        tmp_path_factory.mktemp("top") / "data", "--port", "0", "--frontends", "2", "--workers", "1"
+    ) as running:
         running.wait_ready()
         yield running
-    finally:
-        running.clean_up()
 
 
 def test_it_shows_a_running_fleet(fleet: RunningFleet) -> None:

@@ -41,10 +41,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     """One fleet for all tests that leave it as they found it: two front-ends and a worker, ready."""
-    fleet = RunningFleet(tmp_path_factory.mktemp("shared") / "fleet", "--port", "0", "--workers", "1")
-    fleet.wait_ready()
-    yield fleet
-    fleet.clean_up()
+    with RunningFleet(tmp_path_factory.mktemp("shared") / "fleet", "--port", "0", "--workers", "1") as fleet:
+        fleet.wait_ready()
+        yield fleet
 
 
 def patiently(port: int, tool: str, **arguments: Any) -> Any:
@@ -302,15 +301,12 @@ def test_who_asks_twice_does_not_wait(start: Start) -> None:
 
 
 def test_a_start_can_be_called_off(start: Start, tmp_path: Path) -> None:
-    fleet = RunningFleet(tmp_path / "early", "--port", "0")
-    try:
+    with RunningFleet(tmp_path / "early", "--port", "0") as fleet:
         wait_until_sync(lambda: read_fleet(fleet.data_dir) is not None, what="the first process")
         pids = fleet.pids
         assert fleet.end() == Exit.OK
         assert fleet.all_gone(pids)
         assert fleet.stdout == ""
-    finally:
-        fleet.clean_up()
 
 
 def test_a_process_that_never_gets_ready_stops_the_start(tmp_path: Path) -> None:

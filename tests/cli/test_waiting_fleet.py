@@ -35,10 +35,9 @@ LONG_MS = 60_000
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    fleet = RunningFleet(tmp_path_factory.mktemp("waiting") / "fleet", "--port", "0", "--workers", "0")
-    fleet.wait_ready()
-    yield fleet
-    fleet.clean_up()
+    with RunningFleet(tmp_path_factory.mktemp("waiting") / "fleet", "--port", "0", "--workers", "0") as fleet:
+        fleet.wait_ready()
+        yield fleet
 
 
 class Project:

@@ -149,12 +149,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         keys = folder / "keys.json"
         keys.write_text(json.dumps({"keys": [Signer().jwk]}))
         config.write_text(CONFIG.replace("KEYS", str(keys)))
-        fleet = RunningFleet(
-            folder / "fleet",
-            *("--config", str(config), "--port", "0", "--frontends", "2", "--workers", "1"),
-            FLEET_FLOWS_DEMO_TOOLS="true",
-        )
-        stack.callback(fleet.clean_up)
+        arguments = ("--config", str(config), "--port", "0", "--frontends", "2", "--workers", "1")
+        fleet = stack.enter_context(RunningFleet(folder / "fleet", *arguments, FLEET_FLOWS_DEMO_TOOLS="true"))
         fleet.wait_ready()
         server = Prometheus(folder, f"127.0.0.1:{fleet.port}")
         stack.callback(server.close)

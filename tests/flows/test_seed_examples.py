@@ -64,16 +64,13 @@ PARALLEL_RESEARCH: Json = {
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    running = RunningFleet(
+    with RunningFleet(
         tmp_path_factory.mktemp("flows") / "data",
         *("--port", "0", "--frontends", "2", "--workers", "2"),
         FLEET_FLOWS_DEMO_TOOLS="true",
-    )
-    try:
+    ) as running:
         running.wait_ready()
         yield running
-    finally:
-        running.clean_up()
 
 
 @pytest.fixture(params=["auto", "legacy"])

@@ -96,11 +96,9 @@ def connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Conne
     """As many to the one front-end as to the other."""
     folder = tmp_path_factory.mktemp("linear")
     (folder / "config.yaml").write_bytes(msgspec.yaml.encode({**DECLARED, "request_deadline_ms": 20_000}))
-    fleet = RunningFleet(
-        folder / "data", "--config", str(folder / "config.yaml"), "--port", "0", "--frontends", "2", "--workers", "0"
-    )
+    arguments = ("--config", str(folder / "config.yaml"), "--port", "0", "--frontends", "2", "--workers", "0")
     with ExitStack() as stack:
-        stack.callback(fleet.clean_up)
+        fleet = stack.enter_context(RunningFleet(folder / "data", *arguments))
         fleet.wait_ready()
         found: dict[str, list[Connection]] = {}
         for _ in range(200):  # the kernel spreads them

@@ -99,12 +99,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def lines(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Line]]:
     """A hundred connections, as many to each of the front-ends."""
     folder = tmp_path_factory.mktemp("front-ends")
-    command = RunningCommand(
-        folder, "serve", "--port", "0", "--frontends", str(FRONT_ENDS), "--data-dir", str(folder / "data"),
-        FLEET_REDIS_URL=server,
-    )  # fmt: skip
+    arguments = ("--port", "0", "--frontends", str(FRONT_ENDS), "--data-dir", str(folder / "data"))
     with ExitStack() as stack:
-        stack.callback(command.clean_up)
+        command = stack.enter_context(RunningCommand(folder, "serve", *arguments, FLEET_REDIS_URL=server))
         port = int(command.wait_ready(START_SECONDS).rsplit(":", 1)[1])
         found: list[Line] = []
         wanted = Counter[str]()

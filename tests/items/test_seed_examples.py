@@ -44,12 +44,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     config = folder / "fleet.yaml"
     config.write_text(CONFIG)
     arguments = ("--config", str(config), "--port", "0", "--frontends", "2", "--workers", "0")
-    running = RunningFleet(folder / "data", *arguments)
-    try:
+    with RunningFleet(folder / "data", *arguments) as running:
         running.wait_ready()
         yield running
-    finally:
-        running.clean_up()
 
 
 class Agent:

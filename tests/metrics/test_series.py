@@ -35,14 +35,11 @@ _HEADERS = {
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    fleet = RunningFleet(
+    with RunningFleet(
         tmp_path_factory.mktemp("series") / "data", "--port", "0", "--frontends", "1", "--workers", "1"
-    )
-    try:
+    ) as fleet:
         fleet.wait_ready()
         yield fleet
-    finally:
-        fleet.clean_up()
 
 
 def call(client: Http, toolset: str, tool: str, arguments: Any, **more: Any) -> None:

@@ -99,6 +99,12 @@ class RunningCommand:
         self.process.send_signal(number)
         return self.process.wait(timeout)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clean_up()
+
     def clean_up(self) -> None:
         """Leaves nothing behind, however the test went."""
         if self.process.poll() is None:

@@ -255,15 +255,13 @@ def test_who_is_not_recorded_elsewhere_is_not_here(world: World) -> None:
 
 
 def test_what_was_traced_last_is_delivered_before_a_fleet_ends(tmp_path: Path) -> None:
-    with Collector() as collector:
-        fleet = RunningFleet(
-            tmp_path / "data", "--port", "0", "--frontends", "1", "--workers", "0", FLEET_TRACING_ENDPOINT=collector.url
-        )
-        try:
-            fleet.wait_ready()
-            with Http(fleet.port) as client:
-                client.call("get_blocked_items")
-            assert fleet.end() == 0
-            assert [span.name for span in collector.spans].count("tools/call get_blocked_items") == 1
-        finally:
-            fleet.clean_up()
+    arguments = ("--port", "0", "--frontends", "1", "--workers", "0")
+    with (
+        Collector() as collector,
+        RunningFleet(tmp_path / "data", *arguments, FLEET_TRACING_ENDPOINT=collector.url) as fleet,
+    ):
+        fleet.wait_ready()
+        with Http(fleet.port) as client:
+            client.call("get_blocked_items")
+        assert fleet.end() == 0
+        assert [span.name for span in collector.spans].count("tools/call get_blocked_items") == 1

@@ -28,17 +28,14 @@ CHAOS_FLOWS = int(os.environ.get("CHAOS_FLOWS", "60"))
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    fleet = Fleet(
+    with Fleet(
         tmp_path_factory.mktemp("fleet") / "data",
         *("--port", "0", "--frontends", "1", "--workers", "4", "--embedded-fsync", "everysec"),
         *("--drain-seconds", "10"),
         FLEET_FLOWS_DEMO_TOOLS="true",
-    )
-    try:
+    ) as fleet:
         fleet.wait_ready()
         yield fleet
-    finally:
-        fleet.clean_up()
 
 
 @pytest.fixture
