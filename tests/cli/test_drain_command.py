@@ -16,15 +16,10 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from tests.flows.downstream import PROGRAM
-from tests.support.fleets import Http, RunningFleet, call_body, environment, fleet_command, once
+from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment, fleet_command, once
 from tests.support.wait import wait_until_sync
 
 ACTOR = {"id": "ann", "kind": "subagent"}
-HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +62,7 @@ def draining(fleet: RunningFleet, *arguments: str) -> Iterator[tuple[subprocess.
 def answer(fleet: RunningFleet, tool: str, **arguments: Any) -> Any:
     """The structured content, also of a call that is turned away."""
     with Http(fleet.port) as client:
-        client.connection.request("POST", "/mcp", call_body(tool, arguments), HEADERS)
+        client.connection.request("POST", "/mcp", call_body(tool, arguments), MCP_HEADERS)
         return json.loads(client.connection.getresponse().read())["result"]["structuredContent"]
 
 
@@ -140,7 +135,7 @@ def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
         body = call_body(
             "claim_item", {"actor": ACTOR, "requestId": str(uuid.uuid4()), "claims": [claim], "waitMs": 50_000}
         )
-        client.connection.request("POST", "/mcp/items", body, HEADERS)
+        client.connection.request("POST", "/mcp/items", body, MCP_HEADERS)
         assert drain(fleet, "--wait", "0").returncode == Exit.OK
         text = client.connection.getresponse().read().decode()
     assert '"code":"draining"' in text.replace(" ", "").replace("\\", "")

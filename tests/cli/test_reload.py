@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from coordinator.settings import SettingsError, config_version, load_settings
-from tests.support.fleets import Http, RunningCommand, RunningFleet, once, scrape
+from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, RunningFleet, call_body, once, scrape
 from tests.support.wait import process_alive, wait_until_sync
 
 CONNECTIONS = 24
@@ -156,14 +156,8 @@ def test_settings_may_be_larger_than_a_pipe(fleet: Configured) -> None:
 
 def refused(client: Http, item: str) -> bool:
     """Whether an unsigned transition is refused as a call; else its element is."""
-    body = {"name": "advance_item", "arguments": {"transitions": [{"itemId": item, "trigger": "cancel"}]}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": body}
-    headers = {
-        "content-type": "application/json",
-        "accept": "application/json, text/event-stream",
-        "mcp-protocol-version": "2025-06-18",
-    }
-    client.connection.request("POST", "/mcp/items", json.dumps(message), headers)
+    body = call_body("advance_item", {"transitions": [{"itemId": item, "trigger": "cancel"}]})
+    client.connection.request("POST", "/mcp/items", body, MCP_HEADERS)
     answer = json.loads(client.connection.getresponse().read())["result"]
     if not answer.get("isError"):
         return False

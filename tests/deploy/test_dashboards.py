@@ -21,16 +21,11 @@ from coordinator.metrics.catalogue import CATALOGUE
 from deploy.grafana.boards import ALL, Panel
 from deploy.grafana.build import DASHBOARDS, rendered
 from tests.identity.signing import Signer
-from tests.support.fleets import Http, RunningFleet, call_body
+from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body
 from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 ACTOR = {"id": "ann", "kind": "subagent"}
 PANELS = [
     pytest.param(panel, id=f"{board.uid}: {panel.title}")
@@ -200,7 +195,7 @@ def search_at_once(fleet: RunningFleet) -> None:
 
 def ask(client: Http, toolset: str, tool: str, **arguments: Any) -> Any:
     """The structured result of a call, however it is answered."""
-    client.connection.request("POST", f"/mcp/{toolset}", call_body(tool, arguments), HEADERS)
+    client.connection.request("POST", f"/mcp/{toolset}", call_body(tool, arguments), MCP_HEADERS)
     answer = client.connection.getresponse().read().decode()
     if not answer.startswith("{"):
         answer = next(line[5:] for line in answer.splitlines() if line.startswith("data:") and line[5:].strip())

@@ -17,7 +17,7 @@ import pytest
 from coordinator.cli.exits import Exit
 from tests.door.support import Tokens
 from tests.identity.signing import AUDIENCE, ISSUER, Signer, jwks
-from tests.support.fleets import RunningFleet, fleet_command, samples
+from tests.support.fleets import MCP_HEADERS, RunningFleet, fleet_command, samples
 from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 
@@ -39,11 +39,6 @@ auth:
 actor_authentication:
   degraded_mode_policy: reject
 """
-MCP = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 
 
 class Answer(NamedTuple):
@@ -89,7 +84,7 @@ class Guarded:
         if token is not None:
             self.said.append(token)
         more = {} if token is None else {"authorization": f"Bearer {token}"}
-        return request(self.port, method, path, json.dumps(body).encode(), {**MCP, **more})
+        return request(self.port, method, path, json.dumps(body).encode(), {**MCP_HEADERS, **more})
 
     def call(self, token: str | None, tool: str, path: str = "/mcp", **arguments: Any) -> Answer:
         params = {"name": tool, "arguments": arguments}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -11,20 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from tests.door.support import Tokens
-from tests.support.fleets import RunningFleet, once, samples
+from tests.support.fleets import MCP_HEADERS, RunningFleet, call_body, once, samples
 
 Json = dict[str, Any]
 R = TypeVar("R")
-
-_HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
-_ids = itertools.count(1)
 
 
 class Agent:
@@ -36,18 +26,12 @@ class Agent:
 
     def __init__(self, port: int, token: str = "", project: str = "default") -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        self._headers = {**_HEADERS, **({"authorization": f"Bearer {token}"} if token else {})}
+        self._headers = {**MCP_HEADERS, **({"authorization": f"Bearer {token}"} if token else {})}
         self._path = f"/p/{project}/mcp/gateway"
 
     def reply(self, tool: str, **arguments: Any) -> tuple[Json, bool]:
         """The structured content of an answer, and whether it is a refusal."""
-        message = {
-            "jsonrpc": "2.0",
-            "id": next(_ids),
-            "method": "tools/call",
-            "params": {"name": tool, "arguments": arguments},
-        }
-        self._connection.request("POST", self._path, msgspec.json.encode(message), self._headers)
+        self._connection.request("POST", self._path, call_body(tool, arguments), self._headers)
         response = self._connection.getresponse()
         text = response.read().decode()
         assert response.status == 200, (response.status, text)

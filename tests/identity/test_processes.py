@@ -22,15 +22,10 @@ from tests.identity.servers import KeyServer
 from tests.identity.signing import AUDIENCE, ISSUER, Json, Signer, jwks
 from tests.items.client import fresh_id
 from tests.support import leaks
-from tests.support.fleets import Http, RunningCommand, call_body, environment, fleet_command, once, scrape
+from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, environment, fleet_command, once, scrape
 from tests.support.wait import wait_until_sync
 
 OLD, NEW = Signer("old"), Signer("new", number=1)
-_HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 
 
 class Front:
@@ -53,7 +48,7 @@ class Front:
     def call(self, tool: str, **arguments: Any) -> Json:
         """The structured content of the answer, failures included."""
         with Http(self.port) as client:
-            client.connection.request("POST", "/mcp/items", call_body(tool, arguments), _HEADERS)
+            client.connection.request("POST", "/mcp/items", call_body(tool, arguments), MCP_HEADERS)
             answer = msgspec.json.decode(client.connection.getresponse().read())
         found: Json = answer["result"]["structuredContent"]
         return found

@@ -25,15 +25,10 @@ from tests.items.linear import Operation, order_of
 from tests.items.machine import agrees, change_of
 from tests.items.model import Edge, Item, Model
 from tests.items.model_schemas import Note
-from tests.support.fleets import RunningFleet, call_body
+from tests.support.fleets import MCP_HEADERS, RunningFleet, call_body
 
 EXAMPLES = int(os.environ.get("LINEAR_EXAMPLES", "25"))
 CALLERS = 4
-HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 DECLARED: Json = {
     "work_item_schemas": {
         "step": {
@@ -80,7 +75,7 @@ class Connection:
         """Names the front-end: its request ids begin with it."""
 
     def call(self, project: str, tool: str, **arguments: Any) -> Json:
-        self._http.request("POST", f"/p/{project}/mcp/items", call_body(tool, arguments), HEADERS)
+        self._http.request("POST", f"/p/{project}/mcp/items", call_body(tool, arguments), MCP_HEADERS)
         response = self._http.getresponse()
         answer = msgspec.json.decode(response.read())
         assert not answer["result"]["isError"], answer

@@ -36,7 +36,7 @@ from tests.items.calls import (
     write_notes,
 )
 from tests.items.client import Client, Json, fresh_id
-from tests.support.fleets import Http, RunningCommand, call_body
+from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body
 
 pytestmark = pytest.mark.anyio
 
@@ -46,11 +46,6 @@ START_SECONDS = 150.0
 """Five interpreters have to start, on a machine that may be busy."""
 CALLS = (create, update, delete, link, unlink_all, advance, claim, write_notes, delete_notes, create_tree,
          complete_tree, complete_items)  # fmt: skip
-HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 
 
 class Answer(NamedTuple):
@@ -70,7 +65,7 @@ class Line:
 
     def ask(self, project: str, body: bytes) -> Answer:
         connection = self._http.connection
-        connection.request("POST", f"/p/{project}/mcp/items", body, HEADERS)
+        connection.request("POST", f"/p/{project}/mcp/items", body, MCP_HEADERS)
         response = connection.getresponse()
         return Answer((response.getheader("x-request-id") or "").partition("-")[0], response.read())
 

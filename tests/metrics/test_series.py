@@ -17,7 +17,7 @@ from coordinator.metrics.families import Family
 from coordinator.metrics.metric import Label, Metric
 from coordinator.store import Script
 from tests.support.contracts import toolsets
-from tests.support.fleets import Http, RunningFleet, once
+from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, once
 
 MOST = 5_000
 PROCESSES = 20
@@ -26,11 +26,6 @@ SETTINGS_KNOWN = 4
 """Versions of the settings within the life of a fleet."""
 TOOLSETS = toolsets()
 TOOLS = [(toolset.name, tool.name) for toolset in TOOLSETS.values() for tool in toolset.tools]
-_HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +45,7 @@ def call(client: Http, toolset: str, tool: str, arguments: Any, **more: Any) -> 
         "method": "tools/call",
         "params": {"name": tool, "arguments": arguments, **more},
     }
-    client.connection.request("POST", f"/mcp/{toolset}", msgspec.json.encode(message), _HEADERS)
+    client.connection.request("POST", f"/mcp/{toolset}", msgspec.json.encode(message), MCP_HEADERS)
     response = client.connection.getresponse()
     assert response.status == 200, response.read()
     response.read()

@@ -20,11 +20,12 @@ from tests.support.wait import process_alive, wait_until_sync
 
 ROOT = Path(__file__).parent.parent.parent
 START_SECONDS = 120.0
-_HEADERS = {
+MCP_HEADERS = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
     "mcp-protocol-version": "2025-06-18",
 }
+"""Of a request that calls a tool."""
 _ids = itertools.count(1)
 
 
@@ -161,7 +162,7 @@ class Http:
 
     def call(self, tool: str, **arguments: Any) -> Any:
         """The structured result of a tool call."""
-        self.connection.request("POST", "/mcp/items", call_body(tool, arguments), _HEADERS)
+        self.connection.request("POST", "/mcp/items", call_body(tool, arguments), MCP_HEADERS)
         response = self.connection.getresponse()
         answer = msgspec.json.decode(response.read())
         assert response.status == 200, answer
@@ -191,7 +192,7 @@ def call_body(tool: str, arguments: dict[str, Any]) -> bytes:
 
 def call_head(length: int) -> bytes:
     """The head of the request that carries it."""
-    lines = [f"{name}: {value}" for name, value in {"host": "127.0.0.1", **_HEADERS}.items()]
+    lines = [f"{name}: {value}" for name, value in {"host": "127.0.0.1", **MCP_HEADERS}.items()]
     return "\r\n".join(["POST /mcp/items HTTP/1.1", *lines, f"content-length: {length}", "", ""]).encode()
 
 

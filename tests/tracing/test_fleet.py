@@ -14,7 +14,7 @@ import pytest
 from mcp.client import Client
 from opentelemetry import trace
 
-from tests.support.fleets import Http, RunningFleet, call_body
+from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body
 from tests.support.wait import wait_until_sync
 from tests.tracing.collector import Collector, Seen
 
@@ -39,11 +39,6 @@ gateway:
         done: {{terminal: true}}
 """
 SECRET = "do-not-tell-anybody"
-_HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 
 
 class World:
@@ -69,7 +64,7 @@ class World:
         message["params"]["_meta"] = {"traceparent": traceparent, "tracestate": "vendor=1"}
         with Http(self.fleet.port) as client:
             try:
-                client.connection.request("POST", path, json.dumps(message), _HEADERS)
+                client.connection.request("POST", path, json.dumps(message), MCP_HEADERS)
                 answer = client.connection.getresponse().read().decode()
             except OSError as error:
                 raise AssertionError(f"{tool}: {error!r}\n{self.fleet.stderr}") from None
