@@ -10,17 +10,16 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Self
 
 from coordinator.settings.connections import Connection
 from tests.flows.raw_server import said
 from tests.support.fleets import environment
 from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
+from tests.support.web import LocalServer, Quiet
 
 PROGRAM = Path(__file__).with_name("downstream_server.py")
 RAW = Path(__file__).with_name("raw_server.py")
@@ -36,11 +35,11 @@ def raw(kind: str) -> Connection:
     return Connection(kind="mcp", command=sys.executable, args=(str(RAW), kind))
 
 
-class RawHttp:
+class RawHttp(LocalServer):
     """The server without a library over HTTP, and answers that no server should give: of a megabyte, and compressed."""
 
     def __init__(self) -> None:
-        class Handler(BaseHTTPRequestHandler):
+        class Answering(Quiet, BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
@@ -70,22 +69,8 @@ class RawHttp:
                 with contextlib.suppress(OSError):
                     self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.connection = Connection(kind="mcp", url=f"http://127.0.0.1:{self._server.server_address[1]}/mcp")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Answering)
+        self.connection = Connection(kind="mcp", url=f"{self.url}/mcp")
 
 
 class HttpServer:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import ssl
-import threading
 from collections import deque
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, Self
+
+from tests.support.web import LocalServer, Quiet
 
 Answer = tuple[int, dict[str, str], bytes]
 
 
-class Web:
+class Web(LocalServer):
     """The server.
 
     Attributes:
@@ -26,7 +26,7 @@ class Web:
         self.answers: deque[Answer] = deque()
         web = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Answering(Quiet, BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def answer(self) -> None:
@@ -48,25 +48,10 @@ class Web:
 
             do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = answer  # noqa: N815
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        super().__init__(Answering)
 
     def speak_tls(self, certificate: Path) -> None:
         """From the next connection on, with a PEM file that holds the key, too."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.support.wait import wait_until_sync
+from tests.support.web import LocalServer, Quiet
 
 
 class Seen(NamedTuple):
@@ -28,7 +29,7 @@ class Seen(NamedTuple):
     ended: int
 
 
-class Collector:
+class Collector(LocalServer):
     """Listens on a free port until the end of the block."""
 
     def __init__(self) -> None:
@@ -39,7 +40,7 @@ class Collector:
         self.asked = threading.Event()
         collector = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Taking(Quiet, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 collector.asked.set()
@@ -52,16 +53,7 @@ class Collector:
                 self.send_header("content-length", "0")
                 self.end_headers()
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        super().__init__(Taking)
 
     def _take(self, body: bytes) -> None:
         self.bodies.append(body)
@@ -103,12 +95,6 @@ class Collector:
         except AssertionError:
             raise AssertionError(f"{names} not among {[one.name for one in self.of(trace)]}") from None
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.held.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__exit__()
