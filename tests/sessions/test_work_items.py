@@ -39,6 +39,18 @@ async def status(sessions: Sessions, token: str) -> Answer:
     return await sessions("get_workflow_status", session_token=token)
 
 
+async def prepared(sessions: Sessions, item: str) -> str:
+    """The token of worker-1's session of the item, in the activity prepare."""
+    token = (await bind(sessions, item)).token
+    return (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+
+
+async def yielded(sessions: Sessions, item: str) -> str:
+    """The handle of the checkpoint go, which that session waits for."""
+    token = await prepared(sessions, item)
+    return (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+
+
 async def take_over(items: Client, item: str, agent: str = "worker-2") -> int:
     """The item's claim expires and another agent claims it; the new fence."""
     await lapse(items, item)
@@ -96,9 +108,7 @@ async def test_the_actor_may_be_another_than_the_agent(sessions: Sessions, item:
 
 
 async def test_a_session_goes_forward_only_under_its_claim(sessions: Sessions, items: Client, item: str) -> None:
-    token = (await bind(sessions, item)).token
-    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
-    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    handle = await yielded(sessions, item)
     await lapse(items, item)
     shown = await status(sessions, handle)
     assert shown["work_item"] == {"item_id": item, "fence_token": 1, "claim_live": False}
@@ -124,9 +134,7 @@ async def test_a_session_goes_forward_only_under_its_claim(sessions: Sessions, i
 
 
 async def test_nobody_is_sent_to_claim_an_item_that_was_deleted(sessions: Sessions, items: Client, item: str) -> None:
-    token = (await bind(sessions, item)).token
-    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
-    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    handle = await yielded(sessions, item)
     await items("manage_items", operation="delete", ids=[item])
     shown = await status(sessions, handle)
     assert shown["work_item"] == {"item_id": item, "fence_token": 1, "claim_live": False}
@@ -145,8 +153,7 @@ async def test_nobody_is_sent_to_claim_an_item_that_was_deleted(sessions: Sessio
 
 async def test_nobody_is_told_which_other_agent_holds_the_item(sessions: Sessions, items: Client, item: str) -> None:
     """That is for get_context of the item alone (seed 004, tiered disclosure)."""
-    token = (await bind(sessions, item)).token
-    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    token = await prepared(sessions, item)
     await take_over(items, item, "rival")
     shown = await status(sessions, token)
     expires = (await items("get_context", itemId=item))["claimDetail"]["claimExpiresAt"]
@@ -163,8 +170,7 @@ async def test_nobody_is_told_which_other_agent_holds_the_item(sessions: Session
 
 async def test_whoever_takes_the_item_over_resumes_the_session(sessions: Sessions, items: Client, item: str) -> None:
     """Nothing that was answered is asked again, and the one before has lost the session."""
-    token = (await bind(sessions, item)).token
-    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    token = await prepared(sessions, item)
     first = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="maybe")).token
     first = (await sessions("respond_checkpoint", checkpoint_handle=first, option_id="fine")).token
     first = (await sessions("resume_checkpoint", session_token=first)).token
@@ -236,9 +242,7 @@ async def test_who_has_lost_the_session_answers_no_question_of_its_new_holder(
 
 
 async def test_in_another_visit_everything_is_asked(sessions: Sessions, items: Client, item: str) -> None:
-    token = (await bind(sessions, item)).token
-    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
-    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    handle = await yielded(sessions, item)
     await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain")
     await take_over(items, item)
     token = (await bind(sessions, item, "worker-2")).token
@@ -367,9 +371,7 @@ async def test_a_completed_session_does_not_open_again_beside_another_of_its_ite
 async def test_what_happens_to_a_session_is_in_the_projects_events(
     sessions: Sessions, items: Client, item: str
 ) -> None:
-    token = (await bind(sessions, item)).token
-    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
-    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    handle = await yielded(sessions, item)
     await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
     token = (await sessions("resume_checkpoint", session_token=handle)).token
     await take_over(items, item)
