@@ -38,7 +38,6 @@ _LOOK_SECONDS = 1.0
 """How often somebody who waits looks although nobody told him to."""
 _MOST_SEEN = 20_000
 """Instances whose definitions a process remembers."""
-_LONGEST = 2_000
 _ROUNDS = 20
 """How often a submit begins again because the instance moved under it."""
 
@@ -415,7 +414,7 @@ def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence
     if rejected.code == checks.SCHEMA:
         # Which values were wrong, not what they were.
         places = ", ".join(one["path"] for one in rejected.details["violations"])
-        message = f"The input does not match its schema: {places}."[:_LONGEST]
+        message = f"The input does not match its schema: {places}."
     told = redacted({"transition": transition[:200], **more, "code": rejected.code, "message": message})
     return [*events, Event("transition.rejected", _encode(told).decode())]
 

@@ -16,9 +16,10 @@ from coordinator.toolsets.gateway.rules.resolve import Resolved
 from coordinator.toolsets.gateway.rules.schemas import Violation, told, violations, with_defaults
 
 STALE, INVALID, ACTOR = "STALE_WORKFLOW_VERSION", "INVALID_TRANSITION", "ACTOR_MISMATCH"
-GUARD, SCHEMA, EXECUTOR = "GUARD_REJECTED", "INPUT_SCHEMA_VIOLATION", "EXECUTOR_FAILED"
+GUARD, SCHEMA = "GUARD_REJECTED", "INPUT_SCHEMA_VIOLATION"
 NO_WORKFLOW, NO_DEFINITION, NO_ITEM = "WORKFLOW_NOT_FOUND", "DEFINITION_NOT_FOUND", "ITEM_NOT_FOUND"
 _SHOWN = 200
+"""Characters of an unknown name that are repeated in a message."""
 _CAPABILITY, _ARGUMENTS = "capability", "arguments"
 
 
@@ -95,6 +96,16 @@ def unknown_definition(definition: str) -> Rejected:
 def unknown_capability(name: str) -> Rejected:
     """No such capability, as far as the caller is told."""
     return _violated([Violation("input.capability", f"there is no capability {_quoted(name)}; see gateway.search")])
+
+
+def unknown_item(id: str) -> Rejected:
+    """No such workflow, capability or connection, as far as the caller is told."""
+    return Rejected(NO_ITEM, f"There is nothing with the id {_quoted(id)} here.")
+
+
+def unknown_transition(definition: str, transition: str) -> Rejected:
+    """No state of the definition has such a transition."""
+    return Rejected(INVALID, f"The workflow {definition!r} has no transition {_quoted(transition)} in any state.")
 
 
 def fired(

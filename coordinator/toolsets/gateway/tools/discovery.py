@@ -33,7 +33,6 @@ from coordinator.toolsets.gateway.contract.discovery import (
 )
 from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Listed
-from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.graph import ends
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, all_hold
 from coordinator.toolsets.gateway.rules.links import Links
@@ -86,8 +85,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     async def describe(call: Call, args: Describe) -> DescribeAnswer | Reply:
         found = desk.catalogue.items.get(args.id)
         if found is None or not sees(desk.catalogue, found.id, Principal.of(call.caller)):
-            unknown = Rejected(checks.NO_ITEM, f"There is nothing with the id {args.id[:200]!r} here.")
-            return rejected(unknown, Principal.of(call.caller), links)
+            return rejected(checks.unknown_item(args.id), Principal.of(call.caller), links)
         shown = item(found, links)
         return DescribeAnswer(
             id=shown.id,
@@ -114,9 +112,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         places = [(key, state.transitions[args.transition]) for key, state in workflow.states.items()
                   if args.transition in state.transitions]  # fmt: skip
         if not places:
-            unknown = Rejected(
-                checks.INVALID, f"The workflow {name!r} has no transition {args.transition[:200]!r} in any state."
-            )
+            unknown = checks.unknown_transition(name, args.transition)
             return rejected(unknown, Principal.of(call.caller), links, more=[links.explain(name)])
         return _shown(name, args.transition, places, more)
 

@@ -113,11 +113,11 @@ def tools(shown: Documents) -> tuple[Tool, ...]:
         workflow = workflow_found(shown.current, args.workflow_id)
         source = workflow.activity(args.from_activity)
         if source is None:
-            return Validity(valid=False, reason=f"Source activity not found: {args.from_activity[:200]}")
+            return Validity(valid=False, reason=missing("Source activity not found", args.from_activity).message)
         known = workflow.activities.keys() | TERMINALS
         targets = [target for target in source.targets() if target in known]
         if args.to_activity not in workflow.activities and args.to_activity not in targets:
-            return Validity(valid=False, reason=f"Target activity not found: {args.to_activity[:200]}")
+            return Validity(valid=False, reason=missing("Target activity not found", args.to_activity).message)
         if args.to_activity not in targets:
             return Validity(valid=False, reason=f"No valid transition. Valid: {', '.join(targets) or 'none'}")
         return Validity(valid=True)
