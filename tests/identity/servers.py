@@ -57,11 +57,6 @@ class KeyServer:
         """Keeps what it serves, and serves it badly from now on; see ``key_server``."""
         self._set(path, {**self._routes.get(path, {}), "mode": mode, **route})
 
-    def behave(self, path: str = "/jwks") -> None:
-        """Serves well again."""
-        kept = {name: value for name, value in self._routes[path].items() if name in ("body", "type")}
-        self._set(path, kept)
-
     def count(self, path: str = "/jwks") -> int:
         """Requests for a path so far (since the process started)."""
         return int(self._tell({"count": path})["count"])

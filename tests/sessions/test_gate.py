@@ -27,7 +27,6 @@ READS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("get_resource", {"resource_id": "01"}),
     ("get_trace", {}),
 )
-OPTIONS = "Valid options: [proceed, stop, plain]"
 ADVICE = "The orchestrator must resolve it by calling respond_checkpoint."
 
 

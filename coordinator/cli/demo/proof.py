@@ -197,7 +197,7 @@ class _Replay:
             case "transition":
                 self._transition(event, state)
             case "link":
-                self._link(event, state)
+                self._link(event)
             case "update":
                 pass
             case _:
@@ -234,7 +234,7 @@ class _Replay:
         state = self._items[event.item] = _State(event.after)
         state.children_left = self._children[event.item]
 
-    def _link(self, event: Event, state: _State) -> None:
+    def _link(self, event: Event) -> None:
         blocked = {"B": event.other, "I": event.item}.get(event.code)
         blocker = event.item if event.code == "B" else event.other
         if blocked is None:

@@ -29,7 +29,7 @@ def told(loaded: LoadedSettings) -> list[tuple[str, str]]:
     settings = loaded.settings
     if settings.gateway is None:
         return []
-    found = problems(settings.gateway, settings.connections, _own_tools(settings))
+    found = problems(settings.gateway, settings.connections, _own_tools())
     sentences: list[tuple[str, str]] = []
     for problem in found:
         name = ".".join(map(str, problem.path))
@@ -40,7 +40,7 @@ def told(loaded: LoadedSettings) -> list[tuple[str, str]]:
     return sentences
 
 
-def _own_tools(settings: Settings) -> Callable[[str], str]:
+def _own_tools() -> Callable[[str], str]:
     """Judges the names of the coordinator's own tools; these are loaded when the first one is named."""
 
     @cache

@@ -85,7 +85,6 @@ class Catalogue:
         """Declared, exposed and imported ones by id."""
         self.collisions: list[str] = []
         """Imported tools that are left out, because something else has their name, or nothing can: sentences."""
-        self._unavailable: set[str] = set()
         self._packed: dict[str, Packed] = {}
         self.items: dict[str, Listed] = {}
         """What is listed, by id, in the order in which gateway.home shows it."""

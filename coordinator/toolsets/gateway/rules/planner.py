@@ -110,7 +110,7 @@ class _Run:
         """Takes the task's transition from its beginning."""
         transition = self._transition
         if transition.executor is None:
-            return self._executed(self.task.arguments, None)
+            return self._executed(self.task.arguments)
         return self._execute(transition.executor, transition.reliability)
 
     def resume(self, outcome: Outcome) -> Advance:
@@ -130,7 +130,7 @@ class _Run:
             if waiting is not None:
                 return waiting
         self._succeeded(used)
-        return self._executed(outcome.value, used)
+        return self._executed(outcome.value)
 
     def enter(self, target: str, draft: dict[str, Any]) -> Advance:
         """Enters a state that no transition led to: the first one, or that of a timeout."""
@@ -164,7 +164,7 @@ class _Run:
         ]  # fmt: skip
         self.tell("human.approval.requested", requestId=request, queue=executor.queue)
         self._succeeded(executor)
-        return self._executed({"queue": executor.queue, "requestId": request, "status": "queued"}, executor)
+        return self._executed({"queue": executor.queue, "requestId": request, "status": "queued"})
 
     def _sub_workflow(self, value: Any, used: Executor, executor: Executor, reliability: Reliability | None) -> Advance:
         task = self.task
@@ -180,7 +180,7 @@ class _Run:
             return self._failed(failure, used, executor, reliability)
         self.tell("sub_workflow.completed", workflowId=child, state=value.get("state"))
         self._succeeded(used)
-        return self._executed(value.get("context") or {}, used)
+        return self._executed(value.get("context") or {})
 
     def _flow(self, value: Any, executor: Executor) -> Advance | Failure | None:
         """Waits for a flow, unless that has taken too long; None: it has completed."""
@@ -227,7 +227,7 @@ class _Run:
 
     # --- what a hop leads to ----------------------------------------------------------------------
 
-    def _executed(self, value: Any, executor: Executor | None) -> Advance:
+    def _executed(self, value: Any) -> Advance:
         """The executor of the transition, or of the entry, has delivered."""
         task = self.task
         if task.phase == "enter":
