@@ -63,6 +63,17 @@ async def test_children_listed_before_their_parent_need_no_recursive(tools: Clie
     assert (await tools.delete(ids[1], ids[0]))["deleted"] == 2
 
 
+async def test_a_parent_listed_again_after_its_children_is_deleted_and_not_refused(tools: Client) -> None:
+    parent, child = await tools.chain(1)
+    unknown = fresh_id()
+    assert await tools.delete(parent, unknown, child, parent.upper()) == {
+        "ids": [parent, child, parent.upper()],
+        "deleted": 2,
+        "failed": 1,
+        "failures": [{"id": unknown, "error": "no such item"}],
+    }
+
+
 async def test_unknown_ids_fail_alone_as_the_caller_wrote_them(tools: Client) -> None:
     item, unknown = await tools.add(), fresh_id()
     result = await tools.delete(item, item, unknown, "00000", "0000")

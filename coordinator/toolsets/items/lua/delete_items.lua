@@ -73,6 +73,13 @@ while position <= #list and left > 0 do
 end
 
 done = position > #list
+if done then -- what was refused for its children may have been listed once more after them
+  local refusals = failures
+  failures = {}
+  for _, refusal in ipairs(refusals) do
+    if not gone[list[refusal[1]]] then failures[#failures + 1] = refusal end
+  end
+end
 unrank_erased()
 if redis.call('EXISTS', K_RANKED .. '*') == 0 then redis.call('DEL', K_FORM) end
 local reply = cmsgpack.pack({done, position, deleted, below, failures, met, done and {} or list})
