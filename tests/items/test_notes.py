@@ -473,7 +473,7 @@ async def test_ids_and_an_item_add_up_and_count_no_note_twice(tools: Client) -> 
     item, other = await tools.add_many(2)
     ids = await write(tools, note(item, "a"), note(item, "b"), note(other, "a"), note(other, "b"))
     assert await delete(tools, ids=ids[:1] + ids[2:3], itemId=item, key="a") == {"deleted": 2, "failed": 0}
-    assert await delete(tools, ids=ids[1:2], itemId=other) == {"deleted": 2, "failed": 0}
+    assert await delete(tools, ids=[ids[1], ids[1].upper()], itemId=other) == {"deleted": 2, "failed": 0}
 
 
 async def test_an_unknown_id_fails_alone(tools: Client) -> None:

@@ -1,6 +1,6 @@
 --[[
 purpose:   Deletes notes by id, then those of an item or the one under a key of it.
-guarantee: A note goes together with its mark on the item.
+guarantee: A note goes together with its mark on the item. One that is listed twice counts once.
 args:      request fingerprint keep_ms events_max ids item key
            ids = packed list; item = id or ''; key = '' for all notes of the item
 reply:     {deleted, positions of unknown ids}
@@ -20,17 +20,16 @@ local deleted, unknown, known = 0, {}, {}
 local gone, marks = {}, {} -- keys of notes, and by item the keys under which it has them
 
 local function drop(id, owner, name)
-  if known[id] then return false end
+  if known[id] then return end
   known[id], deleted = true, deleted + 1
   gone[deleted] = K_NOTE .. id
   table.insert(list_at(marks, owner), name)
   emit(events_max, 'unnote', owner, 'n', name)
-  return true
 end
 
 for n, id in ipairs(cmsgpack.unpack(ids)) do
   local found = redis.call('HMGET', K_NOTE .. id, 'i', 'k')
-  if not (found[1] and drop(id, found[1], found[2])) then unknown[#unknown + 1] = n - 1 end
+  if found[1] then drop(id, found[1], found[2]) else unknown[#unknown + 1] = n - 1 end
 end
 
 if item ~= '' and key ~= '' then
