@@ -73,6 +73,13 @@ async def test_other_arguments_under_the_same_id_are_refused(tools: Client, prep
     assert await contents(tools) == before
 
 
+async def test_a_default_that_is_spelled_out_is_no_other_argument(tools: Client) -> None:
+    item, me, request_id = await tools.add(), actor("agent"), fresh_id()
+    first = await tools("claim_item", actor=me, requestId=request_id, claims=[{"itemId": item}])
+    spelled = {"itemId": item, "ttlSeconds": 900, "fenceToken": None}
+    assert await tools("claim_item", actor=me, requestId=request_id, claims=[spelled], releases=[], waitMs=0) == first
+
+
 async def test_another_tool_under_the_same_id_is_refused(tools: Client) -> None:
     request_id = fresh_id()
     await tools("claim_item", **keyed(await claim(tools), request_id))

@@ -70,7 +70,9 @@ class Selector(Arguments, kw_only=True):
     order_by: OrderBy = None
 
 
-class ClaimEntry(Arguments, kw_only=True):
+# With defaults left out, 900 seconds that were given would be other arguments than the default for a request id:
+# what a field holds is compared with its default by identity.
+class ClaimEntry(Arguments, kw_only=True, omit_defaults=False):
     """An item to claim: by id, or the best one for a selector."""
 
     item_id: OptionalItemRef = None
