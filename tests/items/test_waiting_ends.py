@@ -12,7 +12,8 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from tests.items.client import Client, Json, fresh_id
-from tests.items.parked import Fronts, Parked
+from tests.items.moments import lapse
+from tests.items.parked import LONG_MS, Fronts, Parked
 from tests.items.selectors import call_of, take
 from tests.support.wait import wait_until
 
@@ -98,6 +99,19 @@ async def test_a_repeated_call_keeps_its_place(fronts: Fronts) -> None:
     again = await other.park("first", request_id=first.request_id)
     items = [await tools.add(), await tools.add()]
     assert [await again.item(), await second.item()] == items
+
+
+async def test_a_repetition_that_frees_items_gets_the_one_that_its_call_is_given(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    first, second = [await tools.add(), await tools.add()]
+    for item in (first, second):
+        await tools.claim(f"holder of {item}", item)
+    call = await tools.park("agent")
+    for item in (first, second):
+        await lapse(tools, item)
+    again = tools.begin("agent", request_id=call.request_id, wait_ms=LONG_MS)
+    assert [await again.item(), await call.item()] == [first, first]
+    assert await tools.next(limit=2) == [second]
 
 
 async def test_the_call_that_was_repeated_can_go(fronts: Fronts) -> None:
