@@ -93,6 +93,17 @@ async def test_claims_of_direct_children_are_told_apart(tools: Client) -> None:
     assert by_title["item"] == {"active": 2, "expired": 1, "unclaimed": 2}
 
 
+async def test_a_claim_that_has_ended_is_counted_where_its_item_goes(tools: Client) -> None:
+    old, new = await tools.add("old"), await tools.add("new")
+    item = await tools.add(parentId=old)
+    await tools.claim("a", item)
+    await lapse(tools, item)
+    await tools.next()  # puts the claim back
+    await tools.update(item, parentId=new)
+    expired = {item["title"]: item["claimSummary"]["expired"] for item in await roots(tools)}
+    assert expired == {"old": 0, "new": 1}
+
+
 async def test_an_overview_writes_nothing(tools: Client) -> None:
     parent = await tools.add()
     item = await tools.add(parentId=parent)
