@@ -361,6 +361,14 @@ async def test_a_new_child_reopens_its_parent_if_that_is_its_lifecycle(gated: Cl
     assert not (await audit(gated.store, gated.project)).differences
 
 
+async def test_a_child_that_is_given_the_parent_it_has_is_no_new_one(gated: Client) -> None:
+    parent = await gated.add(type="auto-reopen")
+    child = await gated.add(parentId=parent)
+    await gated.move(parent, "cancel")
+    assert (await gated.update(child, parentId=parent, title="renamed"))["updated"] == 1
+    assert await gated.role(parent) == "terminal"
+
+
 @pytest.mark.parametrize("add", [create_below, create_tree_below, move_below])
 async def test_a_parent_that_a_new_child_reopens_takes_those_above_it_to_work(gated: Client, add: Any) -> None:
     ended, root = await gated.add(role="terminal"), await gated.add()
