@@ -52,7 +52,6 @@ local function plan_move(it, parent_id)
     if walk.id == it.id then return nil, 'parent_cycle' end
     walk = walk.pa and load(walk.pa)
   end
-  if it.d + shift > MAX_DEPTH then return nil, 'too_deep' end
   local below = shift == 0 and {} or descendants(it.id)
   if not below then return nil, 'too_many_below' end
   if it.d + shift + #below > MAX_DEPTH then return nil, 'too_deep' end
