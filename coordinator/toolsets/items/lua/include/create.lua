@@ -13,7 +13,7 @@ local function child_added(parent, run)
   if not schema or schema.lifecycle ~= AUTO_REOPEN then return end
   local by = {id = '', actor = '', verification = '', summary = 'reopened by a new child item'}
   change_role(parent, WORK, 'cascade', label_of(run, 'start'), run, by)
-  cascade(parent, 'reopen_cascade', run, {}, {})
+  cascade(parent, 'cascade', run, {}, {})
 end
 
 local parents, made = {}, {}

@@ -67,7 +67,7 @@ local function cascade_target(child, trigger, run)
     if not all_children_terminal(id) or role_at(id) == TERMINAL then return nil end
     if may_cascade(schema_of(load(id), run.config)) then return TERMINAL, label_of(run, 'cascade') end
   elseif trigger == 'reopen' and role_at(id) == TERMINAL and may_cascade(schema_of(load(id), run.config)) then
-    return WORK, label_of(run, 'start'), 'reopen_cascade'
+    return WORK, label_of(run, 'start')
   end
 end
 
@@ -75,7 +75,7 @@ end
 -- {id, title, from, to, applied, missing keys} and the items that each applied one unblocks.
 local function cascade(child, trigger, run, events, open)
   while child.pa do
-    local to, label, next_trigger = cascade_target(child, trigger, run)
+    local to, label = cascade_target(child, trigger, run)
     if not to then return end
     local parent = load(child.pa)
     local from = parent.role
@@ -85,7 +85,7 @@ local function cascade(child, trigger, run, events, open)
     if #missing > 0 then return end
     local by = {id = '', actor = '', verification = '', summary = 'cascade from a child item'}
     for _, item in ipairs(change_role(parent, to, 'cascade', label, run, by)) do open[#open + 1] = item end
-    child, trigger = parent, next_trigger or trigger
+    child = parent
   end
 end
 
