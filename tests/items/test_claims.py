@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.store import keys
+from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import claim_for, lapse
 from tests.support.wait import wait_until
@@ -196,15 +197,19 @@ async def test_the_same_agent_after_expiry_keeps_the_beginning_but_not_the_fence
     assert again["fenceToken"] == 2
 
 
-async def test_another_agent_after_expiry_begins_anew(tools: Client) -> None:
+@pytest.mark.parametrize("swept", [False, True])
+async def test_another_agent_after_expiry_begins_anew(tools: Client, swept: bool) -> None:
     item = await tools.add()
     await tools.claim("agent", item)
     await lapse(tools, item)
+    if swept:
+        await tools.next()
     taken = await tools.claim("rival", item)
     assert (taken["claimedBy"], taken["fenceToken"]) == ("rival", 2)
     assert taken["originalClaimedAt"] == taken["claimedAt"]
     assert (await tools.claim("agent", item))["outcome"] == "already_claimed"
     assert (await tools.release("agent", item))["outcome"] == "not_claimed_by_you"
+    assert not (await audit(tools.store, tools.project)).differences
 
 
 async def test_the_fence_rises_with_every_new_claim(tools: Client) -> None:

@@ -344,6 +344,15 @@ async def test_times_before_the_first_item_are_bounds_like_any_other(tools: Clie
         assert await tools.next(roleChangedBefore=early, orderBy=order) == []
 
 
+async def test_bounds_are_exact_below_a_millisecond(tools: Client) -> None:
+    item = await tools.add()
+    at = (await tools.get(item))["createdAt"]
+    later = at.replace("Z", "001Z")
+    for name in ("created", "roleChanged"):
+        assert await tools.next(**{f"{name}After": at, f"{name}Before": later}) == [item]
+        assert await tools.next(**{f"{name}After": later}) == []
+
+
 @pytest.mark.parametrize("tool", ["claim_item", "get_next_item"])
 async def test_a_search_that_begins_again_is_counted(tools: Client, tool: str) -> None:
     """Expired claims come back in bounded batches: their items may be better than what was passed by then."""
