@@ -145,6 +145,13 @@ def test_properties_are_shown_as_given(value: Any) -> None:
     assert made(text) == text
 
 
+@pytest.mark.parametrize("traits", [["a", "b"], "a,b", " b,a , b", ["a,b", 1]])
+def test_properties_may_name_traits_as_a_list_or_as_a_text(traits: Any) -> None:
+    text = json.dumps({"traits": traits})
+    assert sorted(specs.traits_in(text)) == ["a", "b"]
+    assert made(text) == text
+
+
 @given(st.text(max_size=8))
 def test_properties_need_not_be_json(text: str) -> None:
     assert made(text) == (text if text.strip() else None)
