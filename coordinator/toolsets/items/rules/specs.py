@@ -174,9 +174,7 @@ def with_traits(properties: str | None, names: list[str]) -> str | None:
     if traits_in(properties or "") == names:
         return properties
     merged = {**((_object(properties) if properties else None) or {}), "traits": names}
-    if not names:
-        del merged["traits"]
-    return msgspec.json.encode(merged).decode() if merged else None
+    return msgspec.json.encode(merged).decode()
 
 
 def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | None = None) -> Stored:
