@@ -130,6 +130,7 @@ async def test_a_lapsed_claim_goes_when_its_agent_claims_another_item(tools: Cli
     await tools.claim("agent", first)
     await lapse(tools, first)
     await tools.claim("agent", second)
+    assert await tools.next(limit=2) == [first]
     assert (await tools.release("agent", first))["outcome"] == "not_claimed_by_you"
 
 
