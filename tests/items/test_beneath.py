@@ -172,9 +172,10 @@ async def test_what_is_let_go_is_found_again(tools: Client) -> None:
     child = await tools.add(role="work", parentId=feature)
     task = await tools.add(parentId=child)
     other = await tools.add(priority="low")
-    for back in ("another claim", "a release", "an expired claim", "a reopening"):
+    for back in ("another claim", "a release", "an expired claim", "an expired claim above", "a reopening"):
         assert await tools.next(limit=5) == [task, other]
-        await tools.claim("agent", task)
+        held = feature if back == "an expired claim above" else task
+        await tools.claim("agent", held)
         assert await tools.next(limit=5) == [other]
         if back == "another claim":
             assert (await take(tools, "agent"))["itemId"] == other
@@ -182,8 +183,8 @@ async def test_what_is_let_go_is_found_again(tools: Client) -> None:
             await tools.release("agent", child)
         elif back == "a release":
             await tools.release("agent", task)
-        elif back == "an expired claim":
-            await lapse(tools, task)
+        elif held == feature or back == "an expired claim":
+            await lapse(tools, held)
         else:
             await tools.advance(task, "complete", "agent")
             await tools.release("agent", task)
