@@ -59,6 +59,14 @@ async def test_dependencies(tools: Client, blank: str) -> None:
     assert (await tools.refusal("manage_dependencies", **unused, operation="delete")).code == "VALIDATION_ERROR"
 
 
+async def test_what_is_blank_at_an_edge_is_as_the_call_says(tools: Client, blank: str) -> None:
+    a, b = await tools.add_many(2)
+    edge = {"fromItemId": a, "toItemId": b, "type": blank, "unblockAt": blank}
+    shared = {"type": "IS_BLOCKED_BY", "unblockAt": "work"}
+    made = await tools("manage_dependencies", operation="create", dependencies=[edge], **shared)
+    assert made["dependencies"][0].items() >= shared.items()
+
+
 async def test_notes(tools: Client, blank: str) -> None:
     item = await tools.add()
     note = {"itemId": item, "key": "k", "role": "queue"}
