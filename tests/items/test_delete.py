@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
@@ -183,3 +184,17 @@ async def test_a_subtree_that_takes_too_long_goes_when_the_call_is_repeated(tool
     assert answer["deleted"] == (245 if keyed else 245 - counted)
     assert (answer["ids"], answer["failed"]) == ([root], 0)
     assert (await audit(tools.store, tools.project)).items == 0
+
+
+async def test_an_item_that_waits_is_offered_to_nobody_while_its_edges_go(tools: Client) -> None:
+    item = await tools.add()
+    for satisfied in (True, True, True, False):
+        sources = await tools.add_many(100 if satisfied else 1, role="work")
+        pattern = {"pattern": "fan-in", "sources": sources, "target": item}
+        await tools("manage_dependencies", operation="create", unblockAt="work" if satisfied else None, **pattern)
+    hurried = Client(tools.store, tools.project, Settings(request_deadline_ms=1))
+    refused = 0
+    while isinstance(await hurried.attempt("manage_items", operation="delete", ids=[item]), ToolFailure):
+        assert await tools.next() == []
+        refused += 1
+    assert refused >= 2
