@@ -69,7 +69,7 @@ def test_results_of_steps() -> None:
     assert templates.resolve("{{steps.search docs.result}}", {}, results) == [{"title": "x"}]
     assert templates.reference("steps.a.results") is None
     assert templates.reference("steps.result") is None
-    with pytest.raises(templates.Absent, match="step 'b'"):
+    with pytest.raises(templates.Absent, match="step 'b' did not run"):
         templates.resolve("{{steps.b.result}}", {}, results)
 
 

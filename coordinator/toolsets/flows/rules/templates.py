@@ -185,10 +185,10 @@ class _Values:
         asked = reference(token)
         if asked is None:
             raise Absent(f"{{{{{token[:80]}}}}} means nothing")
+        if asked.step and asked.step not in self._results:
+            raise Absent(f"{{{{{token}}}}}: step {asked.step!r} did not run")
         try:
-            if asked.step:
-                return reach(self._results[asked.step], asked.path)
-            return reach(self._given, asked.path)
+            return reach(self._results[asked.step] if asked.step else self._given, asked.path)
         except KeyError:
             where = f"the result of step {asked.step!r}" if asked.step else "the input"
             raise Absent(f"{{{{{token}}}}}: {where} has no {asked.path!r}") from None
