@@ -26,6 +26,7 @@ from coordinator.toolsets.flows.room import FlowRoom, ToolCall
 from tests.flows.downstream import HttpServer, stdio
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
+from workers.isolated_child import TOO_DEEP
 from workers.rooms import make_rooms, step_tools
 from workers.tools.registry import StepTools
 
@@ -48,6 +49,12 @@ async def key(idempotency_key):
 
 async def break_down():
     raise ValueError("paper jam")
+
+async def deep(levels):
+    value = []
+    for _ in range(levels):
+        value = [value]
+    return value
 
 number = 5
 """
@@ -98,7 +105,10 @@ def callables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 async def registry(store: Store, project: str, callables: str) -> AsyncIterator[Registry]:
-    names = {"add": "add", "wait": "wait", "key": "key", "break": "break_down", "five": "number", "gone": "nothing"}
+    names = {
+        "add": "add", "wait": "wait", "key": "key", "break": "break_down", "deep": "deep", "five": "number",
+        "gone": "nothing",
+    }  # fmt: skip
     tools = {name: f"{callables}:{function}" for name, function in names.items()}
     settings = Settings(
         flows=Flows(demo_tools=True, tools={**tools, "missing": "no_such_module:f"}),
@@ -176,6 +186,8 @@ async def test_python_callables(registry: Registry, callables: str) -> None:
     failure = await registry.failure("break")
     assert (failure.message, failure.type, failure.retryable) == ("paper jam", "ValueError", True)
     assert (await registry.failure("add", {"left": "x"})).type == "TypeError"
+    failure = await registry.failure("deep", {"levels": 100_000})
+    assert (failure.message, failure.type) == (TOO_DEEP, "invalid_result")
     for name, reason in (("five", "it is not callable"), ("gone", "nothing"), ("missing", "no_such_module")):
         failure = await registry.failure(name)
         assert reason in failure.message

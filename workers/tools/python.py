@@ -20,7 +20,7 @@ import structlog
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.room import CallFailed, Isolated
 from coordinator.toolsets.caller import Caller
-from workers.isolated_child import said
+from workers.isolated_child import TOO_DEEP, said
 from workers.tools.source import StepTool
 
 _log = structlog.get_logger(__name__)
@@ -90,10 +90,17 @@ async def _await(
     except TypeError as error:
         return Failure(f"args: {error}", "VALIDATION_ERROR", retryable=False)
     try:
-        return Success(msgspec.to_builtins(await function(**arguments)))
+        return _kept(await function(**arguments))
     except (Exception, SystemExit) as error:
         _log.info("a step tool raised", function=function.__qualname__, exc_info=True)
         return Failure(said(error), type(error).__name__)
+
+
+def _kept(value: Any) -> Outcome:
+    try:
+        return Success(msgspec.to_builtins(value))
+    except RecursionError:
+        return Failure(TOO_DEEP, "invalid_result")
 
 
 async def _broken(reason: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
