@@ -172,6 +172,7 @@ async def test_a_timeout_stops_what_is_under_way(working: Working, tmp_path: Pat
     assert failed
     assert answer["error"]["code"] == "STALE_WORKFLOW_VERSION"
     assert answer["error"]["details"] == {"timedOut": True}
+    assert (answer["state"], answer["version"]) == ("late", 2)
     found = await lab.get(started)
     assert (found["state"], found["version"]) == ("late", 2)
     assert "inFlight" not in found

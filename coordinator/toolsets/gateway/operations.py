@@ -391,8 +391,9 @@ def timed_out(standing: Standing) -> tuple[Advance, str]:
     task = task_of(standing, operation, "timeout", Principal(id=SYSTEM, roles=(SYSTEM,)))
     advance = planner.timeout(standing.bundle, task)
     stale = checks.stale(instance.version, instance.version + 1)
+    on_timeout = standing.workflow.on_timeout
     late = Ending(
-        state=instance.state,
+        state=on_timeout.target if on_timeout is not None else instance.state,
         version=instance.version + 1,
         context=task.context,
         error=Problem(code=stale.code, message=stale.message, details={"timedOut": True}),
