@@ -160,3 +160,13 @@ async def test_keys_are_made_as_configured(working: Working, web: Web) -> None:
     assert first == f"{plain['workflowId']}.plain.{correlation}"
     assert second == f"k-{made['workflowId']}-made"
     assert third is None
+
+
+async def test_keys_with_names_of_any_letters_are_delivered(working: Working, web: Web) -> None:
+    request = {"kind": "rest", "connection": "api", "path": "/x", "method": "POST"}
+    check = {"prüfen": {"target": "done", "executor": request}}
+    workflow = states(open={"transitions": check}, done={"terminal": True})
+    lab = await working(connections=api(web), workflows={"w": workflow})
+    done = await lab.follow(await lab.start("w"), "prüfen")
+    ((_, _, headers, _),) = web.seen
+    assert headers["idempotency-key"].startswith(f"{done['workflowId']}.pr%C3%BCfen.cor_")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import string
 import time
 from collections.abc import Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx2
 import msgspec
@@ -67,7 +68,8 @@ class RestClient:
         if call.body is not None:
             headers.setdefault("content-type", "application/json")
         if call.key and (call.method not in _SAFE or call.key_argument):
-            headers[KEY] = call.key
+            # Names of transitions are in it, and a header takes ASCII only.
+            headers[KEY] = quote(call.key, safe=string.punctuation)
         try:
             places = await self._places(base + call.path, connection)
         except Refused as refused:
