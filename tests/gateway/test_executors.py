@@ -255,7 +255,10 @@ async def test_a_request_is_made_as_configured(working: Working, web: Web, monke
         ({}, "path.id has no value"),
         ({"id": ".."}, "path.id must not be '..'"),
         ({"id": ""}, "path.id must not be ''"),
-        ({"id": "1", "trace": "a\r\nX-Evil: 1"}, "headers.X-Trace must be one line"),
+        ({"id": "1", "trace": "a\r\nX-Evil: 1"}, "headers.X-Trace must be one line of ASCII"),
+        ({"id": "1", "trace": "\u00e9"}, "headers.X-Trace must be one line of ASCII"),
+        ({"id": "1", "trace": " leading"}, "without blanks around it"),
+        ({"id": "1", "trace": "a\x0bb"}, "headers.X-Trace must be one line of ASCII"),
     ],
 )
 async def test_unsafe_requests_are_not_made(working: Working, web: Web, given: Json, says: str) -> None:
@@ -371,16 +374,15 @@ async def test_answers_end_where_they_are_cut(working: Working, web: Web) -> Non
 
 
 async def test_what_cannot_be_sent_or_read_fails_for_good(working: Working, web: Web) -> None:
-    stated = {"kind": "rest", "connection": "api", "path": "/x", "headers": {"X-Said": "$.arguments.x"}}
-    lab = await working(connections=api(web), capabilities={"get": capability(stated)})
-    for said in ("\u00e9", " leading", "a\x0bb"):
-        refused = await lab.refused("workflow.start", definitionId="proxy_default",
-                                    input={"capability": "get", "x": said})  # fmt: skip
-        assert refused["error"]["details"]["errorClass"] == "permanent_error"
-        assert "the request cannot be made" in refused["error"]["message"]
+    odd = api(web, headers={"X-Said": "\u00e9"})["api"]
+    get = {name: capability({"kind": "rest", "connection": name, "path": "/x"}) for name in ("api", "odd")}
+    lab = await working(connections={**api(web), "odd": odd}, capabilities=get)
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "odd", "x": "1"})
+    assert refused["error"]["details"]["errorClass"] == "permanent_error"
+    assert "the request cannot be made" in refused["error"]["message"]
     assert web.seen == []
     web.answers.append((200, {"content-encoding": "gzip"}, b"plain"))
-    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "get", "x": "1"})
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "api", "x": "1"})
     assert refused["error"]["details"]["errorClass"] == "permanent_error"
     assert "not encoded as it says" in refused["error"]["message"]
 

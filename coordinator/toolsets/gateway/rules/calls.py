@@ -23,7 +23,7 @@ from coordinator.toolsets.gateway.rules.task import Task
 _encode = msgspec.json.Encoder().encode
 _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _END_OF_OPTIONS = "--"
-_UNSAFE_HEADER = re.compile(r"[\r\n\0]")
+_HEADER = re.compile(r"(?![\t ])[\t\x20-\x7e]*(?<![\t ])")
 _MOST_KEY = 255
 
 Literal = Callable[[str], str]
@@ -187,8 +187,8 @@ def _headers(stated: dict[str, str], scope: Scope, literal: Literal) -> dict[str
         if resolved is None:
             continue
         text = _text(resolved, f"headers.{name}")
-        if _UNSAFE_HEADER.search(text):
-            raise Unresolved(f"headers.{name} must be one line")
+        if not _HEADER.fullmatch(text):
+            raise Unresolved(f"headers.{name} must be one line of ASCII characters, without blanks around it")
         found[name] = text
     return found
 
