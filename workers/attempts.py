@@ -199,7 +199,7 @@ class Attempt:
         if isinstance(outcome, Failure):
             outcome = presentable(outcome)
             text = failure_json(outcome.message, outcome.type)
-            if outcome.retryable and not step.verdict and step.failures + 1 < retry.max_attempts:
+            if outcome.retryable and step.failures + 1 < retry.max_attempts:
                 self.outcome = "retry"
                 return self._report(RETRIED, text, _delay(retry, step.failures, outcome.after_ms))
         try:
