@@ -16,6 +16,7 @@ from coordinator.store.requests import request
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store import flows
 from coordinator.toolsets.flows.store.flows import NONE, NewFlow
+from tests.items.moments import server_time
 from tests.steps.rig import Rig, fork, join, then
 
 pytestmark = pytest.mark.anyio
@@ -251,10 +252,13 @@ async def test_a_step_that_was_done_stays_so_however_many_workers_are_lost(rig: 
     a, b = await rig.worker.take(2)
     await rig.worker.failed(a)
     assert await rig.worker.done(b, join("f", "end"), "2") == OVER
+    while await server_time(rig.store) <= b.started_at:
+        pass
     await rig.flows.retry("default", NONE, flow, "bob")
     for _ in range(CRASHES + 1):
         again = {step.key: step for step in await rig.worker.take(5)}
         assert (again["b"].verdict, again["b"].arguments) == ("recorded", "2")
+        assert again["b"].started_at == b.started_at
         await rig.expire([again["b"]])
         await rig.worker.steps.sweep("default")
 

@@ -11,7 +11,7 @@ end
 local function next_attempt(st, delay)
   detach(st)
   st.f, st.w = whole(st.f + 1), nil
-  if st.t ~= 'g' then st.b = nil end
+  if st.t ~= 'g' and st.v ~= 'recorded' then st.b = nil end
   make_ready_after(st, delay)
 end
 

@@ -39,9 +39,9 @@ local function bearable(st, prefix)
   return true
 end
 
--- When an attempt starts; a gate started when it opened.
+-- When an attempt starts; a gate started when it opened, and what is done already when it was executed.
 local function starts(st)
-  return st.t == 'g' and st.b or at
+  return (st.t == 'g' or st.v == 'recorded') and st.b or at
 end
 
 -- Begins the step that a pointer means, if it still waits for this attempt.
