@@ -156,6 +156,34 @@ async def test_a_step_that_cannot_be_prepared_without_the_store_has_not_failed(
     assert (asked, bench.tools.began["s1"]) == (2, 1)
 
 
+async def test_a_step_whose_flow_cannot_be_read_in_time_has_not_failed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers.attempts, "PREPARE_SECONDS", 0.5)
+    read, asked = bench.steps.spec, 0
+
+    async def hangs_once(project: str, run: str) -> bytes | None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await asyncio.Event().wait()
+        return await read(project, run)
+
+    monkeypatch.setattr(bench.steps, "spec", hangs_once)
+    flow = await bench.create(chain({"args": {"value": 1}}))
+    # As if this worker had had it before.
+    await bench.store.command("HSET", keys.run.key("default", str(flow)), "w", "w1")
+    bench.start()
+
+    async def over() -> bool:
+        await bench.steps.sweep("default")
+        return (await bench.flow(flow)).row.status != "running"
+
+    await wait_until(over, what="the end of the flow")
+    assert await bench.result(flow) == ("done", "1")
+    assert bench.tools.began["start"] == 1
+
+
 async def test_a_step_that_can_never_be_prepared_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refused(*about: Any) -> Any:
         raise ToolFailure("RESOURCE_NOT_FOUND", "gone for good")

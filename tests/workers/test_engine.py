@@ -357,6 +357,10 @@ def test_specs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -
     assert [specs.get(run(number)) for number in (2, 3, 4, 9)] == [None, None, None, 9]
     specs.put(run(8), 8, 1000)
     assert specs.get(run(8)) == 8
+    # What is gone takes no room.
+    specs.put(run(6), 6, 50)
+    specs.put(run(7), 7, 50)
+    assert [specs.get(run(number)) for number in (6, 7, 8)] == [6, 7, None]
 
 
 async def test_what_a_step_logs_belongs_to_its_attempt(store: Store) -> None:
