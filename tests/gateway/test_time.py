@@ -111,6 +111,20 @@ async def test_whoever_looks_first_moves_it(make_lab: MakeLab) -> None:
     assert [entry.type for entry in await lab.audit(started)].count("workflow.timed_out") == 1
 
 
+async def test_what_follows_a_timeout_is_not_called_a_start(make_lab: MakeLab) -> None:
+    late = {"onEnter": {"executor": sh("true")}}
+    lab = make_lab({"request_deadline_ms": 200}, workflows={"w": timed("late", 50, late=late)})  # no worker
+    started = await lab.start("w")
+
+    async def late_now() -> bool:
+        return "inFlight" in await lab.get(started)
+
+    await wait_until(late_now, what="the timeout")
+    refused = await lab.follow_refused(started, "close")
+    assert "What follows its start, or the end of its time, is being carried out." in refused["error"]["message"]
+    assert refused["error"]["details"]["inFlight"] == ""
+
+
 async def _version(lab: Lab, answer: Json, version: int) -> bool:
     return bool((await lab.get(answer))["version"] == version)
 

@@ -65,7 +65,7 @@ class EvidenceShown(Result, kw_only=True):
 class UnderWay(Result, kw_only=True):
     """A transition that is being carried out."""
 
-    transition: Annotated[str, Meta(description="Its name; empty: the workflow is being started.")]
+    transition: Annotated[str, Meta(description="Its name; empty: what follows the start, or the end of its time.")]
     since: Annotated[str, Meta(description="Since when, UTC.", extra_json_schema={"format": "date-time"})]
     retry_after_ms: Annotated[int, Meta(description="When to look again, in milliseconds.")]
 

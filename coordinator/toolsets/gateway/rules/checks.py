@@ -74,7 +74,7 @@ def stale(expected: int, current: int) -> Rejected:
 
 def busy(expected: int, current: int, transition: str, retry_after_ms: int) -> Rejected:
     """Somebody else is about to."""
-    what = f"The transition {transition!r}" if transition else "Its start"
+    what = f"The transition {transition!r}" if transition else "What follows its start, or the end of its time,"
     return Rejected(
         STALE,
         f"Expected workflow version {expected}, but current version is {current} and about to change. "
