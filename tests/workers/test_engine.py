@@ -250,6 +250,25 @@ async def test_steps_that_came_with_a_lost_reply_are_given_back(
     assert (step.status, step.attempt) == ("done", 2)
 
 
+async def test_a_step_whose_outcome_is_on_its_way_is_held(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    report, sent, go_on = bench.steps.report, asyncio.Event(), asyncio.Event()
+
+    async def slow(*args: Any, **more: Any) -> Any:
+        sent.set()
+        await go_on.wait()
+        return await report(*args, **more)
+
+    monkeypatch.setattr(bench.steps, "report", slow)
+    bench.start(listen=False)
+    flow = await bench.create(chain({}))
+    await bench.engine.take(bench.steps.take)
+    await sent.wait()
+    assert (bench.engine.held_in("default"), bench.engine.held_in("other")) == ([str(flow + 1)], [])
+    go_on.set()
+    await bench.ended(flow)
+    await wait_until(lambda: not bench.engine.held_in("default"))
+
+
 async def test_a_planner_that_fails_ends_the_flow(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Plan:
         raise KeyError("secret")
