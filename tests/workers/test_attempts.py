@@ -101,6 +101,21 @@ async def test_an_attempt_that_swallows_its_interruption_has_failed_all_the_same
         assert (await bench.ended(await bench.create(chain({})))).row.status == "completed"
 
 
+async def test_a_slot_outlives_tools_that_cancel_themselves_after_one_that_was_stopped(bench: Bench) -> None:
+    async def cancelled(step: StepRun, arguments: Any) -> None:
+        raise asyncio.CancelledError
+
+    bench.tools.tools.update(hang=hang, cancelled=cancelled)
+    bench.start()
+    # As many as there are slots.
+    flows = [await bench.create(chain({"tool": "hang", "timeout_ms": 50})) for _ in range(4)]
+    for flow in flows:
+        assert (await bench.result(flow))[0] == "failed"
+    for _ in range(4):
+        _, result = await bench.result(await bench.create(chain({"tool": "cancelled"})))
+        assert '"cancelled"' in (result or "")
+
+
 async def test_an_attempt_that_does_not_end_is_left_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.attempts, "GRACE_SECONDS", 0.05)
     release = asyncio.Event()
