@@ -153,11 +153,7 @@ class FlowStore(RunStore):
     async def results(self, project: str, flow: int, keys: Iterable[str]) -> dict[str, str | None]:
         """What these steps of a workflow returned, by key, as JSON; None: it failed. Steps that have not ended lack."""
         rows = await self._store.run(_RESULTS, project, flow, *keys)
-        return {
-            key: result if status == "D" and isinstance(result, str) else None
-            for key, status, result in rows
-            if status in "DF"
-        }
+        return {key: result if status == "D" and isinstance(result, str) else None for key, status, result in rows}
 
     async def list(
         self,
