@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from coordinator.settings.gateway.executor import Executor
+from coordinator.toolsets.gateway.rules.calls import key_of
+from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.gateway.rules.task import Task
 from tests.gateway.lab import Json, Lab, states
 from tests.gateway.test_chains import Working, sh
 from tests.gateway.test_executors import api, capability
@@ -170,3 +175,18 @@ async def test_keys_with_names_of_any_letters_are_delivered(working: Working, we
     done = await lab.follow(await lab.start("w"), "prüfen")
     ((_, _, headers, _),) = web.seen
     assert headers["idempotency-key"].startswith(f"{done['workflowId']}.pr%C3%BCfen.cor_")
+
+
+def test_each_hop_and_each_entry_has_a_key_of_its_own() -> None:
+    executor = Executor(kind="noop", idempotency_key=True)
+    task = Task(
+        op="cor_1", kind="submit", workflow="wf_1", definition="w", principal=Principal(), state="a", version=3,
+        transition="go", target="b",
+    )  # fmt: skip
+    assert key_of(executor, task) == "wf_1.go.cor_1"
+    # A chain may come by the same transition again.
+    chained = replace(task, first_done=True)
+    assert key_of(executor, chained) == "wf_1.go.cor_1.3"
+    assert key_of(executor, replace(chained, phase="enter")) == "wf_1.go.cor_1.3.enter"
+    # The call of a capability is what its session was started for.
+    assert key_of(executor, replace(chained, kind="start", version=1)) == "wf_1.go.cor_1"

@@ -180,6 +180,15 @@ async def test_a_principal_is_never_taken_from_arguments(lab: Lab) -> None:
     assert refused["error"]["code"] == "ACTOR_MISMATCH"
 
 
+async def test_links_by_guards_show_people_what_people_decide(make_lab: MakeLab) -> None:
+    decide = {"approve": {"target": "b", "actor": "human"}, "withdraw": {"target": "b"}}
+    lab = make_lab(workflows={"w": states(a={"linkFilter": "byGuards", "transitions": decide}, b={"terminal": True})})
+    started = await lab.start("w")
+    assert [link["args"]["transition"] for link in started["links"]] == ["withdraw"]
+    seen = await lab.as_("ana", "human").get(started)
+    assert [link["args"]["transition"] for link in seen["links"]] == ["approve", "withdraw"]
+
+
 GUARDED = states(
     a={
         "linkFilter": "byGuards",
