@@ -74,10 +74,10 @@ class Model:
 
     def yields(self, token: Shown, checkpoint: str) -> str:
         """yield_checkpoint."""
+        if self.yielded == (token, checkpoint) and (self.pending or self.answer is not None):
+            self.given = Shown(token.act, checkpoint, self.handle)
+            return ""
         if self.pending:
-            if self.yielded == (token, checkpoint):
-                self.given = Shown(token.act, checkpoint, self.handle)
-                return ""
             return self._refused("yield_checkpoint", ACTIVE)
         if token.act != "prepare" or checkpoint not in CHECKPOINTS:
             return self._refused("yield_checkpoint", MISSING)

@@ -218,6 +218,19 @@ async def test_the_same_yield_again_gets_the_same_handle(sessions: Sessions) -> 
     assert again["checkpoint_handle"] == pending.handle
     other = await sessions.refusal("yield_checkpoint", session_token=pending.tokens[1], checkpoint_id="go")
     assert other.error == "checkpoint_active"
+    # Also if it was answered meanwhile, until somebody has resumed from the answer: nobody is asked twice.
+    answer = await pending.respond()
+    again = await sessions("yield_checkpoint", session_token=pending.tokens[2], checkpoint_id="go")
+    assert again["checkpoint_handle"] == pending.handle
+    told = await sessions.refusal("present_checkpoint", checkpoint_handle=again["checkpoint_handle"])
+    assert "'go' was already resolved with option 'proceed'" in told.text
+    assert (await sessions("resume_checkpoint", session_token=again.token))["resolved_option"] == "proceed"
+    anew = await sessions("yield_checkpoint", session_token=pending.tokens[2], checkpoint_id="go")
+    assert payload(anew.token)["seq"] > payload(answer.token)["seq"]
+    await sessions("respond_checkpoint", checkpoint_handle=anew.token, option_id="stop")
+    more = {"checkpoint_id": "go", "ask_again": True}
+    asked = await sessions("yield_checkpoint", session_token=pending.tokens[2], **more)
+    assert payload(asked.token)["seq"] > payload(anew.token)["seq"]
 
 
 async def test_resuming_takes_an_answer_to_resume_from(sessions: Sessions) -> None:

@@ -29,7 +29,7 @@ local answer = '[' .. whole(now) .. ',' .. s.n .. ',' .. s.q .. ',' .. text .. '
 local place = s.a .. '/' .. checkpoint
 redis.call('HSET', K_SESSION_ANSWERS .. sid, place, answer)
 if redis.call('PTTL', K_SESSION_ANSWERS .. sid) < 0 then redis.call('PEXPIRE', K_SESSION_ANSWERS .. sid, ttl_ms) end
-unset(s, 'b', 'by', 'bq', 'bt')
+unset(s, 'b')
 emit(events_max, 'session_answer', sid, 'w', s.w, 'at', s.a, 'cp', checkpoint, 'how', mode, 'option', option, 'by', aid)
 advance(s, 'r', place, 'l', place)
 if superseded(s) then s.q = seq end

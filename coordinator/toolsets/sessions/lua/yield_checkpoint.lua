@@ -1,7 +1,8 @@
 --[[
 purpose:   Sets a checkpoint of the current activity that waits for its answer; its timers start now.
-guarantee: At most one waits at a time. The same call made again gets the same handle. What was answered in this
-           visit before another agent took the session over is not asked again, unless `again` says so.
+guarantee: At most one waits at a time. The same call made again gets the same handle, also once it was answered,
+           until somebody resumes from the answer; nor is asked again what was answered in this visit before another
+           agent took the session over. `again` asks in both cases.
 args:      sid aid act seq entry ttl_ms events_max checkpoint again problem
 reply:     {ok | answered | active | superseded | unclaimed | moved | failed, now, q, activity, condition, pending,
            completed, {yielded at, q of the handle} | the earlier answer in JSON | who holds the item now}
@@ -13,8 +14,10 @@ local s = find(sid)
 if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
 if superseded(s) then return refuse(s, 'superseded', 'Superseded') end
 local call = this_call(checkpoint)
+if s.bt == call and (s.b or s.r and again ~= '1') then
+  return reply(s, 'ok', {tonumber(s.by), tonumber(s.bq)})
+end
 if s.b then
-  if s.bt == call then return reply(s, 'ok', {tonumber(s.by), tonumber(s.bq)}) end
   return refuse(s, 'active', "Cannot yield checkpoint '" .. checkpoint .. "': Checkpoint '" .. s.b
     .. "' is already active")
 end

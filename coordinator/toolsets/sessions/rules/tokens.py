@@ -103,11 +103,6 @@ def invalid_token(reason: str) -> ToolFailure:
     return ToolFailure("invalid_session_token", f"Invalid session token: {reason}. {_ADVICE.get(reason, _ANEW)}")
 
 
-def at(payload: Payload, ms: int) -> Payload:
-    """The payload as made at another time."""
-    return msgspec.structs.replace(payload, ts=ms // 1000)
-
-
 def encode(payload: msgspec.Struct, seal: Seal) -> str:
     """The signed token for a payload."""
     text = urlsafe_b64encode(_encode(payload)).rstrip(b"=")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from coordinator.definitions import Checkpoint, Library
 from coordinator.errors import ToolFailure, invalid
@@ -124,8 +124,8 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         recorder().checkpoint("yielded")
         at, seq = state.details(tuple[int, int])
         # The same handle for the same call, should its answer have been lost.
-        payload = advanced(shown, state, seq=seq)
-        token = tokens.encode(tokens.at(payload, at), seal)
+        payload = structs.replace(advanced(shown, state, seq=seq), bcp=args.checkpoint_id, ts=at // 1000)
+        token = tokens.encode(payload, seal)
         result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
         return in_json(result, meta(token, warnings))
 

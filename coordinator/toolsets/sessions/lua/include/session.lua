@@ -6,7 +6,7 @@
 --   w workflow  v its version  a activity  c condition of the last transition  x when its time to live was renewed
 --   q rises by one with each call that is answered with a new token: so tokens of one session have an order
 --   n activities entered  d activities left, packed  z '1' completed
---   b checkpoint that waits for its answer: by yielded at, bq the `q` of its handle, bt the call that yielded it
+--   b checkpoint that waits for its answer  by, bq, bt of the last one: yielded at, `q` of its handle, call that did
 --   r where among the answers the one is that nobody has resumed from, l where the last one is
 --   rl the answer that was resumed from last, rt that call
 --   tb events cut off the front of the trace  tc up to where it is in trace tokens  tp, tk `tc` before the last
