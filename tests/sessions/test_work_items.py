@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from coordinator.definitions import Definitions
 from coordinator.store import Store, keys
 from tests.items.client import Client
 from tests.items.moments import lapse
 from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions, fresh_id
+from tests.sessions.conftest import Make
 from tests.sessions.shown import payload, unsigned
 
 pytestmark = pytest.mark.anyio
@@ -396,3 +399,31 @@ async def test_what_happens_to_a_session_is_in_the_projects_events(
         {"k": "session_move", "from": "prepare", "to": "report", "by": "worker-2"},
         {"k": "session_complete", "from": "report", "by": "worker-2"},
     ]
+
+
+async def test_a_refusal_for_a_missing_workflow_leaves_the_session_with_its_holder(
+    make: Make, items: Client, item: str, tmp_path: Path
+) -> None:
+    own = Definitions([lab.write(tmp_path)], 0)
+    sessions = make(definitions=own)
+    token = (await bind(sessions, item)).token
+    await take_over(items, item)
+    gone = (tmp_path / "lab").rename(tmp_path.parent / "away")
+    own.refresh()
+    key = keys.session.key(sessions.project, payload(token)["sid"])
+    before = await sessions.store.command("HGETALL", key)
+    ways: tuple[dict[str, Any], ...] = (
+        {},
+        {"workflow_id": None},
+        {"workflow_id": None, "session_token": token},
+        {"workflow_id": None, "session_token": unsigned(token)},
+    )
+    for way in ways:
+        refused = await bind(sessions, item, "worker-2", **way)
+        assert (refused.error, refused.text) == ("RESOURCE_NOT_FOUND", "Workflow not found: lab")
+    refused = await sessions.refusal("start_session", session_token=token)
+    assert refused.text == "Workflow not found: lab"
+    assert await sessions.store.command("HGETALL", key) == before
+    gone.rename(tmp_path / "lab")
+    own.refresh()
+    assert (await bind(sessions, item, "worker-2", workflow_id=None))["inherited"] is True

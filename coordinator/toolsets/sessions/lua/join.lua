@@ -3,12 +3,12 @@ purpose:   Gives an agent a token of a session that exists: by an earlier token,
 guarantee: The position and the checkpoint that waits are the session's own, not those of the token shown. With an
            item, only under a live claim of the actor; agents that held the session under an earlier claim lose it.
 args:      sid aid act seq entry ttl_ms events_max workflow agent problem item actor fence
-           sid '' for the open session of the item (workflow '' for that of any); aid, act and seq are those
-           of the token shown; workflow that of the token
-reply:     {ok | none | other | superseded | no_item | unclaimed | held | stale_fence | elsewhere | exists, now, q,
+           sid '' for the open session of the item; aid, act and seq are those of the token shown; workflow that of
+           the token. workflow '' to be told only of which workflow the item's open session is
+reply:     {ok | which | none | other | superseded | no_item | unclaimed | held | stale_fence | elsewhere | exists, now, q,
            activity, condition, pending, completed,
            {session, workflow, version, parent {session, workflow, activity, version} or {},
-           item or '', fence, lease expires or 0} | when the claim of another expires | who holds the item now}
+           item or '', fence, lease expires or 0} | workflow | when the claim of another expires | who holds the item now}
 errors:    UNKNOWN_SESSION
 --]]
 -- @include claims
@@ -22,6 +22,7 @@ local s
 if sid == '' then
   s = bound_session(item, workflow)
   if not s then return cmsgpack.pack({'none', now, 0, '', '', '', false, false}) end
+  if workflow == '' then return reply(s, 'which', s.w) end
   sid = s.id
 else
   s = find(sid)

@@ -164,6 +164,9 @@ class SessionStore:
     ) -> State:
         """Gives ``agent`` a token of the session that ``shown`` names, or, if it names none, of the claim's item.
 
+        Without a workflow the outcome ``which`` tells that of the item's session, and nothing is done yet: what is
+        not defined any more is to be refused before anything changes.
+
         Returns:
             The detail is ``Joined``.
         """

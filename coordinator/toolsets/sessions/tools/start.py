@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from msgspec import UNSET, structs
 
-from coordinator.definitions import META, LoadedWorkflow
+from coordinator.definitions import META, Library, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import Actor, checked
 from coordinator.toolsets.sessions.contract.arguments import MAX_AGENT, MAX_NAME, StartSession
@@ -72,13 +72,13 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
         return state, new
 
-    async def fresh(call: Call, args: StartSession, claim: Claim, reason: str = "") -> _Way:
+    async def fresh(call: Call, args: StartSession, library: Library, claim: Claim, reason: str = "") -> _Way:
         """A session of its own; ``reason`` says why a token that was shown did not help."""
-        workflow = loaded(desk.current, args.workflow_id or META)
+        workflow = loaded(library, args.workflow_id or META)
         state, new = await start(call, args, workflow, claim, trace.RECOVERED if reason else "")
         if state.outcome == "exists":
             # Made for the same item and workflow a moment ago, under the same claim.
-            return await of_item(call, args, claim, workflow.id)
+            return await of_item(call, args, library, claim, workflow.id)
         if state.outcome != "ok":
             raise _unbindable(state, claim)
         payload = structs.replace(new, seq=state.seq, ts=state.now // 1000)
@@ -109,18 +109,25 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             warnings.append(joining.moved_on(shown.act, state.act))
         return _Way(payload, warnings, flag, item)
 
-    async def of_item(call: Call, args: StartSession, claim: Claim, workflow: str) -> _Way:
+    async def of_item(call: Call, args: StartSession, library: Library, claim: Claim, workflow: str) -> _Way:
         """The open session of a work item for the workflow ('' for any), or a fresh one that is bound to it."""
+        if workflow:
+            loaded(library, workflow)
         noted = trace.entry("start_session", 0, "", args.agent_id)
         state = await desk.store.join(call.project, _BEFORE, noted, workflow, args.agent_id, claim=claim)
+        if state.outcome == "which":
+            return await of_item(call, args, library, claim, state.details(str))
         if state.outcome == "none":
-            return await fresh(call, args, claim)
+            return await fresh(call, args, library, claim)
         if state.outcome != "ok":
             raise _unbindable(state, claim)
         return joined(state, _BEFORE, args, claim, "inherited")
 
-    async def go_on(call: Call, args: StartSession, shown: Payload, claim: Claim, reason: str) -> _Way:
+    async def go_on(
+        call: Call, args: StartSession, library: Library, shown: Payload, claim: Claim, reason: str
+    ) -> _Way:
         """The session of a token; ``reason`` says what was wrong with its signature, if anything."""
+        loaded(library, shown.wf)
         mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
         noted = trace.entry("start_session", 0, shown.act, args.agent_id, mismatch)
         try:
@@ -130,10 +137,9 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         except ToolFailure as failure:
             if failure.code != "invalid_session_token":
                 raise
-            return await fresh(call, args, claim, reason or tokens.UNKNOWN)
+            return await fresh(call, args, library, claim, reason or tokens.UNKNOWN)
         if state.outcome == "other":
-            loaded(desk.current, shown.wf)
-            return await fresh(call, args, claim, reason or tokens.UNKNOWN)
+            return await fresh(call, args, library, claim, reason or tokens.UNKNOWN)
         if not claim.item:
             # Of a claim that is shown, the outcomes say whether it can be.
             refuse(state, shown)
@@ -144,7 +150,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             return way._replace(warnings=[joining.adopted(reason)])
         return way._replace(warnings=mismatch + way.warnings)
 
-    async def by_token(call: Call, args: StartSession, token: str, claim: Claim) -> _Way:
+    async def by_token(call: Call, args: StartSession, library: Library, token: str, claim: Claim) -> _Way:
         reason = ""
         try:
             shown = await desk.decode(token)
@@ -156,21 +162,22 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
                 # Nothing of this is believed but which session it is about.
                 shown = tokens.decode_unsigned(token)
             except Unreadable:
-                return await fresh(call, args, claim, f"Invalid session token: {reason}")
+                return await fresh(call, args, library, claim, f"Invalid session token: {reason}")
             reason = f"Invalid session token: {reason}"
             shown = structs.replace(shown, aid="", skill="", seq=0)
-        return await go_on(call, args, shown, claim, reason)
+        return await go_on(call, args, library, shown, claim, reason)
 
     async def start_session(call: Call, args: StartSession) -> Reply:
         _check(args)
         claim = await claimed(args)
+        library = desk.current
         if args.session_token:
-            way = await by_token(call, args, args.session_token, claim)
+            way = await by_token(call, args, library, args.session_token, claim)
         elif claim.item:
-            way = await of_item(call, args, claim, args.workflow_id or "")
+            way = await of_item(call, args, library, claim, args.workflow_id or "")
         else:
-            way = await fresh(call, args, claim)
-        workflow = loaded(desk.current, way.payload.wf)
+            way = await fresh(call, args, library, claim)
+        workflow = loaded(library, way.payload.wf)
         token = tokens.encode(way.payload, await desk.seal())
         said = workflow.workflow
         result = Started(
