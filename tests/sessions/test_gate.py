@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.definitions import Definitions
+from coordinator.metrics import recorder
 from coordinator.store import keys
 from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions
@@ -426,3 +427,34 @@ async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions)
     moved = await sessions("next_activity", session_token=by_token.token, activity_id="report")
     status = await sessions("get_workflow_status", session_token=moved.token)
     assert [one["current_visit"] for one in status["answered_checkpoints"]] == [False, False]
+
+
+async def test_calls_about_checkpoints_are_counted_by_what_came_of_them(make: Make) -> None:
+    outcomes = ("yielded", "option_id", "auto_advance", "condition_not_met", "early", "closed")
+    counts = {outcome: recorder()._checkpoints(outcome) for outcome in outcomes}
+    before = {outcome: count.get() for outcome, count in counts.items()}
+
+    def counted() -> dict[str, float]:
+        return {outcome: more for outcome, count in counts.items() if (more := count.get() - before[outcome])}
+
+    sessions = make(least_seconds=3)
+    pending = await Pending.at(sessions)
+    assert counted() == {"yielded": 1}
+    assert (await pending.respond()).error == "checkpoint_too_early"
+    assert counted() == {"yielded": 1, "early": 1}
+    await pending.waited(5)
+    token = (await pending.respond()).token
+    assert counted() == {"yielded": 1, "early": 1, "option_id": 1}
+    # An answer that comes too late, one to nothing; who only looks does not answer.
+    assert (await pending.respond()).error == "checkpoint_closed"
+    await sessions.refusal("respond_checkpoint", session_token=token, option_id="proceed")
+    assert counted() == {"yielded": 1, "early": 1, "option_id": 1, "closed": 2}
+    for shown in (pending.handle, token):
+        await sessions.refusal("present_checkpoint", session_token=shown)
+    timed = await Pending.at(sessions, "timed")
+    await timed.waited(91)
+    assert (await timed.respond(None, auto_advance=True))["resolved"]
+    assert (await (await Pending.at(sessions, "maybe")).respond(None, condition_not_met=True))["dismissed"]
+    assert counted() == {
+        "yielded": 3, "early": 1, "option_id": 1, "closed": 2, "auto_advance": 1, "condition_not_met": 1
+    }  # fmt: skip

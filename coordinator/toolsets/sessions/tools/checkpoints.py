@@ -210,6 +210,8 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             if state.outcome != "pending":
                 break
             meant = _waiting(meant, state)
+        if state.outcome in ("none", "closed"):
+            recorder().checkpoint("closed")
         _open(state, meant)
         if state.outcome == "early":
             recorder().checkpoint("early")
@@ -266,7 +268,6 @@ def _open(state: State, meant: _Meant) -> None:
     if state.outcome == "none":
         raise words.no_checkpoint()
     if state.outcome == "closed":
-        recorder().checkpoint("closed")
         text = state.details(str)
         raise words.resolved(meant.checkpoint, _told(text) if text else "")
 
