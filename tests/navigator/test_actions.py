@@ -10,6 +10,7 @@ import pytest
 from coordinator.definitions import Activity, toon
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.navigator.rules import routes
+from coordinator.toolsets.navigator.rules.loops import MOST_CARRIED_BYTES
 from tests.navigator.client import Client, Json, offered
 from tests.support.workflows import Tree
 
@@ -452,9 +453,10 @@ async def test_items_may_come_from_the_variable_or_each_time(tree: Tree, client:
     now = await nav.must(now, "advance_loop", loop_id="l")
     assert now["message"] == "Completed loop 'l' after iteration 2"
     # Too many to be carried along: without them the item is not known.
-    many = ["x" * 1000] * 50
-    now = await nav.must(await nav.start("w"), "advance_loop", loop_id="l", loop_items=many)
-    assert "item" not in (await nav.must(now, "advance_loop", loop_id="l"))["position"]["loop"]
+    for size, known in ((MOST_CARRIED_BYTES, True), (MOST_CARRIED_BYTES + 1, False)):
+        many = ["p", "x" * (size - len('["p",""]'))]
+        now = await nav.must(await nav.start("w"), "advance_loop", loop_id="l", loop_items=many)
+        assert ("item" in (await nav.must(now, "advance_loop", loop_id="l"))["position"]["loop"]) is known
     now = await nav.must(await nav.start("w"), "advance_loop", loop_id="l", loop_items=["a", "b"])
     assert (await nav.must(now, "advance_loop", loop_id="l", loop_items=["c", "d"]))["position"]["loop"]["item"] == "d"
 
@@ -462,7 +464,7 @@ async def test_items_may_come_from_the_variable_or_each_time(tree: Tree, client:
 async def test_a_loop_can_go_by_a_condition_and_break(tree: Tree, client: Make) -> None:
     going = when("going")
     write(tree, {"id": "a", "transitions": [{"to": "a"}], "loops": [
-        loop("w", "x", kind="while", condition=going, maxIterations=3),
+        loop("w", "x", kind="while", condition=going, maxIterations=3, variable="going"),
         loop("d", "x", kind="doWhile", condition=going, maxIterations=3),
         loop("b", kind="forEach", breakCondition=when("enough")),
     ]})  # fmt: skip

@@ -240,6 +240,27 @@ async def test_a_trace_that_is_too_large_is_shown_from_its_newest_end(sessions: 
     assert events[-1]["spanId"] == (await whole(sessions, last.token))[-4]["spanId"]
 
 
+async def test_what_is_shown_of_a_trace_ends_at_the_byte(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    key = keys.session_trace.key(sessions.project, payload(token)["sid"])
+
+    def event(size: int) -> str:
+        empty = json.dumps([0, "", "", ["long", 1.0, "prepare", "a", [""]]])
+        return empty.replace('[""]', f'["{"x" * (size - len(empty))}"]')
+
+    await sessions.store.command("RPUSH", key, *[event(10_000)] * 200)
+    await sessions.store.command("LTRIM", key, -200, -1)
+    assert len(await whole(sessions, token)) == 200
+    await sessions.store.command("LSET", key, -1, event(10_001))
+    assert len(await whole(sessions, token)) == 199
+    await sessions.store.command("HSET", keys.session.key(sessions.project, payload(token)["sid"]), "tc", 0)
+    await sessions.store.command("LSET", key, 50, event(10_001))
+    for activity, first, past in (("measure", 0, 50), ("report", 50, 99)):
+        token = (moved := await sessions("next_activity", session_token=token, activity_id=activity)).token
+        segment = payload(moved.meta["trace_token"])
+        assert (segment["from"], segment["to"]) == (first, past)
+
+
 async def test_a_long_trace_loses_its_beginning_and_is_cut_into_several_tokens(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     key = keys.session_trace.key(sessions.project, payload(token)["sid"])
