@@ -270,11 +270,16 @@ async def test_a_long_trace_loses_its_beginning_and_is_cut_into_several_tokens(s
     for length in (4998, 4999, 5000, 5000, 5000):
         token = (await sessions("get_skills", session_token=token)).token
         assert await sessions.store.command("LLEN", key) == length
+    oldest = (await whole(sessions, token))[0]
     cuts = []
     for _ in range(3):
         moved = await sessions("next_activity", session_token=token, activity_id="prepare")
         segment = payload(moved.meta["trace_token"])
         cuts.append((segment["from"], segment["to"], segment["n"]))
+        if len(cuts) == 1:
+            assert segment["events"][0]["spanId"] == oldest["spanId"]
+            again = await sessions("next_activity", session_token=token, activity_id="prepare")
+            assert payload(again.meta["trace_token"])["to"] == segment["to"]
         token = moved.token
     assert cuts == [(2, 1002, 1000), (1002, 2002, 1000), (2002, 3002, 1000)]
 

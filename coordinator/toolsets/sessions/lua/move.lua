@@ -29,11 +29,12 @@ if again and bound_session(s.i, s.w) then
   return refuse(s, 'exists', "Cannot transition to '" .. target .. "': the item has another open session")
 end
 
--- The events from `first` on, at most so many and as far as they fit into a token; older ones may be gone.
-local function events(first, most)
+-- The events from `first` to before `past`, as far as they fit into a token; older ones may be gone.
+local function events(first, past)
   local base = tonumber(s.tb or 0)
   first = math.max(first, base)
-  local found = redis.call('LRANGE', K_SESSION_TRACE .. sid, first - base, first - base + most - 1)
+  past = math.min(past, first + SEGMENT_MAX)
+  local found = past > first and redis.call('LRANGE', K_SESSION_TRACE .. sid, first - base, past - base - 1) or {}
   local fit, bytes = {}, 0
   for n, event in ipairs(found) do
     bytes = bytes + #event
@@ -46,11 +47,11 @@ end
 local call = this_call(target)
 if s.tk == call then
   advance(s)
-  return reply(s, 'ok', events(tonumber(s.tp), s.tc - s.tp))
+  return reply(s, 'ok', events(tonumber(s.tp), tonumber(s.tc)))
 end
 
-local segment = events(tonumber(s.tc), SEGMENT_MAX)
-if act ~= '' and act ~= s.a then segment[4] = s.a end
+local segment = events(tonumber(s.tc), math.huge)
+if act ~= s.a then segment[4] = s.a end
 note(s)
 
 local left, known = s.d and cmsgpack.unpack(s.d) or {}, act == ''
