@@ -121,7 +121,6 @@ def complete_step(walk: Walk, step_id: str) -> str:
     if number is None:
         raise Refused("STEP_ALREADY_COMPLETE", f"Step '{step_id}' is already complete")
     finished.append(number)
-    finished.sort()
     in_loop = inner is not None and key != activity.id
     state.record(
         walk.now,
@@ -256,13 +255,12 @@ def _enter(walk: Walk, activity: Activity) -> None:
     """Begins a visit: steps and answers of an earlier one count no more."""
     state = walk.state
     state.current_activity = activity.id
-    state.status = "running"
+    state.status, state.completed_at = "running", UNSET
     state.active_loops = []
     for finished in (state.skipped_activities, state.completed_activities):
         if activity.id in finished:
             finished.remove(activity.id)
-    for key in (activity.id, *(loop_key(activity.id, loop.id) for loop in activity.loops)):
-        state.completed_steps.pop(key, None)
+    state.completed_steps.pop(activity.id, None)
     for checkpoint in activity.checkpoints:
         state.checkpoint_responses.pop(answer_key(activity.id, checkpoint.id), None)
     state.record(walk.now, "activity_entered", activity=activity.id)

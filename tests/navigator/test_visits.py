@@ -1,0 +1,79 @@
+"""What of a walk counts from one visit of an activity to the next, and whether the workflow is completed by then."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import UNSET
+
+from tests.navigator.client import Json
+from tests.navigator.test_actions import Make, loop, question, step, when, write
+from tests.support.workflows import Tree
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_activity_is_skipped_once_and_until_it_is_entered_all_the_same(tree: Tree, client: Make) -> None:
+    skip = [question(name, {"id": "o", "label": "O", "effect": {"skipActivities": ["b"]} | more})
+            for name, more in (("c", {}), ("d", {"transitionTo": "b"}))]  # fmt: skip
+    write(tree, {"id": "a", "checkpoints": skip, "transitions": [{"to": "c"}]},
+          {"id": "b", "transitions": [{"to": "a"}]}, {"id": "c"})  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w"), "respond_to_checkpoint", checkpoint_id="c", option_id="o")
+    now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="d", option_id="o")
+    assert nav.state(now).skipped_activities == ["b"]
+    assert [entry.type for entry in nav.state(now).history].count("activity_skipped") == 1
+    now = await nav.must(now, "transition", activity_id="b")
+    assert nav.state(now).skipped_activities == []
+    # And one that was completed is not, while it is done again.
+    now = await nav.must(now, "transition", activity_id="a")
+    assert nav.state(now).completed_activities == ["b"]
+
+
+async def test_what_an_action_brings_along_can_open_a_completed_workflow_again(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "a", "transitions": [{"to": "b", "condition": when("more")}]},
+          {"id": "b", "steps": [step("one")]})  # fmt: skip
+    nav = client()
+    now = await nav.start("w")
+    assert nav.state(now).status == "completed"
+    now = await nav.must(now, "transition", activity_id="b", variables={"more": True})
+    state = nav.state(now)
+    assert (state.status, state.completed_at, state.completed_activities) == ("running", UNSET, ["a"])
+
+
+async def test_what_an_action_brings_along_can_end_a_workflow(tree: Tree, client: Make) -> None:
+    steps = [step("one", condition=when("todo"))]
+    write(tree, {"id": "a", "steps": steps, "transitions": [{"to": "workflow-end"}]})
+    nav = client()
+    now = await nav.start("w", todo=True)
+    assert await nav.refused(now, "transition", activity_id="workflow-end") == "ACTIVITY_NOT_COMPLETE"
+    now = await nav.must(now, "transition", activity_id="workflow-end", variables={"todo": False})
+    state = nav.state(now)
+    assert (state.status, state.current_step) == ("completed", UNSET)
+
+
+async def test_an_activity_that_is_entered_again_begins_anew(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "a", "steps": [step("one")], "checkpoints": [question("c")], "loops": [loop("l", "x")],
+                 "transitions": [{"to": "a"}]})  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w"), "respond_to_checkpoint", checkpoint_id="c", option_id="yes")
+    now = await nav.must(now, "complete_step", step_id="one")
+    now = await nav.must(now, "transition", activity_id="a")
+    assert now["checkpoint"]["id"] == "c"
+    assert now["position"]["step"]["id"] == "one"
+    state = nav.state(now)
+    assert (state.completed_steps, state.checkpoint_responses) == ({}, {})
+
+
+async def test_a_loop_that_was_taken_away_while_it_was_under_way_begins_anew(tree: Tree, client: Make) -> None:
+    def activity(*loops: Json) -> Json:
+        return {"id": "a", "loops": list(loops), "transitions": [{"to": "a"}]}
+
+    write(tree, activity(loop("l", "x", "y")))
+    before = client()
+    now = await before.must(await before.start("w"), "advance_loop", loop_id="l", loop_items=[1])
+    now = await before.must(now, "complete_step", step_id="x")
+    write(tree, activity())
+    now = await client().must(now, "transition", activity_id="a")
+    assert before.state(now).active_loops == []
+    now = await before.must(now, "advance_loop", loop_id="l", loop_items=[1])
+    assert now["position"]["step"]["id"] == "x"
