@@ -215,6 +215,16 @@ async def test_with_a_token_the_parent_is_ignored(sessions: Sessions) -> None:
     assert "psid" not in payload(answer.token)
 
 
+async def test_who_only_looks_at_a_checkpoint_keeps_its_session(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    key = keys.session.key(sessions.project, payload(token)["sid"])
+    await sessions.store.command("HSET", key, "x", 0)
+    await sessions.store.command("PEXPIRE", key, 3_600_000)
+    await sessions("present_checkpoint", checkpoint_handle=handle)
+    assert await sessions.store.command("PTTL", key) > 3_600_000
+
+
 async def test_a_session_is_kept_for_its_days_from_the_last_call(sessions: Sessions) -> None:
     token = await sessions.start("lab")
     key = keys.session.key(sessions.project, payload(token)["sid"])

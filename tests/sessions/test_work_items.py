@@ -244,6 +244,18 @@ async def test_who_has_lost_the_session_answers_no_question_of_its_new_holder(
     assert (await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain"))["resolved"] is True
 
 
+async def test_an_answer_of_before_a_take_over_leads_nowhere_behind_it(
+    sessions: Sessions, items: Client, item: str
+) -> None:
+    token = (await bind(sessions, item)).token
+    token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    await take_over(items, item)
+    await bind(sessions, item, "worker-2")
+    answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain")
+    assert (await sessions.refusal("get_skills", session_token=answer.token)).error == "session_superseded"
+
+
 async def test_in_another_visit_everything_is_asked(sessions: Sessions, items: Client, item: str) -> None:
     handle = await yielded(sessions, item)
     await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain")
@@ -258,11 +270,13 @@ async def test_whom_a_holder_lets_in_leaves_with_it(sessions: Sessions, items: C
     outside = await sessions.start("lab", "orchestrator")
     bound = await bind(sessions, item, session_token=outside)
     inner = await sessions("start_session", agent_id="helper", session_token=bound.token)
+    guest = await sessions("start_session", agent_id="guest", session_token=outside)
     await take_over(items, item)
     await bind(sessions, item, "worker-2")
     assert (await sessions.refusal("get_skills", session_token=inner.token)).error == "session_superseded"
-    # Who was there before the first claim is not one of them.
-    assert (await sessions("get_skills", session_token=outside)).token
+    # Who was there before the first claim is not one of them, nor whom that agent lets in.
+    for token in (outside, guest.token):
+        assert (await sessions("get_skills", session_token=token)).token
 
 
 async def test_of_very_many_holders_the_oldest_is_forgotten(sessions: Sessions, item: str) -> None:
