@@ -37,16 +37,17 @@ class HotItems:
 
     def lost(self, project: str, item: str) -> None:
         """A claim on the item was in vain."""
-        counts, key = self._losers, (project, item)
-        if key in counts:
-            counts[key] += 1.0
+        key = (project, item)
+        if key in self._losers:
+            self._losers[key] += 1.0
             return
         fewest = 0.0
-        if len(counts) >= _KEPT:
+        if len(self._losers) >= _KEPT:
             self._age()
-            out = min(counts, key=counts.__getitem__)
-            fewest = counts.pop(out)
-        counts[key] = fewest + 1.0
+        if len(self._losers) >= _KEPT:
+            out = min(self._losers, key=self._losers.__getitem__)
+            fewest = self._losers.pop(out)
+        self._losers[key] = fewest + 1.0
 
     def top(self, count: int) -> list[Hot]:
         """The most contended items, the hottest first."""

@@ -46,6 +46,19 @@ def test_it_is_bounded_and_counts_no_item_too_low(items: list[int]) -> None:
     assert all(count <= least for item, count in real.items() if item not in kept)
 
 
+def test_what_becomes_hot_takes_the_place_of_what_is_not() -> None:
+    clock = Clock()
+    hot = HotItems(clock)
+    for item in range(256):
+        hot.lost("p", str(item))
+    for _ in range(10):
+        hot.lost("p", "new")
+    assert hot.top(1) == [Hot("p", "new", 11.0)]
+    clock.now = 120.0
+    hot.lost("p", "first after a pause")
+    assert hot.top(3) == [Hot("p", "new", 2.8), Hot("p", "first after a pause", 1.0)]
+
+
 def test_processes_are_added_up(tmp_path: Path) -> None:
     publish(tmp_path, "fe-0", [Hot("p", "a", 3.0), Hot("p", "b", 1.0)])
     publish(tmp_path, "fe-1", [Hot("p", "a", 2.0), Hot("q", "a", 4.0)])
