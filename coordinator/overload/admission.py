@@ -305,11 +305,14 @@ class Admission:
                     return
                 one = queue.popleft()
                 self._queued -= 1
-                if not one.admitted.done():
-                    self.in_flight += 1
-                    self._shed_in_a_row = 0
-                    one.ticket.since = self._clock()
-                    one.admitted.set_result(None)
+                if one.admitted.done():
+                    # Given up a moment ago: its task has not had its turn since, and will not find it here.
+                    self._give_back_shares(one.ticket)
+                    continue
+                self.in_flight += 1
+                self._shed_in_a_row = 0
+                one.ticket.since = self._clock()
+                one.admitted.set_result(None)
 
     def _sweep_at(self, due: float) -> None:
         if self._sweeper is not None:

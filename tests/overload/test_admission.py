@@ -176,6 +176,19 @@ async def test_a_call_that_is_given_up_as_it_is_let_in_gives_its_place_back() ->
     assert front.admission.in_flight == 0
 
 
+async def test_a_call_that_is_given_up_just_before_another_ends_keeps_no_share() -> None:
+    front = Front()
+    held = front.fill(CRITICAL, 12)
+    given_up = front.wait(NORMAL)
+    await asyncio.sleep(0)
+    given_up.cancel()
+    for ticket in held:
+        front.admission.leave(ticket)
+    await asyncio.gather(given_up, return_exceptions=True)
+    assert (front.admission.in_flight, front.admission.waiting) == (0, 0)
+    assert len(front.admission._actors) == len(front.admission._projects) == 0
+
+
 def test_one_agent_has_no_more_than_its_share_while_others_call() -> None:
     front = Front(least_limit=20, most_limit=20, hard_limit=40)
     for _ in range(5):
