@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import ToolFailure
 from coordinator.identity.build import build_verifier
+from coordinator.identity.clock import FleetClock
+from coordinator.identity.copies import KeyCopies
 from coordinator.identity.door import Door
 from coordinator.identity.grants import Denied
 from coordinator.identity.token_file import TokenFileError
@@ -28,7 +30,8 @@ def open_door(settings: Settings, store: Store, recorder: Recorder) -> Door:
         CommandFailed: the token file cannot be used.
     """
     try:
-        return Door(settings, lambda wanted: build_verifier(wanted, store), recorder.token_file_read)
+        clock = FleetClock(KeyCopies(store).time)
+        return Door(settings, lambda wanted: build_verifier(wanted, store), clock, recorder.token_file_read)
     except TokenFileError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
 

@@ -24,6 +24,6 @@ def build_verifier(settings: VerifierSettings, store: Store | None, cooldown: fl
     from coordinator.identity.finding import build_finder
     from coordinator.identity.jwks import JwksVerifier
 
-    clock = FleetClock()
     copies = KeyCopies(store) if store is not None else None
-    return JwksVerifier(settings, build_finder(settings, copies, clock, cooldown), clock, copies)
+    clock = FleetClock(copies.time if copies is not None else None)
+    return JwksVerifier(settings, build_finder(settings, copies, clock, cooldown), clock)

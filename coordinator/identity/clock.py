@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
+from collections.abc import Awaitable, Callable
+
+from coordinator.errors import ToolFailure
+from coordinator.store import ServerError
+
+LOOK_SECONDS = 30.0
+"""How often the Redis server is asked."""
 
 
 class FleetClock:
-    """Redis time between two looks at it, carried on by this machine's monotonic clock."""
+    """Redis time between two looks at it, carried on by this machine's monotonic clock.
 
-    def __init__(self) -> None:
+    Args:
+        ask: the time of the Redis server, in Unix milliseconds, as ``KeyCopies.time``; None: this machine's counts.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[int]] | None = None) -> None:
+        self._ask = ask
         self._offset = time.time() - time.monotonic()
 
     def now(self) -> float:
@@ -18,3 +32,15 @@ class FleetClock:
     def set(self, milliseconds: int) -> None:
         """Takes over the time of the Redis server, in Unix milliseconds."""
         self._offset = milliseconds / 1000 - time.monotonic()
+
+    async def look(self) -> None:
+        """Takes over the time of the Redis server, if that answers."""
+        if self._ask is not None:
+            with contextlib.suppress(ToolFailure, ServerError):
+                self.set(await self._ask())
+
+    async def follow(self) -> None:
+        """Looks now and then, until it is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()

@@ -4,8 +4,8 @@ Two kinds of tokens are known: static ones, whose digests a token file holds, an
 verifier checks. What was found of a token is kept under its SHA-256 digest, never the token
 itself, so that the next request with it costs a hash and a look-up (``known``). A static token
 is gone with the next reading of the file, which is within two seconds of its change; a JWT is
-verified anew after as long as its keys count as fresh. When either runs out by time, it is
-refused at that very moment.
+verified anew after as long as its keys count as fresh. When either runs out by the fleet's time, it
+is refused at that very moment.
 
 Nothing here decides what a caller may do with which endpoint: a ``Grant`` says where it is
 good, and whoever serves the endpoint compares.
@@ -20,13 +20,13 @@ import re
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from time import time
 from typing import Any
 
 import msgspec
 import structlog
 
 from coordinator.identity.bearers import of_entry, of_outcome
+from coordinator.identity.clock import FleetClock
 from coordinator.identity.grants import Denied, Grant
 from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.identity.verifier import Verifier
@@ -60,6 +60,7 @@ class Door:
 
     Args:
         open_verifier: makes the verifier of JWTs.
+        clock: tells when a token has run out.
         file_read: told ``ok`` or ``refused`` when a changed token file was read.
 
     Raises:
@@ -70,9 +71,11 @@ class Door:
         self,
         settings: Settings,
         open_verifier: OpenVerifier,
+        clock: FleetClock,
         file_read: Callable[[str], None] = lambda outcome: None,
     ) -> None:
         self._open_verifier = open_verifier
+        self._clock = clock
         self._file_read = file_read
         self._settings = settings
         self._entries: tuple[TokenEntry, ...] = ()
@@ -99,9 +102,11 @@ class Door:
         self._use_verifier(self._wanted_verifier())
 
     async def start(self) -> None:
-        """Begins to watch the token file and to renew keys."""
+        """Begins to go by the fleet's time, to watch the token file and to renew keys."""
+        await self._clock.look()
         if self._verifier is not None:
             await self._verifier.start()
+        self._spawn(self._clock.follow(), "fleet's time")
         self._spawn(self._watch(), "token file")
 
     async def aclose(self) -> None:
@@ -125,7 +130,7 @@ class Door:
         """What a token grants, if that can be said at once; None: ask ``admit``."""
         digest = sha256(token).digest()
         grant = self._grants.get(digest) or self._jwts.get(digest)
-        if grant is None or grant.until <= time() or not hmac.compare_digest(grant.digest, digest):
+        if grant is None or grant.until <= self._clock.now() or not hmac.compare_digest(grant.digest, digest):
             return None
         return grant
 
@@ -173,7 +178,7 @@ class Door:
             raise Denied("unknown", "no such token is known here")
         outcome = await verifier.verify(token.decode())
         kept = _STALE_SECONDS if outcome.stale_seconds is not None else settings.cache_ttl_seconds
-        grant = of_outcome(outcome, digest, self._audience, self._default_permissions, time() + kept)
+        grant = of_outcome(outcome, digest, self._audience, self._default_permissions, self._clock.now() + kept)
         if verifier is self._verifier:
             if len(self._jwts) >= _MOST_JWTS:
                 self._jwts.clear()

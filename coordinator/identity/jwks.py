@@ -19,34 +19,28 @@ PyJWT checks signatures. It is given the key and the one algorithm that key and 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import Any
 
 import structlog
 from jwt.algorithms import Algorithm, get_default_algorithms
 
-from coordinator.errors import ToolFailure
 from coordinator.identity import claims as rules
 from coordinator.identity import jws
 from coordinator.identity.claims import LEEWAY
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.copies import KeyCopies
 from coordinator.identity.finders import Finder, Found
 from coordinator.identity.jws import BadToken, Token
 from coordinator.identity.proofs import Proof, Proofs
 from coordinator.identity.verifier import Outcome
 from coordinator.metrics import recorder
 from coordinator.settings.identity import VerifierSettings
-from coordinator.store import ServerError
 
 NAME = "jwks"
 _BEAT_SECONDS = 5.0
-_BEATS_PER_LOOK = 6
 
 _ABSENT = Outcome(status="absent", verifier=NAME)
 _TOO_LONG = Outcome(
@@ -66,20 +60,16 @@ class JwksVerifier:
     Args:
         settings: which tokens are accepted.
         finder: where keys are; closed with the verifier.
-        copies: tells the fleet's time; None: this machine's counts.
     """
 
     name = NAME
 
-    def __init__(
-        self, settings: VerifierSettings, finder: Finder, clock: FleetClock, copies: KeyCopies | None = None
-    ) -> None:
+    def __init__(self, settings: VerifierSettings, finder: Finder, clock: FleetClock) -> None:
         self._settings = settings
         self._algorithms = frozenset(settings.algorithms)
         self._finder = finder
         self._clock = clock
-        self._copies = copies
-        self._minding: asyncio.Task[None] | None = None
+        self._background: tuple[asyncio.Task[None], ...] = ()
         self._proofs = Proofs()
         self._recorder = recorder()
         # The few algorithms that take most of a millisecond would hold up other calls; they let go of the
@@ -88,9 +78,12 @@ class JwksVerifier:
 
     async def start(self) -> None:
         """Takes over the fleet's time and copies of the keys, and begins to keep them fresh."""
-        await self._look_at_clock()
+        await self._clock.look()
         await self._finder.start()
-        self._minding = asyncio.create_task(self._mind(), name="identity")
+        self._background = (
+            asyncio.create_task(self._clock.follow(), name="fleet's time"),
+            asyncio.create_task(self._mind(), name="identity"),
+        )
 
     async def verify(self, token: str | None) -> Outcome:
         """Says what the token is worth; never raises for anything in it."""
@@ -127,25 +120,18 @@ class JwksVerifier:
 
     async def aclose(self) -> None:
         """Ends what runs in the background."""
-        if self._minding is not None:
-            self._minding.cancel()
-            await asyncio.wait([self._minding])
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         self._aside.shutdown(wait=False)
         await self._finder.aclose()
 
     async def _mind(self) -> None:
-        """Keeps the clock right and the metrics fresh."""
-        for beat in count(1):
+        """Keeps the metrics fresh."""
+        while True:
             for kind, age in self._finder.ages().items():
                 self._recorder.key_age(kind, age)
             await asyncio.sleep(_BEAT_SECONDS)
-            if beat % _BEATS_PER_LOOK == 0:
-                await self._look_at_clock()
-
-    async def _look_at_clock(self) -> None:
-        if self._copies is not None:
-            with contextlib.suppress(ToolFailure, ServerError):
-                self._clock.set(await self._copies.time())
 
     def _again(self, proof: Proof) -> Outcome | None:
         """What a proof that was verified before is worth now; None: it has to be looked at anew."""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from coordinator.identity import token_edit
+from coordinator.identity.clock import FleetClock
 from coordinator.identity.door import Door
 from coordinator.identity.token_file import Kind, TokenEntry, digest_of, new_token
 from coordinator.identity.verifier import Outcome
@@ -109,6 +110,7 @@ class Doors:
     def __init__(self) -> None:
         self.verifiers: list[FakeVerifier] = []
         self.reads: list[str] = []
+        self.clock = FleetClock()
         self.made: list[Door] = []
 
     def open(self, settings: Settings | None = None, **auth: Any) -> Door:
@@ -119,7 +121,7 @@ class Doors:
             self.verifiers.append(FakeVerifier(wanted))
             return self.verifiers[-1]
 
-        door = Door(settings, make, self.reads.append)
+        door = Door(settings, make, self.clock, self.reads.append)
         self.made.append(door)
         return door
 

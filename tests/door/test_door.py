@@ -13,6 +13,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.identity import door as door_module
+from coordinator.identity.clock import FleetClock
+from coordinator.identity.copies import KeyCopies
 from coordinator.identity.door import LONGEST_TOKEN, Door
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, sufficient, vocabulary
@@ -21,6 +23,7 @@ from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.identity import ActorAuthentication, VerifierSettings
+from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.entrance import Entrance
 from coordinator.transport.fastpath import Plan
@@ -122,11 +125,27 @@ async def test_a_token_ends_at_its_very_moment(doors: Doors, tokens: Tokens, mon
     token = tokens.add(seconds=1000.25)
     door = doors.open(tokens=str(tokens.path))
     until = (await admitted(door, token)).until
-    monkeypatch.setattr(door_module, "time", lambda: until - 0.001)
+    monkeypatch.setattr(doors.clock, "now", lambda: until - 0.001)
     assert door.known(token.encode()) is not None
-    monkeypatch.setattr(door_module, "time", lambda: until)
+    monkeypatch.setattr(doors.clock, "now", lambda: until)
     assert door.known(token.encode()) is None
     assert await denied(door, f"Bearer {token}") == ("expired", "the token has expired")
+
+
+@pytest.mark.parametrize("off", [-7_200, 7_200])
+async def test_the_store_s_clock_decides(
+    doors: Doors, tokens: Tokens, store: Store, monkeypatch: pytest.MonkeyPatch, off: int
+) -> None:
+    good, ended, real = tokens.add(seconds=600), tokens.add("agent-2", seconds=-1), time.time
+    monkeypatch.setattr("coordinator.identity.clock.time.time", lambda: real() + off)
+    doors.clock = FleetClock(KeyCopies(store).time)
+    door = doors.open(tokens=str(tokens.path), verifier=KEYS)
+    await door.start()
+    assert await denied(door, f"Bearer {ended}") == ("expired", "the token has expired")
+    doors.verifier.knows(JWT, expires=real() - 1)
+    await admitted(door, JWT)
+    assert door.known(JWT.encode()) is None
+    assert (await admitted(door, good)).caller.id == "agent-1"
 
 
 async def test_a_changed_file_is_in_force_at_once(doors: Doors, tokens: Tokens) -> None:
@@ -373,7 +392,7 @@ async def test_an_unknown_kind_is_external(doors: Doors) -> None:
 async def test_a_verified_token_is_kept_until_its_keys_are_old(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     door = doors.open(verifier=KEYS)
     now = time.time()
-    monkeypatch.setattr(door_module, "time", lambda: now)
+    monkeypatch.setattr(doors.clock, "now", lambda: now)
     for token, more, kept in (
         ("a.a.a", {}, KEYS.cache_ttl_seconds),
         ("b.b.b", {"expires": now + 5}, 5),

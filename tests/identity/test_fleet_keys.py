@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,12 +12,14 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from coordinator.errors import ToolFailure
+from coordinator.identity.clock import FleetClock
 from coordinator.identity.copies import KeyCopies
 from coordinator.identity.fetch import Fetcher
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.keyset import key_set
 from coordinator.identity.sources import JwksUri, Loaded, OidcDiscovery, RemoteSource
-from coordinator.store import Store, keys
+from coordinator.store import ServerError, Store, keys
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
 from tests.identity.signing import ISSUER, Signer, jwks
@@ -294,6 +297,24 @@ async def test_the_store_s_clock_decides(
         assert (await verifier.verify(token)).status == "verified"
         assert abs(verifier._clock.now() - real()) < 60
     assert (await alone.verify(token)).failure == "claims"
+
+
+async def test_the_store_s_clock_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.identity.clock.LOOK_SECONDS", 0.001)
+    told: Iterator[int | Exception] = iter(
+        [ToolFailure("store_unavailable", "the store is away"), 1_000_000, ServerError("BUSY"), 5_000_000]
+    )
+
+    async def ask() -> int:
+        answer = next(told, 5_000_000)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    clock = FleetClock(ask)
+    following = asyncio.create_task(clock.follow())
+    await wait_until(lambda: 5_000 <= clock.now() < 5_060, what="the last of the times")
+    following.cancel()
 
 
 Step = tuple[str, int]
