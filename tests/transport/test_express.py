@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from structlog.testing import capture_logs
 
 from tests.support.wait import wait_until_sync
 from tests.transport import fuzz
+from tests.transport.guarded import Front, bearer
 from tests.transport.live import Live, serving
 from tests.transport.rig import Response, Rig, call, legacy, make_app, modern, send
 from tests.transport.test_wire import Client, raw, total
@@ -179,6 +181,31 @@ def test_a_client_that_leaves_is_no_trouble(watched: Watched, rig: Rig) -> None:
     with Client(watched.live.port) as client:
         client.send(raw(modern("tools/call", ADD)))
         assert total(client.answer()[2]) == 5
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["strangers", "callers"])
+def test_answers_that_nobody_reads_are_not_heaped_up(tmp_path: Path, known: bool) -> None:
+    front = Front(tmp_path, Rig(), mode="optional")
+    more = bearer(front.all) if known else []
+    request = raw(modern("tools/call", call("echo", {"text": "x" * 10_000})), *more)
+    with serving(front.make) as live:
+        watched = Watched(live)
+        with Client(live.port) as client:
+            for _ in range(3):
+                client.send(request)
+                assert client.answer()[0] == 200
+            sent = 0
+            watched.parsed()
+            # The short way is taken until the kernel takes no more.
+            while not watched.planned:
+                sent += 1
+                assert sent < 3_000
+                client.send(request)
+                wait_until_sync(lambda: watched.short + watched.planned > sent)
+            assert [client.answer()[0] for _ in range(sent)] == [200] * sent
+            client.send(request)
+            assert client.answer()[0] == 200
+        assert watched.short == sent + 1
 
 
 def test_draining_closes_after_the_answer(watched: Watched) -> None:
