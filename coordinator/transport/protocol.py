@@ -55,6 +55,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._arrived()
         super().connection_lost(exc)
+        # uvicorn leaves it running where the client has reset the connection, which it then keeps in memory.
+        self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
         self._moved = False

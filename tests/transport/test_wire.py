@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from typing import Any, Self
 
 import pytest
 
+from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, serving
 from tests.transport.rig import call, legacy, make_app, modern
 
@@ -66,6 +68,10 @@ class Client:
     def closed(self) -> bool:
         """Waits for the server to close."""
         return self._held == b"" and self._socket.recv(1) == b""
+
+    def reset(self) -> None:
+        """Breaks the connection off, without a farewell."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def _more(self) -> None:
         data = self._socket.recv(65_536)
@@ -297,3 +303,22 @@ def test_draining_tells_clients_to_connect_elsewhere() -> None:
         status, headers, body = client.answer()
         assert (status, headers["connection"], total(body)) == (200, "close", 5)
         assert client.closed()
+
+
+def test_a_connection_that_is_reset_leaves_no_timer(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    protocol: Any = live.protocol
+    lost: list[Any] = []
+    whole = protocol.connection_lost
+
+    def losing(connection: Any, exc: Exception | None) -> None:
+        whole(connection, exc)
+        lost.append((exc, connection.timeout_keep_alive_task))
+
+    monkeypatch.setattr(protocol, "connection_lost", losing)
+    with Client(live.port) as client:
+        client.send(raw(modern("ping")))
+        client.answer()
+        client.reset()
+    wait_until_sync(lambda: lost)
+    assert isinstance(lost[0][0], ConnectionResetError)
+    assert lost[0][1] is None
