@@ -150,6 +150,20 @@ def test_who_else_may_write_could_let_anybody_in(tokens: Tokens, mode: int) -> N
     assert read_tokens(tokens.path)[0].tokens
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_of_somebody_else_could_let_anybody_in(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens.add()
+    os.chown(tokens.path, 12345, -1)
+    assert read_tokens(tokens.path)[0].tokens  # root can read and change whatever there is
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(TokenFileError, match="belongs to another user"):
+        read_tokens(tokens.path)
+    os.chown(tokens.path, 0, -1)
+    assert read_tokens(tokens.path)[0].tokens
+    os.chown(tokens.path, 54321, -1)
+    assert read_tokens(tokens.path)[0].tokens
+
+
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TokenFileError, match=r"cannot read the token file .*: No such file"):
         read_tokens(tmp_path / "none.yaml")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import time
 from typing import Any
 
 import pytest
 
-from coordinator.identity import fetch, keyring
+from coordinator.identity import fetch, finders, keyring
 from coordinator.identity.finders import StaticFinder
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.keyring import Keyring
+from coordinator.identity.sources import OidcDiscovery, SourceFailed
 from tests.identity.conftest import MakeVerifier, Patience
 from tests.identity.servers import KeyServer
 from tests.identity.signing import Json, Signer, jwks
@@ -102,6 +104,48 @@ async def warm(key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifi
     verifier = make_verifier(key_server.url(), cooldown=0)
     assert (await verifier.verify(OLD.token())).status == "verified"
     return verifier
+
+
+async def test_names_of_keys_that_are_not_there_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finders, "_MOST_UNKNOWN", 3)
+    unknown = finders.Unknown()
+    for number in range(5):
+        unknown.add(("", str(number)))
+    assert [("", str(number)) in unknown for number in range(5)] == [False, False, True, True, True]
+
+
+class Discovery(fetch.Fetcher):
+    """Gives one discovery document, and notes what it is asked for."""
+
+    def __init__(self, jwks_uri: str) -> None:
+        super().__init__()
+        self.document = json.dumps({"issuer": "https://issuer.example", "jwks_uri": jwks_uri}).encode()
+        self.asked: list[str] = []
+
+    async def get(self, url: str, *_: Any) -> fetch.Fetched:
+        self.asked.append(url)
+        return fetch.Fetched(self.document if len(self.asked) == 1 else json.dumps(jwks(OLD)).encode(), None)
+
+
+@pytest.mark.parametrize(
+    ("url", "jwks_uri", "follows"),
+    [
+        ("https://id.example/d", "https://keys.example/k", True),
+        ("https://id.example/d", "http://keys.example/k", False),
+        ("http://localhost/d", "http://localhost/k", True),
+        ("http://localhost/d", "https://keys.example/k", True),
+        ("http://localhost/d", "file:///etc/keys", False),
+    ],
+)
+async def test_discovery_over_https_leads_to_no_other_scheme(url: str, jwks_uri: str, follows: bool) -> None:
+    fetcher = Discovery(jwks_uri)
+    source = OidcDiscovery(url, True, fetcher)
+    if follows:
+        assert len((await source.load()).keys) == 1
+    else:
+        with pytest.raises(SourceFailed, match="no jwks_uri that could be asked"):
+            await source.load()
+    assert fetcher.asked == [url, jwks_uri][: 1 + follows]
 
 
 @troubles

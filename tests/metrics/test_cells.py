@@ -29,7 +29,7 @@ from coordinator.metrics import (
 )
 from coordinator.metrics.catalogue import CATALOGUE, REQUESTS
 from coordinator.metrics.families import Family
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.metric import OTHER, Label, Metric
 from tests.support.fleets import environment, samples
 
 _WORK = """
@@ -182,6 +182,14 @@ def test_a_supervisor_clears_what_is_left_but_not_the_living(tmp_path: Path) -> 
     assert "coordinator_slot_requests_total{slot=fe-0}" not in seen
     assert not list(tmp_path.glob("*fe-0*"))
     living.close()
+
+
+def test_an_open_label_has_a_limited_number_of_values() -> None:
+    some = Metric("coordinator_some_total", "counter", "things", "Some things.", (Label("name", limit=3),))
+    family = Family(some, MemoryCells().number)
+    for name in ("a", "b", "c", "d", "e", "a"):
+        family(name).inc()
+    assert {values: cell.get() for values, cell in family.items()} == {("a",): 2, ("b",): 1, ("c",): 1, (OTHER,): 2}
 
 
 def test_files_grow_and_cells_from_before_stay_right(tmp_path: Path) -> None:

@@ -38,6 +38,11 @@ def test_failures_of_different_seconds_do_not_add_up() -> None:
 
 
 def test_it_opens_when_half_of_the_calls_of_a_second_fail() -> None:
+    breaker = made()
+    for n in range(6):
+        assert breaker.state == "closed"
+        breaker.ended(n % 2 == 0, 0.1)
+    assert breaker.state == "open"
     breaker = opened()
     wait = breaker.refuses(0.6)
     assert wait is not None
