@@ -50,6 +50,10 @@ class Busy:
         self.watcher = watcher
         self._admission = admission
 
+    @property
+    def at_work(self) -> int:
+        return self._admission.in_flight
+
     def flood(self, lasts: bool = True) -> None:
         """As if more calls came than can be let in, as seen by everybody but critical ones."""
         self._admission.in_flight = 500 if lasts else 0
@@ -65,6 +69,16 @@ def busy() -> Iterator[Busy]:
     admission = Admission(Overload(), watcher, time.monotonic, lambda: 0.5)
     with serving(lambda: make_app(rig, admission=admission, hooks=Hooks())) as live:
         yield Busy(live, rig, admission, watcher)
+
+
+@pytest.mark.parametrize("more", [(), (("x-request-id", "given"),), (("mcp-session-id", "s"),)])
+@MAKES
+def test_every_call_gives_its_place_back(busy: Busy, make: Any, more: tuple[tuple[str, str], ...]) -> None:
+    with Client(busy.port) as client:
+        for params in (ADD, ADD, ADD, call("broken"), call("fail", {"code": "over_capacity"})):
+            client.send(raw(make("tools/call", params), *more))
+            assert client.answer()[0] == 200
+    assert busy.at_work == 0
 
 
 @MAKES
