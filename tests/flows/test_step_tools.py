@@ -198,18 +198,28 @@ async def test_callables_that_end_the_process_fail_their_steps_only(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"ends_{uuid.uuid4().hex}"
-    (tmp_path / f"{name}.py").write_text("import sys\nasync def end(): sys.exit(3)\n")
-    (tmp_path / f"{name}_at_once.py").write_text("import sys\nsys.exit('no licence')\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    made = step_tools(
-        Settings(flows=Flows(tools={"end": f"{name}:end", "at_once": f"{name}_at_once:f"})), store, Isolated()
+    (tmp_path / f"{name}.py").write_text(
+        "import sys\n"
+        "async def end(): sys.exit(3)\n"
+        "async def interrupt(): raise KeyboardInterrupt\n"
+        "class Own(BaseException): pass\n"
+        "async def own(): raise Own('enough')\n"
     )
+    (tmp_path / f"{name}_at_once.py").write_text("import sys\nsys.exit('no licence')\n")
+    (tmp_path / f"{name}_interrupted.py").write_text("raise KeyboardInterrupt\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tools = {tool: f"{name}:{tool}" for tool in ("end", "interrupt", "own")}
+    broken = {"at_once": f"{name}_at_once:f", "interrupted": f"{name}_interrupted:f"}
+    made = step_tools(Settings(flows=Flows(tools=tools | broken)), store, Isolated())
     await made.open()
     registry = Registry(made, project)
     assert await registry.failure("end") == Failure("3", "SystemExit")
-    failure = await registry.failure("at_once")
-    assert "SystemExit: no licence" in failure.message
-    assert not failure.retryable
+    assert await registry.failure("interrupt") == Failure("KeyboardInterrupt", "KeyboardInterrupt")
+    assert await registry.failure("own") == Failure("enough", "Own")
+    for tool, reason in (("at_once", "SystemExit: no licence"), ("interrupted", "KeyboardInterrupt")):
+        failure = await registry.failure(tool)
+        assert reason in failure.message
+        assert not failure.retryable
     await made.close()
 
 

@@ -57,7 +57,9 @@ class PythonTools:
                 continue
             try:
                 found = await asyncio.to_thread(_resolved, target)
-            except (Exception, SystemExit) as error:
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
                 reason = f"{target} cannot be used: {type(error).__name__}: {said(error)}"
                 _log.error("a step tool is not there", tool=name, reason=reason)
                 self._tools[name] = StepTool(name, partial(_broken, reason), f"({reason})")
@@ -91,7 +93,10 @@ async def _await(
         return Failure(f"args: {error}", "VALIDATION_ERROR", retryable=False)
     try:
         return _kept(await function(**arguments))
-    except (Exception, SystemExit) as error:
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        # Some would end the worker, others the slot that runs it.
         _log.info("a step tool raised", function=function.__qualname__, exc_info=True)
         return Failure(said(error), type(error).__name__)
 
