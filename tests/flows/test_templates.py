@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coordinator.steps.results import failure_json, result_json
 from coordinator.toolsets.flows.rules import templates
-from coordinator.toolsets.flows.rules.conditions import holds, is_condition
+from coordinator.toolsets.flows.rules.conditions import holds, problem
 from coordinator.toolsets.flows.rules.values import value_of
 
 GIVEN: dict[str, Any] = {
@@ -124,9 +124,16 @@ def test_conditions_hold_for(value: Any, expected: set[int]) -> None:
     "text", ["result == 1", "result == True", " result == true", "result != true", "", 'result == "x']
 )
 def test_nothing_else_is_a_condition(text: str) -> None:
-    assert not is_condition(text)
+    assert problem(text).startswith("must be exactly one of: result == true, ")
     with pytest.raises(ValueError, match="not a condition"):
         holds(text, True)
+
+
+def test_conditions_are_single_comparisons() -> None:
+    for between in (" or ", " AND ", "||", " && "):
+        assert problem(f'result == "a"{between}result != "b"').startswith("must be a single comparison")
+    for condition in (*CONDITIONS, 'result == ""a" or "b""', 'result == "a or result == b"'):
+        assert problem(condition) == ""
 
 
 @pytest.mark.parametrize(

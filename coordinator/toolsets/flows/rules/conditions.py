@@ -15,11 +15,15 @@ _FIXED: dict[str, Callable[[Any], bool]] = {
     "result == nil": lambda value: value is None,
 }
 _TEXT = re.compile(r'result == "(.*)"\Z', re.DOTALL)
+_SEVERAL = re.compile(r'"\s*(?:and|or|&&|\|\|)\s*result\s*[=!]=', re.IGNORECASE)
 
 
-def is_condition(text: str) -> bool:
-    """Whether ``text`` is one of the five forms; blanks and case count."""
-    return text in _FIXED or _TEXT.match(text) is not None
+def problem(text: object) -> str:
+    """What keeps ``text`` from being one of the five forms; blanks and case count. Empty: nothing."""
+    if not isinstance(text, str) or (text not in _FIXED and not _TEXT.match(text)):
+        return f"must be exactly one of: {ALLOWED}"
+    # As a text between quotes it would be accepted, and never hold.
+    return "must be a single comparison; alternatives are entries of their own" if _SEVERAL.search(text) else ""
 
 
 def holds(condition: str, value: Any) -> bool:

@@ -179,8 +179,8 @@ class _Reader:
             for name in entry.keys() - {"if", "then"}:
                 self._report(f"{where}.{name[:50]}", "no such field; allowed: if, then")
             condition, then = entry.get("if"), entry.get("then")
-            if not isinstance(condition, str) or not conditions.is_condition(condition):
-                self._report(f"{where}.if", f"must be exactly one of: {conditions.ALLOWED}")
+            if problem := conditions.problem(condition):
+                self._report(f"{where}.if", problem)
             if not isinstance(then, str):
                 self._report(f"{where}.then", "must be the key of a step")
             else:
