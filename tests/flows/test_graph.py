@@ -211,6 +211,9 @@ def test_limits() -> None:
     assert any(
         "has 201 steps; at most 200" in one for one in problems(long | {last: step(last, next=more), more: end(more)})
     )
+    name = "n" * limits.MAX_NAME
+    assert problems({"start": end(name)}) == []
+    assert problems({"start": end(name + "n")})[0].startswith("flow.start.name: must be 1 to 200 characters")
     wide = {f"b{n}": step(f"b{n}", join="end") for n in range(limits.MAX_WIDTH)}
     fork = {"start": step("s", parallel=list(wide)), "end": end("end")}
     assert problems(fork | wide) == []
