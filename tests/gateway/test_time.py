@@ -346,8 +346,30 @@ async def test_a_sub_workflow_is_waited_for_only_so_long(working: Working) -> No
     lab = await working(workflows={"child": CHILD, "w": calling("child", timeoutMs=300)})
     refused = await lab.follow_refused(await lab.start("w"), "call", n=1)
     assert refused["error"]["details"]["errorClass"] == "timeout"
-    assert "the sub-workflow did not end in time" in refused["error"]["message"]
-    assert "sub_workflow.timed_out" in [entry.type for entry in await lab.audit(refused)]
+    (told,) = [entry for entry in await lab.audit(refused) if entry.type == "sub_workflow.timed_out"]
+    child = told.payload["workflowId"]
+    assert f"the sub-workflow {child} did not end in time, and goes on" in refused["error"]["message"]
+    done = await lab.follow(await lab("workflow.get", workflowId=child), "answer", value="late")
+    assert done["terminal"]
+
+
+async def test_a_sub_workflow_that_ends_too_late_is_not_taken_for_the_fallback_s(working: Working) -> None:
+    instead = {"fallback": {"executors": [{"kind": "workflow", "definitionId": "child", "input": {"n": 2}}]}}
+    calls = calling("child", timeoutMs=150)
+    calls["states"]["a"]["transitions"]["call"]["reliability"] = instead
+    lab = await working(workflows={"child": CHILD, "w": calls}, limits={"submitWaitMs": 100})
+    under_way = await lab.follow(await lab.start("w"), "call", n=1)
+
+    async def children() -> list[Json]:
+        begun = [entry for entry in await lab.audit(under_way) if entry.type == "sub_workflow.started"]
+        found = [await lab("workflow.get", workflowId=entry.payload["workflowId"]) for entry in begun]
+        return found if [one["state"] for one in found] == ["asks", "asks"] else []
+
+    late, other = await wait_until(children, what="both sub-workflows")
+    await lab.follow(late, "answer", value="late")
+    assert "inFlight" in await lab.get(under_way)
+    await lab.follow(other, "answer", value="in time")
+    assert (await lab.settled(under_way))["context"] == {"child": {"n": 2, "answer": "in time"}}
 
 
 async def test_nesting_is_limited(working: Working) -> None:

@@ -111,9 +111,9 @@ class GatewayPlanner:
             spec.bundle = self._instances.known(spec.hash)
         if spec.bundle is None:
             return self._commit(None)
-        if isinstance(outcome, Failure):
-            outcome = _classed(outcome)
         task = unpacked(step.context)
+        if isinstance(outcome, Failure):
+            outcome = _classed(outcome, task.wait)
         try:
             advance = planner.after(spec.bundle, task, outcome)
         except Exception:
@@ -209,9 +209,10 @@ def _job(task: Task, bundle: Bundle, hash: str, call: Call, reliability: Reliabi
     )
 
 
-def _classed(failure: Failure) -> Failure:
-    """A failure under one of the classes that a policy can name."""
+def _classed(failure: Failure, child: str) -> Failure:
+    """A failure under one of the classes that a policy can name; ``child``: the sub-workflow that was waited for."""
     kind = _CLASSES.get(failure.type, failure.type)
-    # Nothing else is waited for that can expire.
-    message = "the sub-workflow did not end in time" if failure.type == "expired" else failure.message
+    message = failure.message
+    if failure.type == "expired":  # nothing else is waited for that can
+        message = f"the sub-workflow {child} did not end in time, and goes on"
     return Failure(message, kind if kind in KNOWN else "permanent_error", failure.retryable)

@@ -190,7 +190,7 @@ class _Run:
             return None
         task.wait = str(value["id"])
         if task.waited_ms >= (executor.timeout_ms or FLOW_LONGEST_MS):
-            return Failure(f"the flow {task.wait} took too long", "timeout")
+            return Failure(f"the flow {task.wait} took too long, and goes on", "timeout")
         delay = min(FLOW_POLL_MOST_MS, max(FLOW_POLL_MS, task.waited_ms // 2))
         task.waited_ms += delay
         return self._wait_for("run", delay_ms=delay)
