@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.store import Store, keys
 from coordinator.toolsets.gateway import room
+from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Lab, Worker
@@ -131,6 +132,28 @@ async def test_sessions_are_forgotten_when_nobody_calls(lab: Lab, store: Store, 
     # The definitions went with the last instance that had them.
     assert await store.command("EXISTS", keys.gate_bundles.key(project)) == 0
     assert await store.command("KEYS", keys.gate_bundle.key(project, "*")) == []
+
+
+async def test_a_session_is_kept_while_something_is_under_way(make_lab: MakeLab, store: Store, project: str) -> None:
+    # There is no worker.
+    lab = make_lab(capabilities=CAPABILITIES, limits={"submitWaitMs": 100})
+    answer = await lab.follow(await lab.start("proxy_default", capability="nothing"), "nothing")
+    await store.command("ZADD", keys.gate_expiry.key(project), 1, answer["workflowId"])
+    instances = InstanceStore(store, lab.settings)
+    assert await instances.forget(project, 100) == (1, True)
+    assert await instances.forget(project, 100) == (0, True)
+    assert "inFlight" in await lab.get(answer)
+
+
+async def test_what_a_session_asks_people_is_forgotten_with_it(make_lab: MakeLab, store: Store, project: str) -> None:
+    lab = make_lab(capabilities={"ask": {"executor": {"kind": "human"}}})
+    answer = await lab.follow(await lab.start("proxy_default", capability="ask"), "ask")
+    records = AuditStore(store, lab.settings)
+    (asked,) = await records.open_approvals(project)
+    await store.command("ZADD", keys.gate_expiry.key(project), 1, answer["workflowId"])
+    await InstanceStore(store, lab.settings).forget(project, 100)
+    assert await records.open_approvals(project) == []
+    assert await records.approval(project, asked.id) is None
 
 
 async def test_however_many_sessions_are_over_they_are_forgotten_in_one_go(
