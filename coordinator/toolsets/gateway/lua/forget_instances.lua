@@ -19,12 +19,9 @@ for _, id in ipairs(ids) do
       redis.call('DEL', K_GATE_APPROVAL .. one)
       redis.call('ZREM', K_GATE_ASKED, one)
     end
-    if inst then
-      if inst.d then stop_step(id .. '_t') end
-      if redis.call('HINCRBY', K_GATE_BUNDLES, inst.h, -1) <= 0 then
-        redis.call('HDEL', K_GATE_BUNDLES, inst.h)
-        redis.call('UNLINK', K_GATE_BUNDLE .. inst.h)
-      end
+    if inst and redis.call('HINCRBY', K_GATE_BUNDLES, inst.h, -1) <= 0 then
+      redis.call('HDEL', K_GATE_BUNDLES, inst.h)
+      redis.call('UNLINK', K_GATE_BUNDLE .. inst.h)
     end
     redis.call('UNLINK', K_RUN .. id, K_RUN_SPEC .. id, K_GATE_DATA .. id, K_GATE_EVIDENCE .. id, K_GATE_WAITERS .. id)
     redis.call('ZREM', K_GATE_EXPIRY, id)
