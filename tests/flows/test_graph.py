@@ -306,6 +306,20 @@ def test_whole_numbers_may_have_a_point() -> None:
         assert found[0].startswith("flow.start.retry.max_attempts: must be a whole number from 1 to 100"), value
 
 
+def test_bounds_are_allowed_and_what_is_beyond_them_is_not() -> None:
+    retry = {"max_attempts": limits.MAX_ATTEMPTS, "max_delay_ms": limits.MAX_TIMEOUT_MS}
+    most: Json = {"timeout_ms": limits.MAX_TIMEOUT_MS, "delay_ms": limits.MAX_DELAY_MS, "queue": "q" * 50}
+    gate: Json = {"name": "g", "tool": None, "next": "s", "timeout_ms": limits.MAX_DELAY_MS}
+    assert problems({"start": gate, "s": end("s", retry=retry, **most)}) == []
+    for field, value in most.items():
+        over = value + ("q" if field == "queue" else 1)
+        assert problems({"start": end("s", **{field: over})})[0].startswith(f"flow.start.{field}: must be a ")
+    assert problems({"start": {**gate, "timeout_ms": limits.MAX_DELAY_MS + 1}, "s": end("s")}) != []
+    assert problems({"start": {**gate, "delay_ms": 1}, "s": end("s")}) == [
+        "flow.start.delay_ms: a gate waits for its release, not for a time"
+    ]
+
+
 def test_numbers_and_texts_that_cannot_be_kept_are_refused() -> None:
     for value in (2**64, -(2**63) - 1, "\ud800"):
         assert problems({"start": end("s", args={"x": [value]})})[0].startswith("flow: may hold whole numbers")
