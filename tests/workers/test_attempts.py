@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 import workers.attempts
+import workers.engine
 from coordinator.errors import ToolFailure
 from coordinator.steps.model import Failure, Retry, StepRun
 from coordinator.steps.results import MAX_MESSAGE, MAX_RESULT_BYTES
-from coordinator.store import keys
+from coordinator.store import Store, keys
 from coordinator.toolsets.flows.rules import spec
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.support.fleets import ROOT
@@ -114,6 +115,19 @@ async def test_a_slot_outlives_tools_that_cancel_themselves_after_one_that_was_s
     for _ in range(4):
         _, result = await bench.result(await bench.create(chain({"tool": "cancelled"})))
         assert '"cancelled"' in (result or "")
+
+
+async def test_an_attempt_whose_slot_is_ended_reports_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.engine, "GRACE_SECONDS", 0.05)
+    bench = Bench(store)
+    bench.tools.tools["hang"] = hang
+    bench.start()
+    flow = await bench.create(chain({"tool": "hang"}))
+    await wait_until(lambda: bench.tools.began["start"] == 1, what="the call")
+    await bench.engine._end()
+    assert not bench.engine.stuck
+    await bench.stop()
+    assert (await bench.flow(flow)).steps[0].status == "running"
 
 
 async def test_an_attempt_that_does_not_end_is_left_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
