@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.items.client import Client
+from tests.items.client import Client, Json, actor, fresh_id
 
 pytestmark = pytest.mark.anyio
 
@@ -66,6 +67,32 @@ async def test_a_prefix_that_nothing_begins_with_is_not_found(three: Client) -> 
         failure = await three.refusal("query_items", operation="get", id=written)
         assert failure.code == "RESOURCE_NOT_FOUND"
         assert written in failure.message
+
+
+@pytest.mark.parametrize("written", ["0000", "abcd1", "nope"])
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("query_items", {"operation": "get", "id": "*"}, "id"),
+        ("query_items", {"operation": "search", "parentId": "*"}, "parentId"),
+        ("query_items", {"operation": "overview", "itemId": "*"}, "itemId"),
+        ("get_next_item", {"parentId": C, "ancestorId": "*"}, "ancestorId"),
+        ("manage_dependencies", {"operation": "delete", "fromItemId": C, "toItemId": "*"}, "toItemId"),
+        ("manage_dependencies", {"operation": "delete", "toItemId": "*", "deleteAll": True}, "toItemId"),
+        ("manage_notes", {"operation": "delete", "itemId": "*"}, "itemId"),
+        ("create_work_tree", {"root": {"title": "x"}, "parentId": "*"}, "parentId"),
+        ("complete_tree", {"rootId": "*"}, "rootId"),
+        ("complete_tree", {"itemIds": [C, "*"]}, "itemIds[1]"),
+        ("claim_item", {"claims": [{"selector": {"parentId": "*"}}]}, "claims[0].selector.parentId"),
+    ],
+)
+async def test_a_call_that_fails_for_an_id_names_its_field(
+    three: Client, tool: str, arguments: Json, field: str, written: str
+) -> None:
+    given = json.loads(json.dumps(arguments).replace("*", written))
+    if tool == "claim_item":
+        given |= {"actor": actor("agent"), "requestId": fresh_id()}
+    assert (await three.refusal(tool, **given)).message.startswith(f"{field}: ")
 
 
 @pytest.mark.parametrize("written", ["abc", "abcd5678-0000", "abcg", "abcd 5", "5" * 33, "5" * 35, "", "-", "0x1234"])

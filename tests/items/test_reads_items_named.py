@@ -62,7 +62,7 @@ async def test_a_shorter_prefix_will_do_while_it_means_one_item(
     ("written", "code", "message"),
     [
         ("5f0c1d2e-0000-4000-8000-0000000000ff", "RESOURCE_NOT_FOUND", "{argument}: no such item"),
-        ("fedc" * 4, "RESOURCE_NOT_FOUND", "no item's id begins with 'fedcfedcfedcfedc'"),
+        ("fedc" * 4, "RESOURCE_NOT_FOUND", "{argument}: no item's id begins with 'fedcfedcfedcfedc'"),
         ("fed", "VALIDATION_ERROR", "{argument}: must be a UUID or a hex prefix of 4 to 32 digits"),
         ("fedcfedc-fedc", "VALIDATION_ERROR", "{argument}: must be a UUID or a hex prefix of 4 to 32 digits"),
         ("?not_found", "VALIDATION_ERROR", "{argument}: must be a UUID or a hex prefix of 4 to 32 digits"),

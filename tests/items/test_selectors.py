@@ -292,7 +292,7 @@ async def test_arguments_of_a_wrong_type_are_refused(tools: Client, claims: list
     [
         ({"parentId": ID}, "parentId: no such item"),
         ({"ancestorId": ID}, "ancestorId: no such item"),
-        ({"ancestorId": "0000"}, "no item's id begins with '0000'"),
+        ({"ancestorId": "0000"}, "ancestorId: no item's id begins with '0000'"),
     ],
 )
 async def test_items_to_look_below_must_be_there(tools: Client, filters: Json, begins: str) -> None:

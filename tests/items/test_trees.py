@@ -216,8 +216,8 @@ WRONG: dict[str, tuple[Json, str]] = {
     ),
     "a parent that is no id": ({"parentId": "below"}, "parentId: must be a UUID"),
     "a parent that is not there": ({"parentId": "abcd0000-0000-4000-8000-000000000000"}, "parentId: no such item"),
-    "a prefix of nothing": ({"parentId": "abcd0"}, "no item's id begins with 'abcd0'"),
-    "a prefix of two": ({"parentId": "abcd1234"}, "id prefix 'abcd1234' is ambiguous"),
+    "a prefix of nothing": ({"parentId": "abcd0"}, "parentId: no item's id begins with 'abcd0'"),
+    "a prefix of two": ({"parentId": "abcd1234"}, "parentId: id prefix 'abcd1234' is ambiguous"),
     "a parent at the bottom": ({"parentId": "abcd12340000400080000000000000d3"}, "parentId: the tree would exceed"),
     "a parent too deep for children": ({"parentId": "abcd12340000400080000000000000d2"}, "parentId: the tree would"),
     "an actor without a name": ({"actor": {"id": " ", "kind": "user"}}, "actor.id: "),
@@ -266,7 +266,7 @@ async def test_whatever_is_wrong_nothing_is_created(
     monkeypatch.undo()
     before = await everything(tools)
     failure = await tools.refusal("create_work_tree", **{"root": {"title": "R"}, "children": LEAVES, **wrong})
-    not_found = message.startswith(("parentId: no such item", "no item's id"))
+    not_found = message.startswith(("parentId: no such item", "parentId: no item's id"))
     assert failure.code == ("RESOURCE_NOT_FOUND" if not_found else "VALIDATION_ERROR")
     assert failure.message.startswith(message)
     assert len(failure.message) < 300

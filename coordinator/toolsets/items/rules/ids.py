@@ -85,20 +85,20 @@ class Match(NamedTuple):
     title: str
 
 
-def pick(prefix: str, matches: list[Match]) -> str:
-    """The one item that a prefix means.
+def pick(prefix: str, matches: list[Match], field: str) -> str:
+    """The one item that a prefix in a field means.
 
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR with up to ten candidates when
             the prefix is ambiguous.
     """
     if not matches:
-        raise ToolFailure("RESOURCE_NOT_FOUND", f"no item's id begins with '{prefix}'")
+        raise ToolFailure("RESOURCE_NOT_FOUND", f"{field}: no item's id begins with '{prefix}'")
     if len(matches) > 1:
         found = [{"id": dashed(match.id), "title": match.title} for match in matches]
         raise ToolFailure(
             "VALIDATION_ERROR",
-            f"id prefix '{prefix}' is ambiguous: {len(matches)} items begin with it; give more digits",
+            f"{field}: id prefix '{prefix}' is ambiguous: {len(matches)} items begin with it; give more digits",
             data={"prefix": prefix, "matches": found},
         )
     return matches[0].id

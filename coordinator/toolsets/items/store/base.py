@@ -11,7 +11,7 @@ from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store, keys
 from coordinator.store.requests import run_once
 from coordinator.toolsets.items.rules.idempotency import NONE, Request
-from coordinator.toolsets.items.rules.ids import Match, pick
+from coordinator.toolsets.items.rules.ids import Match, parse, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.specs import size
 from coordinator.toolsets.items.store.projects import ProjectList
@@ -121,21 +121,23 @@ class RoomStore:
 
         return [one(inner) for inner in ids]
 
-    async def resolve_one(self, project: str, inner: str, request: Request = NONE) -> str:
-        """The full id for one id or prefix.
+    async def resolve_one(self, project: str, text: str, field: str, request: Request = NONE) -> str:
+        """The full id (inner form) for an id or prefix as a caller wrote it in a field.
 
         A call that is repeated gets ``?not_found`` in place of a failure: its script answers
         from the record, whatever became of the item since.
 
         Raises:
-            ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR with the candidates.
+            ToolFailure: naming the field: VALIDATION_ERROR for what is no item id, or with the candidates for
+                an ambiguous prefix; RESOURCE_NOT_FOUND.
         """
+        inner = parse(text, field)
         if len(inner) == 32:
             return inner
         matches = (await self._store.run(_RESOLVE, project, pack([inner])))[0]
         if len(matches) != 1 and await self.recorded(project, request):
             return "?not_found"
-        return pick(inner, matches)
+        return pick(inner, matches, field)
 
     async def recorded(self, project: str, request: Request) -> bool:
         """Whether an equal call was answered, or begun, before."""

@@ -24,7 +24,7 @@ from coordinator.toolsets.items.contract.claim import (
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.idempotency import Request, request
-from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, parse, to_inner
+from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
@@ -171,7 +171,7 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
         place = "claims[0].selector."
         parent = ""
         if above := not_blank(selector.parent_id):
-            parent = await work.resolve_one(call.project, parse(above, f"{place}parentId"), record)
+            parent = await work.resolve_one(call.project, above, f"{place}parentId", record)
         wanted = selection.selector(selector, parent, place=place)
         ttl_ms = args.claims[0].ttl_seconds * 1000
 

@@ -20,7 +20,7 @@ from coordinator.toolsets.items.contract.reads import (
 from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules import context as rules
 from coordinator.toolsets.items.rules.clock import instant
-from coordinator.toolsets.items.rules.ids import dashed, parse
+from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore
@@ -40,7 +40,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
     """get_context."""
 
     async def item_mode(call: Call, args: GetContext, given: str) -> ItemContextResult:
-        item = await reads.resolve_one(call.project, parse(given, "itemId"))
+        item = await reads.resolve_one(call.project, given, "itemId")
         context = await reads.context(call.project, item, args.include_ancestors)
         role = ROLE_NAMES[context.role]
         standing = rules.Standing(role, reads.schemas.current.resolve_reported(context.filled), context.filled)

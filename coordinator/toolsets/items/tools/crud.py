@@ -67,7 +67,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         record = await record_for(args)
         shared = ""
         if above := rules.not_blank(args.parent_id):
-            shared = await items.resolve_one(call.project, parse(above, "parentId"), record)
+            shared = await items.resolve_one(call.project, above, "parentId", record)
         parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         schemas = items.schemas.current
         failures: dict[int, str] = {}

@@ -13,7 +13,7 @@ from coordinator.toolsets.items.contract.dependencies import (
     ManageDependencies,
 )
 from coordinator.toolsets.items.rules import edges as rules
-from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
+from coordinator.toolsets.items.rules.ids import dashed, new_id, parse_uuid
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.rules.words import refused
@@ -71,13 +71,15 @@ def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
         if args.delete_all:
             if not source_id and not target_id:
                 raise invalid("fromItemId", "deleteAll needs fromItemId or toItemId")
-            item = await edges.resolve_one(call.project, parse(source_id or target_id, "fromItemId"), record)
+            item = await edges.resolve_one(
+                call.project, source_id or target_id, "fromItemId" if source_id else "toItemId", record
+            )
             end = await edges.unlink(call.project, record, "all", item)
             return DeleteDependenciesResult(item_id=dashed(end.first), deleted=end.deleted)
         if not source_id or not target_id:
             raise invalid("id", "delete needs id, or fromItemId and toItemId, or deleteAll with one of these")
-        source = await edges.resolve_one(call.project, parse(source_id, "fromItemId"), record)
-        target = await edges.resolve_one(call.project, parse(target_id, "toItemId"), record)
+        source = await edges.resolve_one(call.project, source_id, "fromItemId", record)
+        target = await edges.resolve_one(call.project, target_id, "toItemId", record)
         codes = rules.edge_type(args.type, "type")[0] if not_blank(args.type) else "BIR"
         end = await edges.unlink(call.project, record, "pair", source, target, codes)
         return DeleteDependenciesResult(

@@ -131,7 +131,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
         ids = [parse_uuid(text, f"ids[{number}]") for number, text in enumerate(given)]
         item = ""
         if named:
-            item = await notes.resolve_one(call.project, parse(named, "itemId"), record)
+            item = await notes.resolve_one(call.project, named, "itemId", record)
         deleted, unknown = await notes.delete(call.project, record, ids, item, not_blank(args.key))
         failures = [Failure(id=given[position], error="no such note") for position in unknown]
         return DeleteNotesResult(deleted=deleted, failed=len(failures), failures=failures or UNSET)
@@ -152,7 +152,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
         if not args.item_id:
             raise invalid("itemId", "is required for operation list")
         role = one_of(given, NOTE_ROLES, "role")[0] if (given := not_blank(args.role)) else ""
-        item = await notes.resolve_one(call.project, parse(args.item_id, "itemId"))
+        item = await notes.resolve_one(call.project, args.item_id, "itemId")
         rows = await notes.read(call.project, "", item, role, args.include_body)
         return ListNotesResult(notes=[_shown(row, args.include_body) for row in rows], total=len(rows))
 

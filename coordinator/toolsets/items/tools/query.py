@@ -24,7 +24,7 @@ from coordinator.toolsets.items.contract.query import (
 )
 from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.clock import iso
-from coordinator.toolsets.items.rules.ids import dashed, parse
+from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.specs import names_in, with_traits
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
@@ -55,7 +55,7 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
     async def get(call: Call, args: QueryItems) -> FullItem:
         if not args.id:
             raise invalid("id", "is required for operation get")
-        item = await items.resolve_one(call.project, parse(args.id, "id"))
+        item = await items.resolve_one(call.project, args.id, "id")
         view, path = await items.read(call.project, item, args.include_ancestors)
         full = _full(view)
         if args.include_ancestors:
@@ -65,7 +65,7 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
     async def search(call: Call, args: QueryItems) -> SearchResult:
         parent = rules.given(args.parent_id)
         if parent is not None:
-            parent = await items.resolve_one(call.project, parse(parent, "parentId"))
+            parent = await items.resolve_one(call.project, parent, "parentId")
         asked = rules.search(args, parent or "")
         page = await items.search(call.project, asked, args.include_ancestors)
         found = [FoundItem(**_short(row)) for row in page.rows]
@@ -78,7 +78,7 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
 
     async def overview(call: Call, args: QueryItems) -> ItemOverview | RootsOverview:
         if item := rules.given(args.item_id):
-            inner = await items.resolve_one(call.project, parse(item, "itemId"))
+            inner = await items.resolve_one(call.project, item, "itemId")
             view, counts, children = await items.overview_item(call.project, inner, args.limit or MAX_LIMIT)
             return ItemOverview(
                 item=_full(view), child_counts=_counts(counts), children=[ShortItem(**_short(row)) for row in children]

@@ -20,7 +20,7 @@ from coordinator.toolsets.items.contract.reads import (
 )
 from coordinator.toolsets.items.rules import blockers, classes, graph
 from coordinator.toolsets.items.rules.edges import edge_type
-from coordinator.toolsets.items.rules.ids import dashed, parse
+from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.progress import next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.specs import not_blank
@@ -53,7 +53,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
     async def query_dependencies(call: Call, args: QueryDependencies) -> QueryDependenciesResult:
         direction = one_of(not_blank(args.direction) or "all", DIRECTIONS, "direction")
         wanted_type = edge_type(args.type, "type") if not_blank(args.type) else None
-        item = await reads.resolve_one(call.project, parse(args.item_id, "itemId"))
+        item = await reads.resolve_one(call.project, args.item_id, "itemId")
         found, complete = await reads.edges(call.project, [item], MAX_LISTED_EDGES)
         if item not in found:
             raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item")
@@ -83,14 +83,14 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         )
 
     async def get_next_status(call: Call, args: GetNextStatus) -> ReadyStatus | BlockedStatus | TerminalStatus:
-        item = await reads.resolve_one(call.project, parse(args.item_id, "itemId"))
+        item = await reads.resolve_one(call.project, args.item_id, "itemId")
         status = await reads.status(call.project, item)
         schema = reads.schemas.current.resolve_reported(status.schema)
         return next_status(ROLE_NAMES[status.role], status.returns, schema, blockers.unsatisfied(status.blockers))
 
     async def get_blocked_items(call: Call, args: GetBlockedItems) -> GetBlockedItemsResult:
         above = not_blank(args.parent_id)
-        parent = await reads.resolve_one(call.project, parse(above, "parentId")) if above else ""
+        parent = await reads.resolve_one(call.project, above, "parentId") if above else ""
         items: list[BlockedItem] = []
         truncated = False
         for role, letters in classes.MAYBE_BLOCKED.items():

@@ -72,7 +72,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             notes = []  # a repeated call, and other schemas: its record has the notes
         parent = ""
         if above := not_blank(args.parent_id):
-            parent = await trees.resolve_one(call.project, parse(above, "parentId"), record)
+            parent = await trees.resolve_one(call.project, above, "parentId", record)
         ids = {ref: new_id() for ref in items}
         specs: list[Stored] = []
         for number, (ref, item) in enumerate(items.items()):
@@ -96,15 +96,15 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
         inner = [parse(text, f"itemIds[{n}]") for n, text in enumerate(batch(given, "itemIds", MAX_COMPLETED))]
         ids = list(await trees.resolve(call.project, inner))
         for number, item in enumerate(ids):
-            if item.startswith("?"):
-                ids[number] = await trees.resolve_one(call.project, inner[number])  # says what the prefix may mean
+            if item.startswith("?"):  # to say what the prefix may mean
+                ids[number] = await trees.resolve_one(call.project, given[number], f"itemIds[{number}]")
         return list(dict.fromkeys(ids))
 
     async def planned(call: Call, args: CompleteTree) -> list[str]:
         """The items in order."""
         if args.item_ids is not None:
             return rules.completion_order(await trees.dependents(call.project, await listed(call, args.item_ids)), None)
-        root = await trees.resolve_one(call.project, parse(args.root_id or "", "rootId"))
+        root = await trees.resolve_one(call.project, args.root_id or "", "rootId")
         found = await trees.descendants(call.project, root, MAX_COMPLETED)
         if len(found) > MAX_COMPLETED:
             raise invalid("rootId", f"has more than {MAX_COMPLETED} descendants; complete its subtrees one by one")

@@ -111,8 +111,8 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
 
     async def get_next_item(call: Call, args: GetNextItem) -> GetNextItemResult:
         given, above = not_blank(args.parent_id), not_blank(args.ancestor_id)
-        parent = await work.resolve_one(call.project, parse(given, "parentId")) if given else ""
-        ancestor = await work.resolve_one(call.project, parse(above, "ancestorId")) if above else ""
+        parent = await work.resolve_one(call.project, given, "parentId") if given else ""
+        ancestor = await work.resolve_one(call.project, above, "ancestorId") if above else ""
         wanted = selector(args, parent, ancestor)
         found = await work.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
         return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
