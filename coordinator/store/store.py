@@ -54,6 +54,9 @@ _LOAD_ATTEMPTS = 5
 _TUNE: Script[Any] = Script("coordinator.store", "tune_collector", scope="fleet")
 _PAUSE = 150
 """Percent. Longer pauses end in longer passes, and scripts that wait for them; without a pause passes cost a tenth."""
+_EFFORT = 50
+"""Percent, 200 by default: passes take longer, so that there are fewer, for some two megabytes of memory. With less
+than about 40 a pass might never come to its end."""
 # They answer late, more than once or not at all, or change what later replies mean: not on a shared connection.
 _NOT_SHARED = frozenset(
     b"SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MONITOR SYNC PSYNC BLPOP BRPOP BLMOVE "
@@ -339,7 +342,7 @@ class Store:
                 if isinstance(answer, ServerError):
                     raise self._load_failure(script, answer)
             await self._delete_other_versions(scripts, known)
-            await self._link.submit(_TUNE.pack(pack_key(keys.FLEET), (_PAUSE,)))
+            await self._link.submit(_TUNE.pack(pack_key(keys.FLEET), (_PAUSE, _EFFORT)))
         self._loaded_on = connects
 
     async def _delete_other_versions(self, scripts: list[Script[Any]], known: set[str]) -> None:

@@ -1,9 +1,12 @@
 --[[
 purpose:   Has the server take away in small portions what scripts leave behind.
 guarantee: Holds for all functions of the server until it ends, and changes nothing else.
-args:      pause
-           pause = percent of the memory that was in use after a pass of Lua's collector at which the next one begins
-reply:     the pause before
+args:      pause effort
+           pause = percent of the memory that was in use after a pass of Lua's collector at which the next one begins;
+           effort = percent of what scripts use up that a pass looks at meanwhile
+reply:     1
 errors:    none
 --]]
-return collectgarbage('setpause', tonumber(pause))
+collectgarbage('setpause', tonumber(pause))
+collectgarbage('setstepmul', tonumber(effort))
+return 1
