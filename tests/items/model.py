@@ -164,6 +164,7 @@ class Model:
                 failures.append({"id": item, "error": error})
             else:
                 gone += self._remove(item)
+        failures = [failure for failure in failures if failure["id"] not in gone]  # listed once more after its children
         refused = {failure["id"] for failure in failures}
         answer: dict[str, Any] = {
             "ids": [item for item in dict.fromkeys(ids) if item not in refused],
@@ -222,13 +223,11 @@ class Model:
 
     def delete_notes(self, ids: list[str], item: str | None, key: str | None) -> dict[str, Any]:
         """The expected answer of manage_notes delete."""
-        deleted, unknown = 0, []
-        for note in ids:
-            if place := self.note_at(note):
-                del self.items[place[0]].notes[place[1]]
-                deleted += 1
-            else:
-                unknown.append({"id": note, "error": "no such note"})
+        found = {note: place for note in ids if (place := self.note_at(note))}
+        unknown = [{"id": note, "error": "no such note"} for note in ids if note not in found]
+        deleted = len(found)
+        for owner, name in found.values():
+            del self.items[owner].notes[name]
         notes = self.items[item].notes if item in self.items else {}
         for each in [each for each in notes if key in (None, each)]:
             del notes[each]
