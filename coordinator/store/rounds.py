@@ -20,6 +20,8 @@ ROUND_SECONDS = 5.0
 """Between two rounds."""
 _TURN_MS = 20_000
 """How long the turn is kept: another process takes it when its holder has died."""
+_RENEW_SECONDS = 5.0
+"""How old the turn may get in a long round; well below how long it is kept."""
 
 
 class Rounds(ABC):
@@ -75,7 +77,7 @@ class Rounds(ABC):
         """Keeps the turn in a long round; False: the round is to end. To be asked before each part of it."""
         if self._stopping.is_set():
             return False
-        return monotonic() - self._asked < _TURN_MS / 4000 or await self._turn()
+        return monotonic() - self._asked < _RENEW_SECONDS or await self._turn()
 
     @abstractmethod
     async def _look(self) -> None:
