@@ -18,6 +18,7 @@ ALL = (
     "loader",
     "memory",
     "store",
+    "allocator",
     "postgres",
     "held",
     "tools_at_scale",

@@ -22,16 +22,17 @@ from rich.console import Console
 from rich.table import Table
 
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.server_binary import Binary
 
 console = Console(width=140, highlight=False)
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
-def embedded(fsync: str = "always") -> Iterator[EmbeddedServer]:
+def embedded(fsync: str = "always", binary: Binary | None = None) -> Iterator[EmbeddedServer]:
     """A store of its own in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        server = EmbeddedServer(Path(folder), fsync=fsync)  # type: ignore[arg-type]
+        server = EmbeddedServer(Path(folder), fsync=fsync, binary=binary)  # type: ignore[arg-type]
         server.start()
         try:
             yield server

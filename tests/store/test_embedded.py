@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from structlog.testing import capture_logs
 
-from coordinator.store import embedded
+from coordinator.store import embedded, server_binary
 from coordinator.store.address import parse
 from coordinator.store.embedded import (
     DataDirBusy,
@@ -91,6 +91,24 @@ def test_it_is_set_up_to_keep_what_it_answers(tmp_path: Path, binary: Binary, fs
         "hash-max-listpack-value": "512", "unixsocketperm": "700", "dir": str(tmp_path / "redis"),
     }  # fmt: skip
     assert {name: found[name] for name in wanted} == wanted
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there is an allocator loaded")
+def test_its_memory_is_kept_by_the_allocator(tmp_path: Path) -> None:
+    binary = server_binary.find()
+    assert binary.allocator is not None
+    with EmbeddedServer(tmp_path, binary=binary) as server:
+        assert str(binary.allocator) in Path(f"/proc/{server.pid}/maps").read_text()
+    with EmbeddedServer(tmp_path, binary=binary._replace(allocator=None)) as server:
+        assert str(binary.allocator) not in Path(f"/proc/{server.pid}/maps").read_text()
+
+
+def test_what_others_have_loaded_comes_before_the_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "theirs.so")
+    assert embedded._environment(Path("/ours.so")) == os.environ | {"LD_PRELOAD": "theirs.so:/ours.so"}
+    assert embedded._environment(None) == dict(os.environ)
+    monkeypatch.delenv("LD_PRELOAD")
+    assert embedded._environment(Path("/ours.so"))["LD_PRELOAD"] == "/ours.so"
 
 
 def test_another_fsync_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,14 +37,14 @@ def test_the_packaged_server_is_found() -> None:
 
 def test_the_named_server_is_taken_before_all_others(tmp_path: Path) -> None:
     named = fake(tmp_path / "mine", REDIS_7)
-    assert find({"FLEET_REDIS_SERVER": str(named)}) == (named, "Redis", (7, 0))
+    assert find({"FLEET_REDIS_SERVER": str(named)}) == (named, "Redis", (7, 0), None)
 
 
 def test_valkey_on_path_is_taken_before_redis(tmp_path: Path, no_package: None) -> None:
     redis = fake(tmp_path / "redis-server", REDIS_7)
     assert find({"PATH": str(tmp_path)}).path == redis
     valkey = fake(tmp_path / "valkey-server", VALKEY_9)
-    assert find({"PATH": str(tmp_path)}) == (valkey, "Valkey", (9, 1))
+    assert find({"PATH": str(tmp_path)})[:3] == (valkey, "Valkey", (9, 1))
 
 
 def test_a_server_that_does_not_run_here_is_passed_over(tmp_path: Path, no_package: None) -> None:
@@ -89,3 +92,31 @@ def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatc
     path.chmod(0o755)
     with pytest.raises(ServerMissing, match="does not tell its version"):
         probe(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only the loader of Linux is asked for it")
+class TestAllocator:
+    """What a server is started with for its memory."""
+
+    def test_it_is_for_servers_that_use_the_c_librarys(self, tmp_path: Path) -> None:
+        libc, own = fake(tmp_path / "libc", VALKEY_9), fake(tmp_path / "own", REDIS_7)
+        allocator = probe(libc).allocator
+        assert allocator is not None
+        assert allocator.name == "libmimalloc.so"
+        assert allocator.is_file()
+        assert probe(own).allocator is None
+
+    def test_it_need_not_be_installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def missing(name: str) -> None:
+            raise importlib.metadata.PackageNotFoundError(name)
+
+        monkeypatch.setattr("importlib.metadata.files", missing)
+        assert probe(fake(tmp_path / "server", VALKEY_9)).allocator is None
+
+    @pytest.mark.parametrize("folder", ["one two", "one:two"])
+    def test_a_path_that_the_loader_would_take_for_two_is_left_out(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+    ) -> None:
+        file = SimpleNamespace(name="libmimalloc.so", locate=lambda: tmp_path / folder / "libmimalloc.so")
+        monkeypatch.setattr("importlib.metadata.files", lambda name: [file])
+        assert probe(fake(tmp_path / "server", VALKEY_9)).allocator is None

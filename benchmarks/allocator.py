@@ -1,0 +1,76 @@
+"""What does the server's work cost with the allocator that it is started with, against the C library's?
+
+Two embedded servers with the same items, every change on disk before its answer, one with the
+library loaded before the C library and one without. 50 clients make claim-and-complete cycles
+(benchmarks/rivals/cycles.py) on one and the other in turns; ratios are medians of the rounds' ratios.
+Memory is what the process holds once the items are loaded, and after all rounds. Skipped where the
+server is not built for the C library's memory functions, or the library is not installed.
+
+    python -m benchmarks allocator [ITEMS] [ROUNDS] [CYCLES]
+    python -m benchmarks allocator 200000 9 10000
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from benchmarks.loader import PROJECT, load_now
+from benchmarks.rivals.cycles import Cycles
+from benchmarks.server import Server
+from benchmarks.support import Missing, console, embedded, median, table
+from coordinator.store import server_binary
+from coordinator.store.server_binary import Binary
+
+CLIENTS = 50
+
+
+class _Side:
+    """A server with items, and what its rounds measured."""
+
+    def __init__(self, name: str, binary: Binary, items: int, stack: contextlib.ExitStack) -> None:
+        url = stack.enter_context(embedded(binary=binary)).url
+        load_now(url, items)
+        self.name = name
+        self.server = Server(url)
+        stack.callback(self.server.close)
+        self._cycles = Cycles(url, PROJECT, CLIENTS)
+        stack.callback(self._cycles.close)
+        self.loaded = self._resident()
+        self.rates: list[float] = []
+        self.cpu: list[float] = []
+
+    def round(self, cycles: int, kept: bool) -> None:
+        self.server.begin()
+        rate = self._cycles.run(cycles)
+        cost = 2 * self.server.cost().cpu_us
+        if kept:
+            self.rates.append(rate.per_second)
+            self.cpu.append(cost)
+
+    def row(self) -> tuple[str, ...]:
+        figures = (median(self.rates), median(self.cpu), self.loaded / 1e6, self._resident() / 1e6)
+        return self.name, *(f"{figure:,.0f}" for figure in figures)
+
+    def _resident(self) -> int:
+        return int(self.server.client.info("memory")["used_memory_rss"])
+
+
+def main(items: str = "20000", rounds: str = "5", cycles: str = "2000") -> None:
+    """Runs both and prints."""
+    binary = server_binary.find()
+    if binary.allocator is None:
+        raise Missing(f"{binary.path} is started with no allocator of ours")
+    with contextlib.ExitStack() as stack:
+        plain = _Side("the C library's", binary._replace(allocator=None), int(items), stack)
+        ours = _Side(binary.allocator.name, binary, int(items), stack)
+        for number in range(int(rounds) + 1):
+            for side in (plain, ours):
+                side.round(int(cycles), kept=number > 0)
+        table(
+            f"Claim and complete, {items} items, {CLIENTS} clients, median of {rounds} rounds of {cycles} cycles",
+            ("allocator", "cycles/s", "server CPU us/cycle", "MB resident, loaded", "and after"),
+            [plain.row(), ours.row()],
+        )
+        costs = median([mine / theirs for mine, theirs in zip(ours.cpu, plain.cpu, strict=True)])
+        rates = median([mine / theirs for mine, theirs in zip(ours.rates, plain.rates, strict=True)])
+    console.print(f"{costs:.2f}x the CPU time and {rates:.2f}x the cycles/s of the C library's\n")
