@@ -17,7 +17,7 @@ from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.gateway.operations import Operations
+from coordinator.toolsets.gateway.operations import Opening, Operations
 from coordinator.toolsets.gateway.room import KNOWN, Job
 from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.bundle import Packed
@@ -171,15 +171,17 @@ class GatewayExecutor:
         try:
             given = checks.checked(workflow.input_schema, job.call.arguments, "input")
             await self._operations.start(
-                step.project,
-                task.principal,
-                name,
-                Packed(job.hash, b"", job.bundle),
-                given,
-                new_id=child,
-                parent=f"{task.workflow} {task.op}",
-                nesting=task.nesting + 1,
-                wait=False,
+                Opening(
+                    step.project,
+                    task.principal,
+                    name,
+                    Packed(job.hash, b"", job.bundle),
+                    given,
+                    new_id=child,
+                    parent=f"{task.workflow} {task.op}",
+                    nesting=task.nesting + 1,
+                    wait=False,
+                )
             )
         except Rejected as rejected:
             return permanent(f"the sub-workflow {name!r} was not started: {rejected.message}")

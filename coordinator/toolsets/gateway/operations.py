@@ -68,6 +68,33 @@ class Standing(NamedTuple):
         return Circumstances(principal, scope, _counts(self.instance.evidence))
 
 
+class Opening(NamedTuple):
+    """An instance that somebody asks for; its input was checked."""
+
+    project: str
+    principal: Principal
+    definition: str
+    """Key in the bundle."""
+    packed: Packed
+    given: dict[str, Any]
+    """The input."""
+    request: Request = NONE
+    capability: str = ""
+    """What a session is with; with arguments it is called at once."""
+    arguments: dict[str, Any] | None = None
+    session_ms: int = 0
+    """How long a session is kept after its last call."""
+    new_id: str = ""
+    """Of the instance; empty: a new one."""
+    parent: str = ""
+    """The instance and the operation that wait for its result."""
+    nesting: int = 0
+    wait: bool = True
+    """For what follows at once, as long as the limits say."""
+    hurried: bool = False
+    """Whether the call has to be answered within its deadline."""
+
+
 class Submission(NamedTuple):
     """A transition that somebody asks for."""
 
@@ -156,74 +183,48 @@ class Operations:
 
     # --- starting ---------------------------------------------------------------------------------
 
-    async def start(
-        self,
-        project: str,
-        principal: Principal,
-        definition: str,
-        packed: Packed,
-        given: dict[str, Any],
-        *,
-        request: Request = NONE,
-        capability: str = "",
-        arguments: dict[str, Any] | None = None,
-        session_ms: int = 0,
-        new_id: str = "",
-        parent: str = "",
-        nesting: int = 0,
-        wait: bool = True,
-        hurried: bool = False,
-    ) -> Standing:
-        """Starts an instance whose input was checked.
-
-        Args:
-            definition: key in the bundle.
-            capability: what a session is with; with arguments it is called at once.
-            session_ms: how long a session is kept after its last call.
-            new_id: of the instance; empty: a new one.
-            parent: the instance and the operation that wait for its result.
-            wait: for what follows at once, as long as the limits say.
-            hurried: the call has to be answered within its deadline.
-        """
-        workflow = packed.bundle.definitions[definition]
+    async def start(self, asked: Opening) -> Standing:
+        """Starts an instance."""
+        packed = asked.packed
+        workflow = packed.bundle.definitions[asked.definition]
         task = Task(
             op=new_operation(),
             kind="start",
-            workflow=new_id or new_workflow(),
-            definition=definition,
-            principal=principal,
-            input=given,
-            nesting=nesting,
+            workflow=asked.new_id or new_workflow(),
+            definition=asked.definition,
+            principal=asked.principal,
+            input=asked.given,
+            nesting=asked.nesting,
             state=workflow.initial_state,
             version=1,
             context=dict(workflow.initial_context),
-            then=capability if arguments is not None else "",
-            then_arguments=arguments or {},
+            then=asked.capability if asked.arguments is not None else "",
+            then_arguments=asked.arguments or {},
         )
         new = NewInstance(
             id=task.workflow,
-            definition=definition,
-            creator=principal.id,
+            definition=asked.definition,
+            creator=asked.principal.id,
             bundle=packed,
-            input=_encode(given).decode(),
+            input=_encode(asked.given).decode(),
             timeout_ms=workflow.timeout_ms or 0,
-            parent=parent,
-            nesting=nesting,
-            session_ms=session_ms,
+            parent=asked.parent,
+            nesting=asked.nesting,
+            session_ms=asked.session_ms,
             transition=task.then,
         )
         advance = planner.start(packed.bundle, task)
-        if wait and advance.next is not None:
+        if asked.wait and advance.next is not None:
             await self._hearing.ready()
-        with self._hearing.expecting(project, new.id) as told:
-            waiter = self._hearing.process if wait else ""
-            found, operation = await self._instances.start(project, request, waiter, new, advance)
+        with self._hearing.expecting(asked.project, new.id) as told:
+            waiter = self._hearing.process if asked.wait else ""
+            found, operation = await self._instances.start(asked.project, asked.request, waiter, new, advance)
             if found != new.id:
                 # The request id was used before: that instance is the answer.
                 told = asyncio.Event()
-            seconds = self._patient_seconds(packed.bundle, hurried) if wait else 0.0
-            key = (packed.hash, definition, capability) if advance.next is not None else None
-            return await self._finished(project, found, operation, told, seconds, key)
+            seconds = self._patient_seconds(packed.bundle, asked.hurried) if asked.wait else 0.0
+            key = (packed.hash, asked.definition, asked.capability) if advance.next is not None else None
+            return await self._finished(asked.project, found, operation, told, seconds, key)
 
     async def refuse(self, project: str, principal: Principal, definition: str, asked: str, why: Rejected) -> None:
         """Puts on record that a start was refused.

@@ -8,7 +8,7 @@ from coordinator.settings.gateway.model import PROXY
 from coordinator.store.requests import Request
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
-from coordinator.toolsets.gateway.operations import Standing, Submission, new_operation
+from coordinator.toolsets.gateway.operations import Opening, Standing, Submission, new_operation
 from coordinator.toolsets.gateway.rules import checks, machine
 from coordinator.toolsets.gateway.rules.checks import Called, Rejected
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal
@@ -114,8 +114,9 @@ async def _start_workflow(desk: Desk, project: str, principal: Principal, args: 
         raise checks.unknown_definition(args.definition_id)
     workflow = packed.bundle.definitions[args.definition_id]
     given = checks.checked(workflow.input_schema, args.input, "input")
+    hurried = not _may_wait(desk, args)
     return await desk.operations.start(
-        project, principal, args.definition_id, packed, given, request=request, hurried=not _may_wait(desk, args)
+        Opening(project, principal, args.definition_id, packed, given, request=request, hurried=hurried)
     )
 
 
@@ -134,16 +135,18 @@ async def _start_session(desk: Desk, project: str, principal: Principal, args: S
         _check_call(called, principal, given)
     hours = desk.catalogue.gateway.limits.proxy_hours
     return await desk.operations.start(
-        project,
-        principal,
-        PROXY,
-        packed,
-        given,
-        request=request,
-        capability=capability.id,
-        arguments=called.arguments,
-        session_ms=hours * 3_600_000,
-        hurried=not _may_wait(desk, args),
+        Opening(
+            project,
+            principal,
+            PROXY,
+            packed,
+            given,
+            request=request,
+            capability=capability.id,
+            arguments=called.arguments,
+            session_ms=hours * 3_600_000,
+            hurried=not _may_wait(desk, args),
+        )
     )
 
 
