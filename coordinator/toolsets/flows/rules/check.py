@@ -29,6 +29,8 @@ def check_flow(flow: Mapping[str, Any], given: Mapping[str, Any], known: Known, 
         ToolFailure: VALIDATION_ERROR with all problems, in its message and one by one in ``problems``.
     """
     # Nothing else is looked at where these do not fit: it could take long.
+    if len(flow) > limits.MAX_STEPS:
+        raise invalid("flow", f"has {len(flow)} steps; at most {limits.MAX_STEPS} are allowed")
     _check_size("flow", flow, limits.MAX_FLOW_BYTES)
     _check_size("input", given, limits.MAX_INPUT_BYTES)
     problems = Problems()
