@@ -58,7 +58,8 @@ class Problem(NamedTuple):
 class Stamp(NamedTuple):
     """By what a change of a file is noticed."""
 
-    modified_ns: int
+    changed_ns: int
+    """Also of its permissions: a file that could not be read may be one now."""
     size: int
     inode: int
 
@@ -272,7 +273,7 @@ def _add(
         # Reading a pipe or a device would wait for ever, or never end.
         problems.append(Problem("broken", place, None, "is not a file"))
         return
-    stamp = Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+    stamp = Stamp(status.st_ctime_ns, status.st_size, status.st_ino)
     found[path] = Found(root, workflow, kind, index, identity or workflow, path.suffix[1:], path, stamp)
 
 

@@ -203,7 +203,7 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
     except OSError:
         # A link that leads nowhere; what is beside it counts all the same.
         return 0, 0, 0
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def _found(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]]:

@@ -223,7 +223,7 @@ class JwksPath:
                 facts = os.fstat(file.fileno())
                 if not stat.S_ISREG(facts.st_mode):
                     raise SourceFailed("the key file is not a regular file")
-                seen = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+                seen = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_ctime_ns)
                 if seen == self._seen:
                     return None
                 data = file.read(fetch.MAX_BYTES + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -52,6 +53,17 @@ def test_a_file_that_breaks_and_is_mended(tree: Tree, live: Definitions) -> None
     path.write_bytes(text)
     wait_until_sync(lambda: not live.current.problems, what="the file to be sound again")
     assert list(live.current.workflows["one"].activities) == ["a", "b"]
+
+
+def test_a_change_is_noticed_whose_file_has_its_old_time_and_length(tree: Tree, live: Definitions) -> None:
+    path = tree.root / "one/activities/02-b.toon"
+    before = path.stat()
+    path.write_text(path.read_text().replace("The activity b", "The activity x"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    wait_until_sync(
+        lambda: live.current.workflows["one"].activities["b"].activity.name == "The activity x", what="the change"
+    )
 
 
 def test_links_are_followed_and_one_that_leads_nowhere_hides_nothing(tree: Tree, live: Definitions) -> None:
