@@ -36,7 +36,7 @@ def locate(did: str, allow_loopback: bool = False) -> str:
         raise BadToken("policy", "the issuer is no did:web identifier")
     head, *path = did[len(_PREFIX) :].split(":")
     host, encoded, port = unquote(head).partition(":")
-    if "%" in head and (not encoded or head.lower() != f"{host}%3a{port}".lower()):
+    if "%" in head and head.lower() != f"{host}%3a{port}".lower():
         raise BadToken("policy", "the issuer is no did:web identifier: its host holds more than a name and a port")
     if not _HOST.fullmatch(host) or (encoded and not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536)):
         raise BadToken("policy", "the issuer is no did:web identifier: its host is malformed")

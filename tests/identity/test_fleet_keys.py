@@ -237,6 +237,10 @@ async def test_trouble_is_told_once_and_known_to_all(
         assert (await one.verify(NEW.token())).status == "verified"
     assert [one.report()["state"] for one in fleet] == ["ok"] * 3
     assert events(fleet_keys)[1:] == [("identity.keys_recovered", label), ("identity.keys_changed", label)]
+    key_server.misbehave("answer", status=500)
+    let_ask(fleet_keys, *fleet)
+    assert (await fleet[0].verify(Signer("next").token())).failure == "network"
+    assert events(fleet_keys)[3:] == [("identity.keys_failing", label)]
 
 
 async def test_discovery_is_shared_too(

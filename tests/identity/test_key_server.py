@@ -263,6 +263,8 @@ async def test_known_keys_answer_while_thousands_of_unknown_ones_arrive(
     assert asyncio.current_task() not in waiters
     assert waiters, "those whose key is unknown"
     assert {(o.status, o.failure) for o in await flood} == {("unavailable", "network")}
+    assert len(waiters) <= keyring.MOST_WAITING
+    assert ring(warm)._waiting == 0
     assert key_server.count() == before + 1
 
 

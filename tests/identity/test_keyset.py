@@ -61,6 +61,13 @@ def test_a_key_that_is_of_no_use_does_not_count(change: Json) -> None:
     assert len(found.skipped) == 1
 
 
+def test_sets_are_the_same_if_they_verify_the_same() -> None:
+    jwk = Signer("k", "RS256").jwk
+    assert only(jwk).same_as(only({**jwk, "use": "sig"}))
+    for change in ({"kid": "other"}, {"alg": "RS384"}, Signer("k", "RS256", number=1).jwk):
+        assert not only(jwk).same_as(only({**jwk, **change}))
+
+
 def test_a_point_that_is_not_on_its_curve_is_no_key() -> None:
     jwk = Signer("k", "ES256").jwk
     assert "without a usable key" in refusal({"keys": [{**jwk, "y": jwk["x"]}]})

@@ -15,10 +15,12 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.actors import Actors
 from coordinator.identity.policy import trust
 from coordinator.identity.verifier import Outcome
+from coordinator.settings import Settings
 from coordinator.settings.identity import POLICIES, ActorAuthentication, Policy, VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted, attributed
 from tests.items.client import Client, Json, actor, fresh_id
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -132,6 +134,8 @@ async def test_whose_word_counts(store: Store, policy: Policy, found: str) -> No
     else:
         assert shown["verification"]["metadata"] == {"failureKind": found.split()[1]}
     assert await attributed(resolve, who) == trusted
+    # Roles and permissions are those of a proof that counts, and of nothing else.
+    assert (trusted.caller is not None) is (policy != "accept-self-reported" and found in TRUSTED_BY_REJECT)
 
 
 @every_policy
@@ -314,3 +318,28 @@ def test_reject_trusts_proofs_only(policy: Policy, status: Any) -> None:
     assert (whose == "nobody") is (policy == "reject" and status != "verified")
     assert whose != "proof" or status == "verified"
     assert whose == "actor" or policy != "accept-self-reported"
+
+
+async def test_a_verifier_is_replaced_when_its_settings_change_and_closed_then(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.identity.actors._GRACE_SECONDS", 0.0)
+    made: list[Saying] = []
+    closed: list[Saying] = []
+
+    class Closing(Saying):
+        async def aclose(self) -> None:
+            closed.append(self)
+
+    def build(_settings: VerifierSettings, _store: Store) -> Saying:
+        made.append(Closing(OUTCOMES["verified"]))
+        return made[-1]
+
+    actors = Actors(ActorAuthentication(), store, build)
+    actors.configure(Settings(actor_authentication=ActorAuthentication(degraded_mode_policy="reject")))
+    assert len(made) == 1
+    actors.configure(Settings(actor_authentication=ActorAuthentication(verifier=VerifierSettings(audience="other"))))
+    await wait_until(lambda: closed, what="the first one to be closed")
+    assert (len(made), closed) == (2, made[:1])
+    await actors.aclose()
+    assert closed == made

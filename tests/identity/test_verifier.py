@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jwt.algorithms import HMACAlgorithm
 
+from coordinator.identity.finders import MOST_TRIED
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.noop import NoopVerifier
 from coordinator.identity.sources import JwksPath, SourceFailed
@@ -125,6 +126,15 @@ async def test_clocks_may_differ_by_a_minute(
     token = GOOD.token(**times)
     for _ in range(2):  # the second time from memory
         assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
+
+
+async def test_of_many_keys_with_one_name_few_are_tried(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+    """Or each made-up token would cost as many verifications as there are keys in the set."""
+    same = [Signer("same", number=number) for number in range(MOST_TRIED + 1)]
+    one_key_server.serve(jwks(*same))
+    verifier = make_verifier(one_key_server.url())
+    assert said(await verifier.verify(same[-2].token())) == ("verified", None)
+    assert said(await verifier.verify(same[-1].token())) == ("rejected", "crypto")
 
 
 async def test_the_algorithm_of_ed25519_has_two_names(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
