@@ -261,6 +261,13 @@ async def test_going_on_leaves_an_answer_behind(sessions: Sessions) -> None:
     assert (await sessions.refusal("resume_checkpoint", session_token=moved.token)).error == "checkpoint_closed"
 
 
+async def test_asking_on_leaves_an_answer_behind(sessions: Sessions) -> None:
+    answer = await (await Pending.at(sessions)).respond("stop")
+    asked = await sessions("yield_checkpoint", session_token=answer.token, checkpoint_id="maybe")
+    shown = (await sessions("get_workflow_status", session_token=asked.token))["answered_checkpoints"]
+    assert [(one["checkpoint_id"], one["resumed"]) for one in shown] == [("go", True)]
+
+
 async def test_neither_handle_nor_token_is_said_so(sessions: Sessions) -> None:
     for name in ("present_checkpoint", "respond_checkpoint"):
         for given in ({}, {"checkpoint_handle": ""}, {"session_token": None}):

@@ -125,6 +125,20 @@ async def test_a_token_that_is_behind_is_warned_about_and_reads_on(sessions: Ses
     assert "moved on from activity 'prepare' to 'report'" in refused.text
 
 
+async def test_what_a_move_leaves_is_where_its_token_is(sessions: Sessions) -> None:
+    """Also if another token has taken the session elsewhere meanwhile."""
+    start = await sessions.start("lab")
+    first = await go(sessions, start, "prepare")
+    await go(sessions, start, "measure")
+    moved = await go(sessions, first.token, "report", step_manifest=lab.PREPARED)
+    assert (await status(sessions, moved.token))["completed_activities"] == ["prepare"]
+    await go(sessions, moved.token, "measure")
+    done = await go(sessions, moved.token, "__terminal__")
+    shown = await status(sessions, done.token)
+    assert (shown["status"], shown["current_activity"]) == ("completed", "report")
+    assert shown["completed_activities"] == ["prepare", "report"]
+
+
 async def test_a_definition_that_changed_is_warned_about(make: Make, definitions: Definitions) -> None:
     sessions = make()
     path = definitions.roots[0] / "lab" / "workflow.toon"

@@ -198,6 +198,9 @@ async def test_whoever_takes_the_item_over_resumes_the_session(sessions: Session
     for checkpoint, option in (("maybe", "fine"), ("go", "stop")):
         there = await sessions("yield_checkpoint", session_token=resumed.token, checkpoint_id=checkpoint)
         assert (there["status"], there["resolved_option"]) == ("answered", option)
+        events = (await sessions("get_trace", session_token=there.token))["events"]
+        assert events[-1]["name"] == "yield_checkpoint"
+        assert payload(there.token)["seq"] > payload(resumed.token)["seq"]
     asked = await sessions("yield_checkpoint", session_token=resumed.token, checkpoint_id="maybe", ask_again=True)
     assert asked["status"] == "yielded"
     done = await sessions("respond_checkpoint", checkpoint_handle=asked.token, condition_not_met=True)
@@ -251,9 +254,13 @@ async def test_an_answer_of_before_a_take_over_leads_nowhere_behind_it(
     token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
     handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
     await take_over(items, item)
-    await bind(sessions, item, "worker-2")
+    inherited = (await bind(sessions, item, "worker-2")).token
     answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain")
     assert (await sessions.refusal("get_skills", session_token=answer.token)).error == "session_superseded"
+    # It is the new holder's to go on from, and to ask for anew.
+    resumed = await sessions("resume_checkpoint", session_token=inherited)
+    again = await sessions("yield_checkpoint", session_token=resumed.token, checkpoint_id="go")
+    assert again["status"] == "yielded"
 
 
 async def test_in_another_visit_everything_is_asked(sessions: Sessions, items: Client, item: str) -> None:
@@ -282,9 +289,10 @@ async def test_whom_a_holder_lets_in_leaves_with_it(sessions: Sessions, items: C
 async def test_of_very_many_holders_the_oldest_is_forgotten(sessions: Sessions, item: str) -> None:
     token = (await bind(sessions, item)).token
     key = keys.session.key(sessions.project, payload(token)["sid"])
-    holders = ["worker-1", *(f"helper-{n}" for n in range(499))]
+    holders = [*(f"helper-{n}" for n in range(499)), "worker-1"]
     await sessions.store.command("HSET", key, "hs", msgspec.msgpack.encode(holders))
-    await sessions("start_session", agent_id="one more", session_token=token)
+    for _ in range(2):  # the second time it is one of them already
+        await sessions("start_session", agent_id="one more", session_token=token)
     kept = msgspec.msgpack.decode(await sessions.store.command("HGET", key, "hs"))
     assert kept == [*holders[1:], "one more"]
 
@@ -294,6 +302,7 @@ async def test_the_same_agent_may_come_back(sessions: Sessions, items: Client, i
     await take_over(items, item)
     await bind(sessions, item, "worker-2")
     await take_over(items, item, "worker-1")
+    assert (await bind(sessions, item, fence_token=1)).error == "stale_fence"
     again = await bind(sessions, item)
     assert payload(again.token)["sid"] == payload(first)["sid"]
     assert (await sessions("get_skills", session_token=again.token)).token
@@ -383,6 +392,41 @@ async def test_a_completed_session_does_not_open_again_beside_another_of_its_ite
     for workflow in ("lab", None):
         resumed = await bind(sessions, item, workflow_id=workflow)
         assert payload(resumed.token)["sid"] == payload(first)["sid"]
+
+
+async def test_a_session_can_be_completed_again_beside_another_of_its_item(sessions: Sessions, item: str) -> None:
+    """The answer was lost, and somebody has begun anew meanwhile."""
+    token = (
+        await sessions("next_activity", session_token=(await bind(sessions, item)).token, activity_id="report")
+    ).token
+    for _ in range(2):
+        done = await sessions("next_activity", session_token=token, activity_id="__terminal__")
+        assert (await status(sessions, done.token))["status"] == "completed"
+        await bind(sessions, item)
+
+
+async def test_all_of_a_session_is_kept_as_long_as_it_is_used(sessions: Sessions, item: str) -> None:
+    handle = await yielded(sessions, item)
+    token = (await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")).token
+    session = payload(token)["sid"]
+    names = [family.key(sessions.project, session) for family in (keys.session, keys.session_trace)]
+    names += [
+        keys.session_answers.key(sessions.project, session),
+        keys.session_item.key(sessions.project, item.replace("-", "")),
+    ]
+
+    async def used_after_hours() -> list[bool]:
+        """Which of them a call keeps for longer than the hour that they have left."""
+        for name in names:
+            assert await sessions.store.command("PEXPIRE", name, 3_600_000) == 1
+        await status(sessions, token)
+        return [await sessions.store.command("PTTL", name) > 3_600_000 for name in names]
+
+    # A renewal writes to all of them, so calls that come soon after one go without.
+    assert await used_after_hours() == [False] * 4
+    await sessions.store.command("HSET", names[0], "x", "0")
+    assert await used_after_hours() == [True] * 4
+    assert await used_after_hours() == [False] * 4
 
 
 async def test_what_happens_to_a_session_is_in_the_projects_events(

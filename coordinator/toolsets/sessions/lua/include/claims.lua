@@ -61,11 +61,7 @@ local function bind(s, item, lease, agent)
   local over = s.f and tonumber(s.f) ~= lease.fence
   add_holder(s, agent)
   set(s, 'i', item, 'f', whole(lease.fence), 'h', lease.holder)
-  if over then
-    set(s, 'hq', s.q)
-  elseif not s.hq then
-    set(s, 'hq', '0')
-  end
+  if over then set(s, 'hq', s.q) end
   point(s)
   emit(events_max, over and 'session_takeover' or 'session_bind', s.id, 'item', item, 'f', whole(lease.fence), 'a',
     lease.holder, 'by', agent)

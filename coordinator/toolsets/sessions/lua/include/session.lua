@@ -13,7 +13,7 @@
 --   transition, and the call that made it
 --   ps pw pa pv parent: session, workflow, activity, version
 --   i work item  f fence and h holder of the claim shown  hs agents that have shown one, packed  hq `q` when the
---   session was taken over under a new claim, 0 for never
+--   session was taken over under a new claim, if it was
 -- Answers are kept by activity/checkpoint, each as JSON: [when, n and q then, answer].
 -- Scripts that include this file begin with the arguments `sid aid act seq entry ttl_ms events_max`: the session,
 -- then agent, activity and sequence of the token shown, and the trace entry of the call in JSON.
