@@ -10,12 +10,12 @@ from coordinator.overload import Breaker
 OPEN_MS = 500
 
 
-def made() -> Breaker:
-    return Breaker(OPEN_MS, 0.0, lambda: 0.5)
+def made(jitter: float = 0.5) -> Breaker:
+    return Breaker(OPEN_MS, 0.0, lambda: jitter)
 
 
-def opened(now: float = 0.5) -> Breaker:
-    breaker = made()
+def opened(now: float = 0.5, jitter: float = 0.5) -> Breaker:
+    breaker = made(jitter)
     for _ in range(5):
         assert breaker.refuses(now) is None
         breaker.ended(False, now)
@@ -57,6 +57,13 @@ def test_it_lets_a_few_calls_try_and_closes_when_they_succeed() -> None:
         breaker.ended(True, 1.2)
     assert str(breaker.state) == "closed"
     assert breaker.refuses(1.2) is None
+    for _ in range(5):
+        breaker.ended(False, 1.2)
+    assert breaker.closed_for(1.2) == OPEN_MS / 1000, "as long as at first"
+
+
+def test_processes_do_not_try_all_at_once() -> None:
+    assert [opened(0.0, jitter).refuses(0.0) for jitter in (0.0, 0.5, 1.0)] == [0.375, 0.5, 0.625]
 
 
 def test_a_probe_that_fails_opens_it_for_longer() -> None:
@@ -73,11 +80,38 @@ def test_a_probe_that_fails_opens_it_for_longer() -> None:
     assert lasted == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
 
 
+def free_places(breaker: Breaker, now: float) -> int:
+    """How many calls it lets through at once."""
+    return [breaker.refuses(now) is None for _ in range(10)].count(True)
+
+
+def test_what_came_of_earlier_probes_counts_no_more_once_one_has_failed() -> None:
+    breaker = opened()
+    for answers in ((False,), (True, True, False)):
+        now = breaker._until
+        assert free_places(breaker, now) == 3
+        for ok in answers:
+            breaker.ended(ok, now)
+        assert breaker.state == "open"
+    now = breaker._until
+    assert free_places(breaker, now) == 3
+    breaker.ended(True, now)
+    assert str(breaker.state) == "half-open"
+
+
+def test_a_probe_that_asks_the_store_twice_frees_one_place() -> None:
+    breaker = opened()
+    assert breaker.refuses(1.1) is None
+    for _ in range(2):
+        breaker.ended(True, 1.1)
+    assert free_places(breaker, 1.1) == 3
+
+
 def test_probes_that_never_asked_the_store_do_not_keep_it_half_open() -> None:
     breaker = opened()
     for n in range(20):
         now = 1.1 + n * OPEN_MS / 990
-        assert breaker.refuses(now) is None, "a place is free again after a while"
+        assert free_places(breaker, now) == 3, "all places are free again after a while"
 
 
 @settings(max_examples=200)
