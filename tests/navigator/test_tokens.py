@@ -12,11 +12,12 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.toolsets.navigator.rules import token
-from coordinator.toolsets.navigator.rules.state import MAX_HISTORY
+from coordinator.toolsets.navigator.rules.state import MAX_HISTORY, State
 from tests.navigator.client import Client
 
 pytestmark = pytest.mark.anyio
@@ -202,6 +203,16 @@ async def test_a_large_value_that_is_reported_again_and_again_does_not_fill_the_
         await nav.do(
             situation, "complete_step", step_id="update-branch", variables={"more": "x" * (token.MAX_STATE_BYTES // 2)}
         )
+
+
+def test_what_the_newest_entry_says_is_dropped_last() -> None:
+    large = {"notes": "x" * (token.MAX_STATE_BYTES * 3 // 4)}
+    state = State("w", "1.0.0", started_at="", updated_at="", current_activity="a", variables=large)
+    state.record("", "workflow_started", activity="a")
+    state.record("", "variable_set", activity="a", data=large)
+    kept = token.unpacked(token.packed(state))
+    assert kept.variables == large
+    assert [(entry.type, entry.data) for entry in kept.history] == [("variable_set", UNSET)]
 
 
 async def test_a_long_history_forgets_its_beginning_and_stays_small(nav: Client) -> None:

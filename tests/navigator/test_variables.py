@@ -21,3 +21,10 @@ def test_no_part_is_set_of_what_is_declared_as_no_object(name: str) -> None:
     variables.check(parts, DECLARED, "variables")
     with pytest.raises(ToolFailure, match=f"variables.{name}: cannot be set: '{name[:4]}' must be a"):
         variables.check(parts | {name: 1}, DECLARED, "variables")
+
+
+def test_a_part_of_what_holds_no_object_makes_one_of_it() -> None:
+    held = {"free": 5, "map": {"kept": 1}}
+    variables.assign(held, "free.x.y", 2)
+    variables.assign(held, "map.x", 3)
+    assert held == {"free": {"x": {"y": 2}}, "map": {"kept": 1, "x": 3}}
