@@ -93,6 +93,25 @@ async def test_a_process_learns_of_a_newer_key_when_it_meets_its_signature(clean
     assert (await old.sign("x", b"data")).key == newer.key
 
 
+async def test_a_process_signs_with_a_newer_key_after_an_hour(clean: Store) -> None:
+    known = Secrets(clean, days=10)
+    first = await known.sign("x", b"data")
+    await age(clean, 11)
+    newer = await Secrets(clean, days=10).sign("x", b"data")
+    assert (await known.sign("x", b"data")).key == first.key
+    known._asked -= secrets.LEARN_SECONDS
+    assert (await known.sign("x", b"data")).key == newer.key
+
+
+async def test_a_caller_that_is_cancelled_leaves_the_question_to_the_others(clean: Store) -> None:
+    known = Secrets(clean)
+    first, second = (asyncio.ensure_future(known.ring()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second is await known.ring()
+    assert first.cancelled()
+
+
 async def test_forgeries_do_not_make_it_ask_again_and_again(clean: Store) -> None:
     known = Secrets(clean)
     await known.ring()
