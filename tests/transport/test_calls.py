@@ -143,6 +143,7 @@ async def test_deadlines_leave_nothing_behind() -> None:
     calls = Calls(10_000, Hooks(), deadlines)
     tools = {tool.name: tool for tool in Rig().toolset().tools}
     await asyncio.gather(*(calls.run(tools["add"], CALL, Add(left=n), "fast") for n in range(50)))
+    assert (await Calls(20, Hooks(), deadlines).run(tools["late"], CALL, Wait(gate="g"), "fast")).failed
     assert deadlines._until == {}
     assert deadlines._expired == set()
 

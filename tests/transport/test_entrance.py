@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from coordinator.identity.token_file import TokenEntry, digest_of
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.transport import FrontEnd
+from coordinator.transport.replies import Scope
+from coordinator.transport.sdk import SdkApp
 from tests.transport import fuzz
 from tests.transport.guarded import ADD, ECHO, ISSUER, JWT, RESOURCE, WELL_KNOWN, Front, ask
 from tests.transport.live import Live, serving
@@ -40,6 +43,21 @@ async def test_a_caller_is_served(front: Front, make: Any) -> None:
     assert front.app.fast_path.hits >= 2
     assert front.rig.callers == ["agent-1"] * 3
     assert front.hooks.refused == []
+
+
+async def test_the_sdk_never_sees_a_token(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[tuple[bytes, bytes]]] = []
+    handle = SdkApp.handle
+
+    async def noting(app: SdkApp, scope: Scope, *more: Any, **named: Any) -> None:
+        seen.append(scope["headers"])
+        await handle(app, scope, *more, **named)
+
+    monkeypatch.setattr(SdkApp, "handle", noting)
+    assert (await ask(front, front.all, modern("tools/list"))).status == 200
+    (headers,) = seen
+    assert (b"mcp-method", b"tools/list") in headers
+    assert front.all.encode() not in b"".join(value for _, value in headers)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +124,16 @@ async def test_two_tokens_are_too_many(front: Front) -> None:
             response = await send(front.app, "POST", "/mcp", [*headers, *more], body)
             assert (response.status, "more than once" in response.json["error"]["message"]) == (400, True)
         assert (await ask(front, front.all)).status == 200
+
+
+@pytest.mark.parametrize(("text", "status"), [("no token", 401), ("x" * 2_049, 200)])
+async def test_the_fast_path_lets_nobody_in_whom_the_long_way_would_not(front: Front, text: str, status: int) -> None:
+    """Digests in a file are somebody's word: what they are of need not be a token, nor a short one."""
+    entry = TokenEntry(id="odd", sha256=digest_of(text.encode()).hex(), kind="user", permissions=("*",))
+    front.door._take((*front.door._entries, entry))
+    for _ in range(2):
+        assert (await ask(front, text)).status == status
+    assert front.app.fast_path.hits == 0
 
 
 async def test_a_token_does_not_count_in_the_url(front: Front) -> None:

@@ -129,8 +129,15 @@ async def test_what_it_remembers_is_bounded(app: FrontEnd) -> None:
     assert fast.counts["hit"] == 600
     for memo in (fast._accepts, fast._names, fast._clients, app._surfaces._paths):
         assert 0 < len(memo) <= 4_096
-    for memo in (fast._accepts, fast._names, fast._clients):
-        assert len(memo) <= 256
+    for few in map(len, (fast._accepts, fast._names, fast._clients, fast._metas, fast._plans)):
+        assert 0 < few <= 256
+
+
+@pytest.mark.parametrize("name", ["authorization", "cookie", "proxy-authorization", "x-request-id", "traceparent"])
+async def test_heads_are_not_remembered_with_what_is_secret_or_differs(app: FrontEnd, name: str) -> None:
+    headers, body = legacy("tools/call", ADD)
+    assert await taken(app, [*headers, (name, "Bearer secret")], body)
+    assert "secret" not in repr(app.fast_path._plans)
 
 
 async def test_long_descriptions_of_clients_are_not_remembered(app: FrontEnd) -> None:

@@ -52,6 +52,11 @@ def test_binding_everywhere_admits_no_further_host() -> None:
     assert Gate(bound="fd00::1").refusal(b"[fd00::1]:8420", None) is None
 
 
+@pytest.mark.parametrize(("own", "host"), [("fleet.example", b"fleet.example:443"), ("fd00::1", b"[fd00::1]:443")])
+def test_the_name_that_clients_are_told_to_use_is_always_admitted(own: str, host: bytes) -> None:
+    assert Gate(("other.example",), own=own).refusal(host, None) is None
+
+
 @pytest.mark.parametrize(
     ("origins", "origin", "admitted"),
     [

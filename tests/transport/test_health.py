@@ -81,6 +81,31 @@ async def test_probes_share_one_look_at_the_store(monkeypatch: pytest.MonkeyPatc
     assert store.pings == 2
 
 
+async def test_who_leaves_does_not_spoil_it_for_those_who_wait_with_him() -> None:
+    answer, scraped = asyncio.Event(), threading.Event()
+
+    class SlowStore(FakeStore):
+        async def ping(self) -> float:
+            seconds = await super().ping()
+            await answer.wait()
+            return seconds
+
+    def render() -> bytes:
+        scraped.wait(60)
+        return b"# metrics\n"
+
+    store = SlowStore()
+    app = make_app(store=store, render_metrics=render)
+    pairs = [[asyncio.create_task(get(app, path)) for _ in range(2)] for path in ("/readyz", "/metrics")]
+    await wait_until(lambda: store.pings and app._health._rendering is not None)
+    for left, _ in pairs:
+        left.cancel()
+        await asyncio.wait([left])
+    answer.set()
+    scraped.set()
+    assert [(await stayed).status for _, stayed in pairs] == [200, 200]
+
+
 async def test_the_process_itself_may_ask_whatever_hosts_are_allowed() -> None:
     app = make_app(with_settings={"allowed_hosts": ("fleet.example",)})
     ready, found = await app.readiness()

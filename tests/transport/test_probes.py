@@ -323,6 +323,8 @@ async def test_hosts_and_origins_are_checked_everywhere(front: FrontEnd) -> None
             assert (await send(front, method, path, [*others, *([host] if host else [])], body)).status == status
         assert (await send(front, method, path, [*headers, ("origin", "http://evil.example")], body)).status == 403
         assert (await send(front, method, path, [*headers, ("host", "localhost")], body)).status == 400
+        for name, value in (("origin", f"http://{dict(headers)['host']}"), ("content-length", str(len(body)))):
+            assert (await send(front, method, path, [*headers, (name, value), (name, value)], body)).status == 400
 
 
 async def test_own_origin_is_let_in(front: FrontEnd) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from coordinator.overload import Admission
 from coordinator.settings.overload import Overload
-from coordinator.toolsets.tool import Criticality
+from coordinator.toolsets.tool import Criticality, Reply, Tool, Toolset
 from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, serving
 from tests.transport.rig import Hooks, Rig, call, legacy, make_app, modern
@@ -63,12 +65,18 @@ class Busy:
             surplus.lasts = lasts
 
 
-@pytest.fixture
-def busy() -> Iterator[Busy]:
-    rig, watcher = Rig(), Watcher()
+@contextlib.contextmanager
+def busy_with(rig: Rig) -> Iterator[Busy]:
+    watcher = Watcher()
     admission = Admission(Overload(), watcher, time.monotonic, lambda: 0.5)
     with serving(lambda: make_app(rig, admission=admission, hooks=Hooks())) as live:
         yield Busy(live, rig, admission, watcher)
+
+
+@pytest.fixture
+def busy() -> Iterator[Busy]:
+    with busy_with(Rig()) as busy:
+        yield busy
 
 
 @pytest.mark.parametrize("more", [(), (("x-request-id", "given"),), (("mcp-session-id", "s"),)])
@@ -120,6 +128,38 @@ def test_the_short_way_says_what_the_usual_way_says(busy: Busy, make: Any) -> No
 
 
 UNUSUAL = ("mcp-param-of-somebody", "1")
+
+
+class Wordy(Rig):
+    """Two of its tools tell failures in words of their own."""
+
+    def toolset(self, name: str = "rig") -> Toolset:
+        def worded(tool: Tool) -> Tool:
+            return replace(tool, refusal=lambda failure: Reply(structured={tool.name: failure.code}, is_error=True))
+
+        made = super().toolset(name)
+        return replace(made, tools=tuple(worded(tool) if tool.name in ("add", "echo") else tool for tool in made.tools))
+
+
+def test_what_is_remembered_of_an_answer_is_told_to_its_like_only() -> None:
+    asked = [
+        make("tools/call", params)
+        for params in (NOTHING, ADD, call("echo", {"text": "x"}))
+        for make in (modern, legacy)
+    ]
+    with busy_with(Wordy()) as busy, Client(busy.port) as client:
+        for request in asked:  # so that their heads are known
+            client.send(raw(request))
+            assert client.answer()[0] == 200
+        busy.flood()
+        hits = busy.hits()
+        for request in asked:
+            answers = []
+            for more in ((UNUSUAL,), ()):
+                client.send(raw(request, *more))
+                answers.append(json.loads(client.answer()[2]))
+            assert answers[0] == answers[1]
+        assert busy.hits() == hits + len(asked)
 
 
 @MAKES
