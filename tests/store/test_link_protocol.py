@@ -241,16 +241,31 @@ async def test_calls_during_the_first_attempt_to_reconnect_wait_for_it(
         await peer.echo()
 
     fake = await start_fake(talk)
-    link = await open_link(fake.url)
+    link = await open_link(fake.url, max_in_flight=20)
     hang_up.set()
     await wait_until(lambda: not link.connected, what="the loss")
     calls = [echo(link, n) for n in range(20)]
     calls[3].cancel()
     assert link.in_flight == 20
+    with pytest.raises(ToolFailure, match="too many calls"):
+        echo(link, 20)
     welcome.set()
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert [result for n, result in enumerate(results) if n != 3] == [b"%d" % n for n in range(20) if n != 3]
     assert link.connects == 2
+
+
+async def test_nobody_waits_for_a_server_that_missed_a_deadline(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        if peer.number == 1:
+            await peer.greet()
+        await asyncio.Event().wait()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url, timeout=0.5)
+    assert await outcome(echo(link, 1)) == UNAVAILABLE
+    with pytest.raises(ToolFailure, match="nothing was sent"):
+        echo(link, 2)
 
 
 async def test_while_nobody_listens_calls_fail_at_once_and_recovery_needs_no_call(
