@@ -102,6 +102,22 @@ def test_paths_lead_through_objects(world: dict[str, Any], path: str) -> None:
     assert (looked is msgspec.UNSET) if found == MISSING else (looked == found)
 
 
+@pytest.mark.parametrize(
+    ("operator", "below", "equal", "above"),
+    [
+        ("<", True, False, False),
+        ("<=", True, True, False),
+        (">", False, False, True),
+        (">=", False, True, True),
+        ("==", False, True, False),
+        ("!=", True, False, True),
+    ],
+)
+def test_numbers_are_compared_by_value(operator: str, below: bool, equal: bool, above: bool) -> None:
+    one = condition_of({"type": "simple", "variable": "v", "operator": operator, "value": 2})
+    assert [holds(one, {"v": value}) for value in (1.5, 2.0, 3)] == [below, equal, above]
+
+
 @pytest.mark.parametrize("value", ["3", "", True, False, None, [], {}, math.inf, math.nan])
 def test_other_things_are_no_numbers(value: Any) -> None:
     for operator in (">", "<", ">=", "<="):

@@ -86,6 +86,13 @@ def test_names_decide_what_counts(tree: Tree, read: Read) -> None:
     assert library.problems == ()
 
 
+def test_files_are_in_the_order_of_their_numbers(tree: Tree, read: Read) -> None:
+    tree.workflow("one", "b")
+    tree.activity("one", "10", "c")
+    tree.activity("one", "9", "d")
+    assert list(read().workflows["one"].activities) == ["b", "d", "c"]
+
+
 def test_older_places_are_found(tree: Tree, read: Read) -> None:
     inline = "activities[1]:\n  - id: only\n    version: 1.0.0\n    name: Only\n"
     tree.write("flat.toon", "id: flat\nversion: 1.0.0\ntitle: Flat\n" + inline)

@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,45 @@ def test_only_changed_files_are_read_again(tree: Tree, monkeypatch: pytest.Monke
     after = definitions.refresh()
     assert read == ["one/activities/02-b.toon"]
     assert after.workflows["one"].activities["a"].data is before.workflows["one"].activities["a"].data
+
+
+def test_looks_at_folders_at_rest_take_nothing(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.workflow("one", "a")
+    definitions = Definitions([tree.root], poll_seconds=0)
+    assert definitions.current.workflows
+    monkeypatch.setattr(files, "scan", lambda root: pytest.fail("nothing has changed"))
+    seen: Any = ()
+    for _ in range(3):
+        seen = definitions._poll(seen)
+
+
+def test_a_problem_that_stays_is_told_once(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+    tree.workflow("one", "a")
+    tree.write("one/activities/02-b.toon", 'id: "b')
+    definitions = Definitions([tree.root], poll_seconds=0)
+    for number in range(3):
+        tree.activity("one", "03", "c", more=f"notes[1]: {'x' * number}\n")
+        definitions.refresh()
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 1
+    assert "one/activities/02-b.toon" in told[0]
+
+
+def test_what_could_not_be_read_is_tried_again(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stood in the way need not have been in the file."""
+    tree.workflow("one", "a", "b")
+    definitions = Definitions([tree.root], poll_seconds=0)
+    whole = files.read
+
+    def failing(found: files.Found) -> files.File:
+        file = whole(found)
+        broken = files.Problem("broken", found.place, None, "cannot be read: Input/output error")
+        return replace(file, head=None, problems=(broken,)) if found.id == "b" else file
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "read", failing)
+        assert list(definitions.current.workflows["one"].activities) == ["a"]
+    assert list(definitions.refresh().workflows["one"].activities) == ["a", "b"]
 
 
 def test_nothing_is_read_before_it_is_asked_for(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
