@@ -17,7 +17,7 @@ errors:    none
 local UNPLANNED = '{"code":"EXECUTOR_FAILED","message":"What follows could not be planned.","details":' ..
   '{"errorClass":"permanent_error"}}'
 local RETRY_MS = 50 -- when a timeout is planned again that found the instance moved
-local FAILED_MS, FAILED_MOST_MS = 500, 3600000 -- and one that could not be planned: later with each attempt
+local FAILED_MS, FAILED_MOST_MS = 500, 3600000 -- and one that was not planned: later with each attempt
 
 -- The step that waits for an instance's deadline has been carried out.
 local function deadline(st, inst, how, commit)
@@ -29,8 +29,9 @@ local function deadline(st, inst, how, commit)
     take_over(inst, adv, commit[7], commit[8], commit[9])
   elseif how == 'B' or how == 'Y' then
     give_back(st, commit)
-  elseif how == 'F' and inst and inst.s == 'r' and inst.d then
-    st.v, st.c = nil, nil -- given up or not, nobody else moves an instance that nobody looks at
+  elseif inst and inst.s == 'r' and inst.d then
+    -- Given up, or too early since the clock was set back: nobody else moves an instance that nobody looks at.
+    st.v, st.c = nil, nil
     give_back(st, math.min(FAILED_MS * 2 ^ st.f, FAILED_MOST_MS))
   else
     discard(st)

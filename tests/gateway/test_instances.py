@@ -1,0 +1,246 @@
+"""Instances in the store: what its scripts keep to, whichever process calls them with whatever it knew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.steps.model import Failure, Outcome, StepRun, Success
+from coordinator.steps.store import RECORDED, Report, Taken
+from coordinator.store import Store, keys
+from coordinator.store.requests import NONE
+from coordinator.toolsets.gateway.operations import Standing, timed_out
+from coordinator.toolsets.gateway.room import Commit, Spec
+from coordinator.toolsets.gateway.rules.bundle import Packed
+from coordinator.toolsets.gateway.rules.task import Advance, NextStep
+from coordinator.toolsets.gateway.store.instances import REPORT, Instance, InstanceStore, NewInstance
+from tests.gateway.conftest import MakeLab
+from tests.gateway.lab import Json, Lab, Worker, states
+from tests.gateway.test_time import timed
+from tests.items.moments import server_time
+
+pytestmark = pytest.mark.anyio
+
+NOOP = {"kind": "noop"}
+WORKFLOW = states(
+    open={
+        "transitions": {
+            "go": {"target": "closed", "executor": NOOP},
+            "sign": {"target": "open", "evidence": "signed"},
+            "ask": {"target": "asked", "executor": {"kind": "human"}},
+            "close": {"target": "closed"},
+        }
+    },
+    asked={"onEnter": {"executor": {"kind": "human"}}, "transitions": {"back": {"target": "open"}}},
+    closed={"terminal": True},
+)
+
+
+class Bench:
+    """A gateway whose worker a test plays, and its instances."""
+
+    def __init__(self, lab: Lab, store: Store, project: str) -> None:
+        self.lab, self.store, self.project = lab, store, project
+        self.instances = InstanceStore(store, lab.settings)
+        worker = Worker(store, lab.settings)
+        self.steps, self.planner = worker.steps, worker.rooms["gateway"].planner
+
+    async def instance(self, answer: Json, operation: str = "") -> Instance:
+        found = await self.instances.read(self.project, answer["workflowId"], operation)
+        assert found is not None
+        return found
+
+    async def standing(self, answer: Json) -> Standing:
+        found = await self.instance(answer)
+        bundle = await self.instances.bundle(self.project, found.bundle)
+        assert bundle is not None
+        return Standing(answer["workflowId"], found, bundle)
+
+    async def take(self) -> StepRun:
+        (step,) = (await self.steps.take(2)).steps
+        return step
+
+    async def timer(self, answer: Json) -> StepRun:
+        """The step that waits for an instance's deadline, as if that had come."""
+        key = keys.step_timers.key(self.project)
+        assert await self.store.command("ZADD", key, "XX", "CH", 1, f"{answer['workflowId']}_t") == 1
+        await self.steps.sweep(self.project)
+        return await self.take()
+
+    async def report(self, step: StepRun, how: str, what: Any) -> Taken:
+        reports = [Report(step.step, step.attempt, how, '{"error":"no","type":"timeout"}', what)]
+        taken = await self.steps.report(REPORT, self.project, 0, reports)
+        assert taken.results == [RECORDED]
+        return taken
+
+    async def ended(self, step: StepRun, outcome: Outcome) -> int:
+        """Reports how an attempt ended; in how many ms the step comes again."""
+        plan = self.planner.plan(step, Spec(""), outcome)
+        taken = await self.report(step, "F" if isinstance(outcome, Failure) else "D", plan)
+        return await self.wait(step, taken)
+
+    async def wait(self, step: StepRun, taken: Taken) -> int:
+        status, ready = await self.store.command("HMGET", keys.step.key(self.project, step.step), "s", "e")
+        assert status == b"d"
+        return int(ready) - taken.now
+
+    async def keys_of(self, answer: Json) -> list[bytes]:
+        """The keys that belong to an instance alone."""
+        found: list[bytes] = await self.store.command("KEYS", f"fc:{{{self.project}}}:*{answer['workflowId']}*")
+        return found
+
+
+@pytest.fixture
+def bench(make_lab: MakeLab, store: Store, project: str) -> Bench:
+    workflows = {"w": WORKFLOW, "timed": timed("late", 60_000)}
+    # There is no worker but the test.
+    return Bench(make_lab(workflows=workflows, limits={"submitWaitMs": 100}), store, project)
+
+
+# --- beginning ------------------------------------------------------------------------------------
+
+
+async def test_an_instance_that_is_there_stays_as_it_is(bench: Bench) -> None:
+    """A sub-workflow is started by each attempt of the step that waits for it, under one id."""
+    at = await bench.lab.follow(await bench.lab.start("w"), "sign")
+    before = await bench.standing(at)
+    packed = Packed(before.instance.bundle, b"", before.bundle)
+    new = NewInstance(id=before.id, definition="w", creator="ana", bundle=packed, input="{}")
+    again = Advance(op="cor_again", base=1, state="open", version=1, context="{}", ending="{}")
+    assert await bench.instances.start(bench.project, NONE, "", new, again) == (before.id, "")
+    after = await bench.instance(at)
+    assert msgspec.structs.replace(after, now=0) == msgspec.structs.replace(before.instance, now=0)
+    # How deep it is nested counts for what it calls itself, as often as it is asked.
+    nested = msgspec.structs.replace(new, id="wf_nested", nesting=3)
+    await bench.instances.start(bench.project, NONE, "", nested, again)
+    assert (await bench.instance({"workflowId": "wf_nested"})).nesting == 3
+
+
+async def test_nothing_begins_on_an_instance_that_has_ended(bench: Bench) -> None:
+    at = await bench.lab.follow(await bench.lab.start("w"), "close")
+    late = Advance(op="cor_late", base=at["version"], state="open", version=at["version"] + 1, ending="{}")
+    begun = await bench.instances.begin(bench.project, NONE, "", at["workflowId"], "sign", late)
+    assert begun.what == "ended"
+    assert (await bench.lab.get(at))["state"] == "closed"
+    begun = await bench.instances.begin(bench.project, NONE, "", "wf_0", "sign", late)
+    assert begun.what == "gone"
+
+
+async def test_what_is_to_wait_waits(bench: Bench) -> None:
+    at = await bench.lab.follow(await bench.lab.start("w"), "go")
+    step = await bench.take()
+    taken = await bench.report(step, "B", 60_000)
+    assert await bench.wait(step, taken) == 60_000
+    assert await bench.instances.forget(bench.project, 1) == (0, False)
+    key = keys.step_timers.key(bench.project)
+    await bench.store.command("ZADD", key, "XX", 1, step.step)
+    await bench.steps.sweep(bench.project)
+    step = await bench.take()
+    standing = await bench.standing(at)
+    later = Advance(
+        op=standing.instance.operation, base=1, state="open", version=1, next=NextStep("run", step.context, 30_000)
+    )
+    taken = await bench.report(step, "D", Commit(advance=later, keep_ms=1000, retention_ms=1000))
+    (following,) = await bench.store.command("ZRANGE", key, 0, -1)
+    assert await bench.store.command("ZSCORE", key, following) == taken.now + 30_000
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+async def test_a_timeout_that_goes_on_failing_comes_later_each_time(bench: Bench) -> None:
+    at = await bench.lab.start("timed")
+    waits = [await bench.ended(await bench.timer(at), Failure("no", "defect")) for _ in range(4)]
+    assert waits == [1000, 2000, 4000, 8000]
+    await bench.store.command("HSET", keys.step.key(bench.project, f"{at['workflowId']}_t"), "f", 60)
+    assert await bench.ended(await bench.timer(at), Failure("no", "defect")) == 3_600_000
+
+
+async def test_a_timeout_that_finds_the_instance_moved_is_planned_again_soon(bench: Bench) -> None:
+    at = await bench.lab.start("timed")
+    step = await bench.timer(at)
+    advance, late = timed_out(await bench.standing(at))
+    moved = {"advance": msgspec.to_builtins(msgspec.structs.replace(advance, base=9)), "late": late}
+    assert await bench.ended(step, Success(moved)) == 50
+    assert (await bench.lab.get(at))["version"] == 1
+
+
+async def test_a_timer_that_comes_too_early_comes_again(bench: Bench) -> None:
+    """The server's clock was set back meanwhile. Nobody else moves an instance that nobody looks at."""
+    at = await bench.lab.start("timed")
+    step = await bench.timer(at)
+    assert not (await bench.instance(at)).late
+    assert await bench.ended(step, Success()) == 1000
+    assert (await bench.lab.get(at))["version"] == 1
+
+
+async def test_nobody_moves_an_instance_before_its_time_is_over(bench: Bench) -> None:
+    at = await bench.lab.start("timed")
+    advance, late = timed_out(await bench.standing(at))
+    assert not await bench.instances.expire(bench.project, at["workflowId"], late, advance)
+    assert (await bench.lab.get(at))["version"] == 1
+
+
+async def test_what_a_timeout_stops_is_over_and_its_worker_told(bench: Bench) -> None:
+    lab = bench.lab
+    at = await lab.start("timed")
+    begun = Advance(op="cor_begun", base=1, state="open", version=1, next=NextStep("run", "{}"))
+    assert (await bench.instances.begin(bench.project, NONE, "", at["workflowId"], "close", begun)).what == "begun"
+    step = await bench.take()
+    pubsub: Any = bench.store.client.pubsub()
+    await pubsub.subscribe("fc:{RQ}:pubsub:w")
+    assert (await pubsub.get_message(timeout=60))["type"] == "subscribe"
+    await bench.store.command("HSET", keys.run.key(bench.project, at["workflowId"]), "d", 1)
+    assert (await lab.get(at))["state"] == "late"
+    told = await pubsub.get_message(timeout=60)
+    assert told["data"] == f'{{"command": "stop-job", "job_id": "{step.job_id}"}}'.encode()
+    await pubsub.aclose()
+    assert await bench.store.command("KEYS", keys.step.key(bench.project, "*")) == []
+    assert await bench.store.command("ZCARD", keys.step_leases.key(bench.project)) == 0
+    found = await bench.instance(at, "cor_begun")
+    assert '"timedOut":true' in found.ending
+    assert (found.operation, found.transition, found.since, found.deadline) == ("", "", 0, 0)
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+async def test_the_newest_evidence_is_shown_and_so_much_is_kept(bench: Bench) -> None:
+    at = await bench.lab.start("w")
+    for _ in range(25):
+        at = await bench.lab.follow(at, "sign")
+    key = keys.gate_evidence.key(bench.project, at["workflowId"])
+    shown = (await bench.instance(at)).last_evidence
+    assert shown == [one.decode() for one in (await bench.store.command("LRANGE", key, 0, -1))[5:]]
+    oldest = await bench.store.command("LINDEX", key, 0)
+    await bench.store.command("LPUSH", key, *["before"] * 175)
+    await bench.lab.follow(at, "sign")
+    assert await bench.store.command("LLEN", key) == 200
+    assert await bench.store.command("LINDEX", key, 174) == oldest
+
+
+async def test_what_has_ended_is_kept_for_its_retention_and_then_forgotten_whole(bench: Bench) -> None:
+    at = await bench.lab.start("w")
+    asked = []
+    for name in ("sign", "ask", "back", "ask", "back"):
+        at = await bench.lab.follow(at, name)
+        asked += [one["requestId"] for one in at.get("pendingHuman", ())]
+    assert len(set(asked)) == 4
+    other = await bench.lab.start("w")
+    before = await server_time(bench.store)
+    await bench.lab.follow(at, "close")
+    day = 86_400_000
+    expiry = keys.gate_expiry.key(bench.project)
+    due = await bench.store.command("ZSCORE", expiry, at["workflowId"])
+    assert before + 7 * day <= due <= await server_time(bench.store) + 7 * day
+    assert await bench.instances.forget(bench.project, 9) == (0, True)
+    await bench.store.command("ZADD", expiry, 1, at["workflowId"])
+    assert await bench.instances.forget(bench.project, 9) == (1, False)
+    assert await bench.keys_of(at) == []
+    for one in asked:
+        assert await bench.store.command("EXISTS", keys.gate_approval.key(bench.project, one)) == 0
+    # The definitions stay for the other one, whichever process reads them.
+    stays = await bench.instance(other)
+    assert await InstanceStore(bench.store, bench.lab.settings).bundle(bench.project, stays.bundle) is not None
