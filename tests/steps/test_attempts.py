@@ -38,6 +38,15 @@ async def test_a_retry_waits_for_its_time(rig: Rig) -> None:
     assert (await rig.step(flow, "start")).attempt == 2
 
 
+async def test_an_attempt_that_never_began_has_no_start(rig: Rig) -> None:
+    flow = await rig.create()
+    (step,) = await rig.worker.take()
+    await rig.worker.report(step, "Y", 60_000, '{"error":"busy"}')
+    await rig.flows.cancel("default", NONE, flow, "bob")
+    found = await rig.step(flow, "start")
+    assert (found.status, found.attempt, found.started_at) == ("cancelled", 2, None)
+
+
 async def test_a_retry_without_delay_is_taken_in_the_same_call(rig: Rig) -> None:
     await rig.create()
     (step,) = await rig.worker.take()
@@ -74,6 +83,16 @@ async def test_no_other_attempt_follows_a_lost_worker_when_the_flow_has_failed(r
     assert await rig.worker.done(b, join("f", "end")) == REFUSED
     assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
     assert {step.key: step.attempt for step in await rig.worker.take(2)} == {"a": 2, "b": 2}
+
+
+async def test_a_step_whose_flow_is_gone_keeps_no_sweep_from_the_others(rig: Rig) -> None:
+    gone, flow = await rig.create(), await rig.create()
+    steps = await rig.worker.take(2)
+    await rig.store.command("DEL", keys.run.key("default", str(gone)))
+    await rig.expire(steps)
+    assert (await rig.worker.steps.sweep("default")).lost == 2
+    assert [step.run for step in await rig.worker.take(2)] == [str(flow)]
+    assert await rig.store.command("EXISTS", keys.step.key("default", str(gone + 1))) == 0
 
 
 async def test_a_renewed_lease_lives_on_and_a_lost_one_is_told(rig: Rig) -> None:
@@ -159,6 +178,20 @@ async def test_steps_that_may_kill_workers_run_one_at_a_time_on_each(rig: Rig) -
     assert (last.step, last.crashes, last.verdict) == (str(third), CRASHES - 1, "")
 
 
+async def test_a_step_that_another_worker_runs_by_now_keeps_none_away(rig: Rig) -> None:
+    flows = [await rig.create() for _ in range(2)]
+    for _ in range(CRASHES - 1):
+        await rig.expire(await rig.worker.take(5))
+        await rig.worker.steps.sweep("default")
+    (first,) = await rig.worker.take(5)
+    await rig.worker.report(first, "B", 0)
+    assert [step.step for step in await rig.player("w2").take(5)] == [first.step]
+    (other,) = {str(flow + 1) for flow in flows} - {first.step}
+    await rig.ring(int(other))
+    await rig.worker.steps.sweep("default")
+    assert [step.step for step in await rig.worker.take(5)] == [other]
+
+
 async def test_a_step_that_is_given_back_is_offered_again_and_nothing_is_counted(rig: Rig) -> None:
     flow = await rig.create()
     (step,) = await rig.worker.take()
@@ -206,6 +239,7 @@ async def test_a_step_that_needs_a_newer_worker_waits_for_one(rig: Rig) -> None:
     await rig.ring(flow + 1)
     await rig.worker.steps.sweep("default")
     assert await rig.worker.take() == []
+    assert msgspec.msgpack.decode(await rig.store.command("HGET", key, "x")) == {"p": 2, "new": [1]}
     await rig.ring(flow + 1)
     await rig.worker.steps.sweep("default")
     newer = rig.player("w2", protocol=2)
@@ -248,6 +282,19 @@ async def test_a_sweep_is_bounded_and_says_that_there_is_more(rig: Rig) -> None:
     assert [(swept.lost, swept.more) for swept in (first, second, third)] == [(100, True), (30, False), (0, False)]
     assert third.queued == 130
     assert not third.idle
+
+
+async def test_a_project_is_idle_only_while_nothing_in_it_waits_or_runs(rig: Rig) -> None:
+    """Idle ones are swept seldom, and dropped."""
+    sweep = rig.worker.steps.sweep
+    flow = await rig.create(Plan((NewStep("start", delay_ms=60_000),)))
+    assert not (await sweep("default")).idle, "it waits for its time"
+    await rig.ring(flow + 1)
+    assert not (await sweep("default")).idle, "it waits for a worker"
+    (step,) = await rig.worker.take()
+    assert not (await sweep("default")).idle, "it runs"
+    await rig.worker.done(step)
+    assert (await sweep("default")).idle
 
 
 async def test_sweeps_at_once_change_nothing_twice(rig: Rig) -> None:

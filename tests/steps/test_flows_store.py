@@ -42,7 +42,8 @@ async def test_a_gate_waits_for_its_release(rig: Rig) -> None:
     gate_now = await rig.step(flow, "start")
     assert (gate_now.status, gate_now.approved_by, gate_now.gate) == ("done", "bob", False)
     assert gate_now.started_at == gate.started_at
-    assert [event["a"] for event in await rig.events() if event["k"] == "step_released"] == ["bob"]
+    told = [(event["k"], event["n"], event.get("a")) for event in await rig.events() if event["k"].startswith("step_")]
+    assert told[:2] == [("step_gate", "start", None), ("step_released", "start", "bob")]
 
 
 async def test_many_release_a_gate_at_once_and_one_does(rig: Rig) -> None:
@@ -59,6 +60,7 @@ async def test_a_gate_may_expire(rig: Rig) -> None:
     assert (await rig.worker.steps.sweep("default")).fired == 0
     await rig.ring(flow + 1)
     assert (await rig.worker.steps.sweep("default")).fired == 1
+    assert (await rig.worker.steps.sweep("default")).fired == 0
     (step,) = await rig.worker.take()
     assert step.verdict == "expired"
     await rig.worker.failed(step)
@@ -187,12 +189,15 @@ async def test_a_failed_flow_runs_again_where_it_failed(rig: Rig) -> None:
 
 
 async def test_a_cancelled_flow_runs_again_with_its_gates_closed(rig: Rig) -> None:
-    flow = await rig.create(Plan((NewStep("a"), NewStep("g", "gate"))))
+    flow = await rig.create(Plan((NewStep("a"), NewStep("g", "gate", expires_ms=60_000))))
     await rig.flows.cancel("default", NONE, flow, "bob")
     assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "cancelled")
     assert await rig.status(flow) == "running"
     gate = await rig.step(flow, "g")
     assert gate.gate
+    assert gate.started_at is not None
+    # They expire as before.
+    assert await rig.store.command("ZSCORE", keys.step_timers.key("default"), gate.id) == gate.started_at + 60_000
     assert len(await rig.worker.take(3)) == 1
 
 

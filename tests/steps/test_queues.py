@@ -16,6 +16,7 @@ from coordinator.steps.times import LOOK_MS
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.store.flows import NONE
+from tests.items.moments import server_time
 from tests.steps.rig import Player, Rig, then
 from tests.support.servers import emptied
 
@@ -79,6 +80,15 @@ async def test_a_bell_rings_for_each_step_that_waits_and_is_still_when_none_does
     assert await rig.store.command("LLEN", bell) == 128
 
 
+async def test_a_pointer_has_all_the_time_that_it_needs_and_leaves_nothing_behind(rig: Rig) -> None:
+    """As workers of RQ's own read it: a step's time is the step's, and its outcome is not RQ's to keep."""
+    await rig.create()
+    (job,) = await rig.queued()
+    stated = await rig.store.command("HMGET", f"fc:{{RQ}}:job:{job}", "timeout", "result_ttl", "failure_ttl")
+    assert stated == [b"-1", b"0", b"60"]
+    assert await rig.store.command("SMEMBERS", "fc:{RQ}:queues") == [b"fc:{RQ}:queue:fleet-steps"]
+
+
 async def test_bells_that_nobody_hears_do_not_pile_up(rig: Rig) -> None:
     for _ in range(150):
         await rig.create()
@@ -90,6 +100,8 @@ async def test_pointers_to_nothing_are_thrown_away(rig: Rig) -> None:
     cancelled = await rig.create()
     await rig.flows.cancel("default", NONE, cancelled, "bob")
     await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "no-such-1", "nonsense")
+    gone = await rig.create()
+    await rig.store.command("DEL", keys.run.key("default", str(gone)))
     wanted = await rig.create()
     assert [step.run for step in await rig.worker.take(1)] == [str(wanted)]
     assert await rig.queued() == []
@@ -146,6 +158,32 @@ class TestLimits:
             order.append(steps[0].key)
             await rig.worker.done(steps[0], Plan())
         assert order == ["high", "normal", "low"]
+
+    async def test_what_is_held_back_goes_by_when_it_could_have_begun(self, rig: Rig) -> None:
+        await rig.create(then(*"abc"))
+        asked = await rig.create(Plan((NewStep("asked", "gate"),)))
+        waits = await rig.create(then("waits"))
+        while await server_time(rig.store) <= (await rig.step(waits, "waits")).ready_at:  # type: ignore[operator]
+            pass
+        await rig.flows.release("default", NONE, asked + 1, "bob")
+        urgent = await rig.create(then("urgent", priority="high"))
+        backlog = keys.step_backlog.key("default")
+        assert [int(step) for step in await rig.store.command("ZRANGE", backlog, 0, -1)] == [
+            urgent + 1,
+            waits + 1,
+            asked + 1,
+        ]
+        first, second = await rig.store.command("ZMSCORE", backlog, urgent + 1, waits + 1)
+        assert second - first > await server_time(rig.store), "urgent ones go first, however long others have waited"
+
+    async def test_what_is_not_executed_any_more_waits_for_no_room(self, rig: Rig) -> None:
+        gate = await rig.create(Plan((NewStep("start", "gate", expires_ms=60_000),)))
+        await rig.create(then(*"abc"))
+        assert len(await rig.worker.take(9)) == 3
+        await rig.ring(gate + 1)
+        await rig.worker.steps.sweep("default")
+        (step,) = await rig.worker.take(9)
+        assert (step.key, step.verdict) == ("start", "expired")
 
     async def test_limits_are_of_projects(self, rig: Rig) -> None:
         await rig.create(then(*"abcdefgh"), project="free")
@@ -311,6 +349,16 @@ async def test_jobs_go_through_the_outbox(split: Split) -> None:
     assert await split.rig.status(flow) == "completed"
     left = [key.decode() for key in await split.elsewhere.command("KEYS", "*")]
     assert sorted(left) in (["fc:{RQ}:queues"], []), left
+
+
+async def test_no_more_pointers_are_popped_than_a_worker_wants(split: Split) -> None:
+    await split.rig.create(then("a", "b", "c"))
+    await split.worker.steps.relay("default")
+    bell = "fc:{RQ}:bell:fleet-steps"
+    assert len(await split.worker.steps.pop(2)) == 2
+    assert await split.elsewhere.command("EXISTS", bell) == 1
+    assert len(await split.worker.steps.pop(2)) == 1
+    assert await split.elsewhere.command("EXISTS", bell) == 0
 
 
 async def test_a_relay_that_runs_twice_doubles_nothing(split: Split) -> None:
