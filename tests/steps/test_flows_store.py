@@ -76,6 +76,7 @@ async def test_a_released_gate_does_not_expire(rig: Rig) -> None:
 async def test_a_step_that_waits_for_its_time_can_begin_at_once(rig: Rig) -> None:
     flow = await rig.create(Plan((NewStep("start", delay_ms=3_600_000),)))
     assert await rig.flows.release("default", NONE, flow + 1, "bob") == (True, "pending")
+    assert (await rig.step(flow, "start")).approved_by is None
     assert len(await rig.worker.take()) == 1
     assert await rig.store.command("ZCARD", keys.step_timers.key("default")) == 0
 
@@ -225,6 +226,41 @@ async def test_a_step_whose_result_no_branch_matched_runs_again(rig: Rig) -> Non
     await rig.worker.done(end)
     assert await rig.status(flow) == "completed"
     assert await rig.statuses(flow) == {"a": "done", "b": "done", "end": "done"}
+
+
+async def test_a_flow_that_runs_again_is_kept_and_its_steps_go_where_they_went(rig: Rig) -> None:
+    flow = await rig.create(queue="gpu", priority="high")
+    worker = rig.player("w2", pools=["gpu"])
+    (step,) = await worker.take()
+    await worker.failed(step)
+    assert await rig.flows.trim("default") == (0, 1)
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (1, "failed")
+    assert await rig.flows.trim("default") == (0, 0), "what goes on has no retention that could end"
+    assert len(await rig.queued("fleet-steps-gpu.high")) == 1
+    assert [(event["i"], event["a"]) for event in await rig.events() if event["k"] == "flow_retried"] == [
+        (str(flow), "bob")
+    ]
+
+
+async def test_a_gate_that_was_passed_is_not_closed_when_the_flow_runs_again(rig: Rig) -> None:
+    flow = await rig.create(Plan((NewStep("g", "gate"), NewStep("a"))))
+    await rig.flows.release("default", NONE, flow + 1, "bob")
+    steps = {step.key: step for step in await rig.worker.take(2)}
+    await rig.worker.failed(steps["a"])
+    assert await rig.worker.done(steps["g"]) == OVER
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
+    assert {step.key: step.verdict for step in await rig.worker.take(2)} == {"g": "recorded", "a": ""}
+
+
+async def test_whatever_failed_after_its_flow_did_runs_again_too(rig: Rig) -> None:
+    flow = await rig.create(fork("f", "a", "b", "c"))
+    a, b, c = await rig.worker.take(3)
+    await rig.worker.failed(a)
+    assert await rig.worker.failed(b) == OVER
+    assert (await rig.worker.report(c, "Y", 0, '{"error":"no"}')).results == [OVER]
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (3, "failed")
+    again = [(step.key, step.attempt, step.verdict) for step in await rig.worker.take(5)]
+    assert again == [("a", 2, ""), ("b", 2, ""), ("c", 2, "")]
 
 
 @pytest.mark.parametrize("how", ["failed", "cancelled", "lost", "given back"])

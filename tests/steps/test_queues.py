@@ -351,6 +351,20 @@ async def test_jobs_go_through_the_outbox(split: Split) -> None:
     assert sorted(left) in (["fc:{RQ}:queues"], []), left
 
 
+async def test_whoever_lets_a_step_go_wakes_the_relay(split: Split) -> None:
+    bell = keys.outbox_bell.key(keys.FLEET)
+    flow = await split.rig.create(Plan((NewStep("start", "gate"),)))
+    assert await split.rig.store.command("LLEN", bell) == 0
+    await split.rig.flows.release("default", NONE, flow + 1, "bob")
+    assert await split.rig.store.command("LLEN", bell) == 1
+    await split.rig.flows.cancel("default", NONE, flow, "bob")
+    other = await split.rig.create()
+    await split.rig.flows.cancel("default", NONE, other, "bob")
+    assert await split.rig.store.command("LLEN", bell) == 2
+    await split.rig.flows.retry("default", NONE, other, "bob")
+    assert await split.rig.store.command("LLEN", bell) == 3
+
+
 async def test_no_more_pointers_are_popped_than_a_worker_wants(split: Split) -> None:
     await split.rig.create(then("a", "b", "c"))
     await split.worker.steps.relay("default")
