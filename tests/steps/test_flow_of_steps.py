@@ -11,6 +11,7 @@ from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import NOT_RECORDED, OVER, RECORDED, REFUSED, Report
 from coordinator.store import keys
 from coordinator.toolsets.flows.store.flows import REPORT
+from tests.items.moments import server_time
 from tests.steps.rig import DONE, FAILED, Rig, fork, join, then
 
 pytestmark = pytest.mark.anyio
@@ -185,10 +186,14 @@ async def test_what_waits_in_the_queue_comes_first_when_its_turn_is_due(
 
 
 async def test_ids_only_rise_and_none_is_given_out_twice(rig: Rig) -> None:
-    flows = await asyncio.gather(*(rig.create(steps=7) for _ in range(50)))
+    before = await server_time(rig.store)
+    flows = await asyncio.gather(*(rig.create(steps=1000) for _ in range(50)))
     assert len(set(flows)) == 50
+    # Where they come faster than a number for each step allows, ids run ahead of the clock.
+    assert max(flows) > (after := await server_time(rig.store))
+    assert all([before <= (await rig.flow(flow)).row.created_at <= after for flow in flows])
     ordered = sorted(flows)
-    assert all(later - earlier > 7 for earlier, later in itertools.pairwise(ordered))
+    assert all(later - earlier > 1000 for earlier, later in itertools.pairwise(ordered))
     first = (await rig.flow(ordered[0])).steps[0].id
     assert ordered[0] < first < ordered[1]
 

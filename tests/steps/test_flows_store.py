@@ -407,6 +407,16 @@ async def test_finished_flows_are_forgotten_after_their_retention(rig: Rig) -> N
     assert not [key for key in left if str(done) in key], left
 
 
+async def test_no_more_flows_are_forgotten_at_once_than_was_said(rig: Rig) -> None:
+    flows = [await rig.create() for _ in range(3)]
+    for step in await rig.worker.take(3):
+        await rig.worker.done(step)
+    for flow in flows:
+        await rig.store.command("ZADD", keys.ended.key("default"), 1, flow)
+    assert await rig.flows.trim("default", 2) == (2, 1)
+    assert await rig.flows.trim("default", 2) == (1, 0)
+
+
 async def test_a_finished_flow_of_five_steps_takes_little_memory(rig: Rig) -> None:
     names = ["start", "collect", "compare", "decide", "publish"]
     flow = {
