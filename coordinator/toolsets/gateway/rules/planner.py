@@ -290,7 +290,6 @@ class _Run:
         if chosen is None:
             return self._stranded(state)
         task.transition, task.arguments = chosen, machine.unasked(state.transitions[chosen])
-        task.phase, task.candidate = "run", 0
         return self._go_on()
 
     def _go_on(self) -> Advance:
