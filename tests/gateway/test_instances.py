@@ -153,6 +153,30 @@ async def test_what_is_to_wait_waits(bench: Bench) -> None:
     assert await bench.store.command("ZSCORE", key, following) == taken.now + 30_000
 
 
+async def test_whoever_waits_is_told_once_and_can_read_how_it_went(bench: Bench) -> None:
+    at = await bench.lab.start("w")
+    begun = Advance(op="cor_begun", base=1, state="open", version=1, next=NextStep("run", "{}"))
+    await bench.instances.begin(bench.project, NONE, "front", at["workflowId"], "go", begun)
+    step = await bench.take()
+    pubsub: Any = bench.store.client.pubsub()
+    await pubsub.subscribe("fc:gate:front")
+    assert (await pubsub.get_message(timeout=60))["type"] == "subscribe"
+    failed = Advance(op="cor_begun", base=1, state="open", version=1, failure='{"code":"X"}', ending='{"state":"open"}')
+    kept = Commit(advance=failed, keep_ms=bench.instances.keep_ms, retention_ms=bench.instances.retention_ms)
+    taken = await bench.report(step, "F", kept)
+    assert (await pubsub.get_message(timeout=60))["data"] == f"{bench.project} {at['workflowId']}".encode()
+    await pubsub.aclose()
+    assert await bench.store.command("EXISTS", keys.gate_waiters.key(bench.project, at["workflowId"])) == 0
+    found = await bench.instance(at, "cor_begun")
+    assert (found.ending, found.failure, found.failed_at) == ('{"state":"open"}', '{"code":"X"}', taken.now)
+    left = await bench.store.command("PTTL", keys.gate_ending.key(bench.project, "cor_begun"))
+    assert bench.instances.keep_ms - 60_000 < left <= bench.instances.keep_ms
+    # What succeeds puts the failure out of sight.
+    await bench.lab.follow(at, "sign")
+    found = await bench.instance(at)
+    assert (found.failure, found.failed_at) == ("", 0)
+
+
 async def test_what_failed_before_it_could_be_planned_comes_again_once(bench: Bench) -> None:
     """It was given up, say, and the worker that was told so had not read the definitions yet."""
     at = await bench.lab.follow(await bench.lab.start("w"), "go")

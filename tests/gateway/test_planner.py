@@ -14,7 +14,7 @@ from coordinator.steps.model import Failure, Outcome, Success
 from coordinator.toolsets.gateway.rules import machine, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.gateway.rules.task import Advance, Task, ending_of, unpacked
+from coordinator.toolsets.gateway.rules.task import MAX_CONTEXT, Advance, Task, ending_of, unpacked
 from tests.gateway.lab import Json
 from tests.gateway.machines import FAILS, Meaning, machines
 
@@ -156,3 +156,65 @@ def test_a_chain_may_be_as_long_as_the_configuration_allows() -> None:
     working = msgspec.convert({**machine_of, "states": {**machine_of["states"], f"s{hops - 1}": last}}, Workflow)
     assert machine.enters_work(working, "s0")
     assert machine.executes(working, "go")
+
+
+NOOP = {"kind": "noop"}
+INSURED = {"fallback": {"executors": [NOOP]}}
+
+
+def going(**more: Any) -> Json:
+    """A workflow whose transition ``go`` leads from a to b."""
+    go = {"target": "b", **more.pop("go", {})}
+    return {"initialState": "a", "initialContext": {}, "states": {"a": {"transitions": {"go": go}}, "b": {}, **more}}
+
+
+def test_what_is_executed_on_entry_does_not_begin_with_its_fallback() -> None:
+    entered = {"onEnter": {"executor": NOOP, "output": {"by": "$.output.v"}}}
+    for reliability in ({}, {"reliability": INSURED}):
+        entry = {"onEnter": {**entered["onEnter"], **reliability}}
+        instance = Instance(going(go={"executor": NOOP, "reliability": INSURED}, b=entry), iter([FAILS, 1, 2]))
+        assert instance.run(planner.submit(instance.bundle, instance.task("submit", transition="go"))) == ""
+        assert (instance.state, instance.version, instance.context) == ("b", 2, {"by": 2})
+
+
+def test_a_question_takes_the_place_of_the_one_before() -> None:
+    instance = Instance(going(go={"target": "a", "executor": {"kind": "human"}}), iter([]))
+    closed = []
+    for _ in range(2):
+        advance = planner.submit(instance.bundle, instance.task("submit", transition="go"))
+        closed.append([one.what for one in advance.approvals])
+        assert instance.run(advance) == ""
+    assert closed == [["ask"], ["withdrawn", "ask"]]
+
+
+def test_a_flow_is_looked_at_less_and_less_often_and_its_fallback_has_its_own_time() -> None:
+    def looks(timeout_ms: int, count: int) -> list[tuple[int, str, int]]:
+        flow = {"kind": "flow", "flow": {"start": {"name": "x", "tool": None, "done": True}}, "timeoutMs": timeout_ms}
+        instance = Instance(going(go={"executor": flow, "reliability": {"fallback": {"executors": [flow]}}}), iter([]))
+        advance, found = planner.submit(instance.bundle, instance.task("submit", transition="go")), []
+        for _ in range(count):
+            assert advance.next is not None
+            task = unpacked(advance.next.task)
+            found.append((task.candidate, task.wait, advance.next.delay_ms))
+            running = Success({"id": task.candidate + 1, "status": "running"})
+            advance = planner.after(instance.bundle, task, running)
+        return found
+
+    assert looks(1000, 8) == [
+        (0, "", 0), (0, "1", 200), (0, "1", 200), (0, "1", 200), (0, "1", 300), (0, "1", 450),
+        (1, "", 0), (1, "2", 200),
+    ]  # fmt: skip
+    delays = [delay for candidate, _, delay in looks(60_000, 40) if candidate == 0]
+    assert max(delays) == 2000
+    assert 60_000 <= sum(delays) < 62_000
+
+
+def test_a_timeout_moves_an_instance_whatever_its_entry_would_write() -> None:
+    twice = {"concat": ["$.context.long", "$.context.long"]}
+    late = {"onEnter": {"output": {"longer": twice}}, "transitions": {"back": {"target": "a"}}}
+    instance = Instance({**going(late=late), "timeoutMs": 1, "onTimeout": {"target": "late"}}, iter([]))
+    instance.context = {"long": "x" * (MAX_CONTEXT * 2 // 3)}
+    context = dict(instance.context)
+    assert instance.run(planner.timeout(instance.bundle, instance.task("timeout"))) == ""
+    assert (instance.state, instance.version) == ("late", 2)
+    assert instance.context == context

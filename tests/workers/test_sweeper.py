@@ -11,6 +11,8 @@ from structlog.testing import capture_logs
 
 import workers.sweeper
 from coordinator.errors import ToolFailure
+from coordinator.steps.model import StepRun
+from coordinator.steps.times import SWEEP_BATCH
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.errors import ServerError
@@ -60,6 +62,18 @@ async def test_a_round_gives_lost_steps_another_attempt(watched: Watched) -> Non
     assert (step.status, step.attempt) == ("ready", 2)
 
 
+async def test_a_round_leaves_no_lost_step_for_the_next_one(watched: Watched) -> None:
+    bench = watched.bench
+    for _ in range(SWEEP_BATCH + 1):
+        await bench.create(chain({}))
+    taken = (await bench.steps.take(SWEEP_BATCH + 1)).steps
+    for step in taken:
+        await watched.expire(int(step.step))
+    await watched.sweeper.round()
+    again = (await bench.steps.take(SWEEP_BATCH + 1)).steps
+    assert [step.attempt for step in again] == [2] * len(taken)
+
+
 async def test_a_job_that_vanished_comes_back(watched: Watched) -> None:
     bench = watched.bench
     flow = await bench.create(chain({}))
@@ -67,6 +81,36 @@ async def test_a_job_that_vanished_comes_back(watched: Watched) -> None:
     await bench.store.command("ZADD", keys.step_queue.key("default"), "XX", 1, flow + 1)
     await watched.sweeper.round()
     assert [step.run for step in (await bench.steps.take(1)).steps] == [str(flow)]
+
+
+async def test_a_round_tells_the_relay_of_what_lies_in_the_outbox(watched: Watched) -> None:
+    await watched.bench.steps.note("default")
+    await watched.bench.store.command("RPUSH", keys.outbox.key("default"), "fleet-steps 1-2-1")
+    await watched.sweeper.round()
+    assert watched.told == ["default"]
+
+
+async def test_after_a_lost_reply_steps_are_given_back_before_their_lease_ends(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, lost = watched.bench, [True]
+    monkeypatch.setattr(workers.sweeper, "RECLAIM_SECONDS", 0.0)
+    flow = await bench.create(chain({}))
+    # The reply that brought this step is the one that was lost.
+    await bench.steps.take(1)
+    await bench.store.command("ZINCRBY", keys.step_leases.key("default"), -1100, flow + 1)
+    sweeper = Sweeper("w1", bench.steps, [], lambda project: [], lambda: bool(lost and lost.pop()), watched.told.append)
+    running = asyncio.create_task(sweeper.run())
+    try:
+        (step,) = await wait_until(lambda: _taken(bench), what="the step to come again")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert (step.attempt, step.crashes) == (2, 0)
+
+
+async def _taken(bench: Bench) -> list[StepRun]:
+    return (await bench.steps.take(1)).steps
 
 
 async def test_what_is_over_is_forgotten_in_a_full_store_too(watched: Watched) -> None:
