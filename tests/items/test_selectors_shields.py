@@ -176,6 +176,35 @@ async def test_a_new_item_below_a_held_one_goes_to_its_holder_alone(fronts: Fron
     assert all(call.waits for call in calls)
 
 
+async def test_a_new_item_below_two_held_ones_goes_to_nobody_before_one_is_let_go(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    root = await tools.add(role="review")
+    middle = await tools.add(role="review", parentId=root)
+    await tools.claim("above", root)
+    await tools.claim("below", middle)
+    calls = [await front.park(who) for who, front in (("third", tools), ("above", other), ("below", tools))]
+    item = await tools.add(parentId=middle)
+    assert all([await tools.is_parked(call) for call in calls])
+    await tools.release("above", root)
+    assert await calls[2].item() == item
+    assert [call.waits for call in calls] == [True, True, False]
+
+
+async def test_what_is_below_an_item_taken_over_is_for_who_took_it(fronts: Fronts) -> None:
+    """So many claims have expired that this one was not put back before."""
+    tools, other = await fronts.pair()
+    root = await tools.add(role="review")
+    item = await tools.add(parentId=root)
+    held = [*await tools.add_many(20, role="review"), root]
+    for number, one in enumerate(held):
+        await tools.claim(f"holder-{number}", one)
+    call = await other.park("agent")
+    for one in held:
+        await lapse(tools, one)
+    await tools.claim("agent", root)
+    assert await call.item() == item
+
+
 async def test_claims_of_one_call_shield_what_comes_after_them(fronts: Fronts) -> None:
     """A tree is handed out from its root, in one step: what is below a taken item stays."""
     tools, other = await fronts.pair()

@@ -25,7 +25,10 @@ local function acquire(it, agent, ttl_ms, now, cap)
   if it.cb and not is_held(it) then count_lapsed(it, -1) end
   if not own then
     if it.cb then
-      if is_held(it) then count_hold(it, it.cx, true) end
+      if is_held(it) then -- expired, but not put back before: what is below it is within reach of another agent now
+        count_hold(it, it.cx, true)
+        unshielded[#unshielded + 1] = it.id
+      end
       redis.call('HDEL', K_AGENTS, it.cb)
       redis.call('ZREM', K_LEASES, it.cb)
     end
