@@ -75,6 +75,14 @@ async def test_of_several_items_the_best_goes_to_the_first(fronts: Fronts) -> No
     assert await tools.next() == []
 
 
+async def test_of_equal_items_the_first_by_id_goes_to_the_first(fronts: Fronts) -> None:
+    """As searches have them."""
+    tools, other = await fronts.pair()
+    calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools, other))]
+    items = await tools.add_many(4)
+    assert [await call.item() for call in calls] == sorted(items)
+
+
 async def test_a_call_that_does_not_wait_does_not_overtake(fronts: Fronts) -> None:
     """Items are never lying about for it while somebody waits for them."""
     tools, other = await fronts.pair()
