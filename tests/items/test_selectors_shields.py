@@ -230,6 +230,17 @@ async def test_what_is_taken_in_between_shields_at_once(fronts: Fronts) -> None:
     assert calls[2].waits
 
 
+async def test_what_is_let_go_for_an_item_below_it_shields_no_more(fronts: Fronts) -> None:
+    """The search that finds the one item knows that the other one is kept from everybody else until then."""
+    tools, other = await fronts.pair()
+    root = await tools.add(role="review")
+    await tools.claim("holder", root)
+    first, second = [await tools.add(parentId=root, priority=priority) for priority in ("high", "low")]
+    call = await other.park("waiter")
+    assert (await take(tools, "holder"))["itemId"] == first
+    assert await call.item() == second
+
+
 async def test_what_is_let_go_in_between_shields_no_more(fronts: Fronts) -> None:
     """Who holds the root is given another item in the same step; what was passed over below it goes out then."""
     tools, other = await fronts.pair()

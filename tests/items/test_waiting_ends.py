@@ -259,6 +259,18 @@ async def test_what_is_released_in_the_same_call_may_suit_the_caller_itself(fron
     assert (await call.claim())["fenceToken"] == 2
 
 
+async def test_what_is_released_may_suit_the_caller_also_where_another_is_served_first(fronts: Fronts) -> None:
+    """A claim that has expired is put back, and goes to one who waits, by the script that then parks the caller."""
+    tools, other = await fronts.pair()
+    own, expired = await tools.add(priority="low"), await tools.add(priority="high")
+    await tools.claim("agent", own)
+    await tools.claim("holder", expired)
+    waiter = await other.park("waiter", {"priority": "high"})
+    await lapse(tools, expired)
+    call = other.begin("agent", {"priority": "low"}, wait_ms=60_000, releases=[own])
+    assert [await waiter.item(), await call.item()] == [expired, own]
+
+
 async def test_a_waiting_agent_keeps_its_item_until_it_gets_another(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     own = await tools.add(role="work")
