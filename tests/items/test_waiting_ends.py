@@ -259,6 +259,15 @@ async def test_what_is_released_in_the_same_call_may_suit_the_caller_itself(fron
     assert (await call.claim())["fenceToken"] == 2
 
 
+async def test_a_wait_in_vain_says_what_was_released(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    item = await tools.add(role="work")
+    await tools.claim("agent", item)
+    answer = await tools.begin("agent", wait_ms=300, releases=[item, fresh_id()]).answer()
+    assert answer["claimResults"] == [NO_MATCH]
+    assert [entry["outcome"] for entry in answer["releaseResults"]] == ["success", "not_found"]
+
+
 async def test_what_is_released_may_suit_the_caller_also_where_another_is_served_first(fronts: Fronts) -> None:
     """A claim that has expired is put back, and goes to one who waits, by the script that then parks the caller."""
     tools, other = await fronts.pair()
