@@ -20,7 +20,7 @@ local function add_runs(runs, set, span, newest)
     local score = tonumber(flat[2])
     local group = math.floor(score / GROUP)
     local age = score - group * GROUP
-    if group ~= first and (age - near) * step < 0 then
+    if (age - near) * step < 0 then
       first = group -- its first item lies outside the span; maybe not all do
     else
       if (far - age) * step >= 0 then
