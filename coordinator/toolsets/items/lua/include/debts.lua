@@ -4,7 +4,7 @@
 -- looks for an item or writes notes; the caller has it paid before it answers.
 --   K_OWED  packed, in order, of three kinds:
 --           {events kept, id, by how many, id, by how many ..}  changes of counts of blockers; by 0, new items that
---                                                               are to be ranked, and offered to parked callers
+--                                                               are to be ranked by their tags and types
 --           {events kept, 'offers', list of ids}                items that are to be offered
 --           {events kept, 'notes', list of notes}               first notes of new items (include/notes.lua)
 

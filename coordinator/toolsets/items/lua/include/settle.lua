@@ -15,8 +15,7 @@ local function pay_items(list)
     if by ~= 0 then
       counts[id] = by
     elseif it then
-      items[#items + 1] = it
-      enter(it, it.class)
+      items[#items + 1] = it -- was offered to parked callers when it was made
     end
     writes = writes + 4 + #(it and scopes(it) or {})
   end
