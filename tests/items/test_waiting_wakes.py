@@ -280,10 +280,12 @@ async def test_an_expired_claim_is_noticed_in_time(fronts: Fronts) -> None:
 async def test_what_does_not_suit_wakes_nobody(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     parent = await tools.add(role="work")
-    call = await other.park("waiter", {"tags": "api", "parentId": parent, "priority": "high", "complexityMax": 3})
-    fitting: Json = {"tags": "api", "parentId": parent, "priority": "high", "complexity": 3}
+    wanted: Json = {"tags": "api", "parentId": parent, "type": "bug", "priority": "high"}
+    call = await other.park("waiter", {**wanted, "complexityMax": 3})
+    fitting: Json = {**wanted, "complexity": 3}
     before = other.runs["claim_next"]
-    wrongs: list[Json] = [{"tags": "ui"}, {"priority": "low"}, {"complexity": 4}, {"role": "work"}]
+    wrongs: list[Json] = [{"tags": "ui"}, {"type": "chore"}, {"priority": "low"}, {"role": "work"}]
+    wrongs += [{"complexity": 4}, {"complexity": None}]
     for wrong in wrongs:
         await tools.add(**{**fitting, **wrong})
     del fitting["parentId"]
