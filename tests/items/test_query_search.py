@@ -210,6 +210,8 @@ async def test_claim_status_shows_whether_but_never_who(tools: Client) -> None:
     await lapse(tools, ids["late"])
     assert await found(tools, claimStatus="claimed") == ["live"]
     assert sorted(await found(tools, claimStatus="expired")) == ["late", "swept"]
+    await tools.next()  # puts the late one back
+    assert sorted(await found(tools, claimStatus="expired")) == ["late", "swept"]
     assert sorted(await found(tools, claimStatus="Unclaimed")) == ["free", "released"]
     result = await tools("query_items", operation="search", claimStatus="claimed")
     assert [item["isClaimed"] for item in result["items"]] == [True]

@@ -92,6 +92,8 @@ async def test_as_many_notes_of_one_item_as_fit(tools: Client) -> None:
     more = {"itemId": ids["root"], "key": "one too many", "role": "queue"}
     answer = await tools("manage_notes", operation="upsert", notes=[more])
     assert answer["failures"][0]["error"].startswith(f"an item can have at most {MAX_NOTES_EACH} notes")
+    again = {"itemId": ids["root"], "key": "0", "role": "queue", "body": "new"}
+    assert (await tools("manage_notes", operation="upsert", notes=[again]))["upserted"] == 1
     assert len(await notes_of(tools, ids["root"])) == MAX_NOTES_EACH
 
 

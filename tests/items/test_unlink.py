@@ -39,6 +39,24 @@ async def test_by_pair_in_this_direction_only(tools: Client, ids: list[str]) -> 
     assert (await audit(tools.store, tools.project)).edges == 2
 
 
+async def test_by_id_goes_that_one_of_several_between_two_items(tools: Client, ids: list[str]) -> None:
+    a, b, *_ = ids
+    await tools.link(a, b)
+    related = await tools.link(a, b, type="RELATES_TO")
+    assert (await tools.unlink(id=related))["deleted"] == 1
+    assert b not in await tools.next(limit=9)
+
+
+@pytest.mark.parametrize("kind", ["BLOCKS", "IS_BLOCKED_BY"])
+async def test_an_edge_that_blocks_no_more_counts_for_nothing(tools: Client, ids: list[str], kind: str) -> None:
+    done, open_one, item, _ = ids
+    await tools.link(open_one, item)
+    edge = await (tools.link(done, item) if kind == "BLOCKS" else tools.link(item, done, type=kind))
+    await tools.move(done, "complete")
+    assert (await tools.unlink(id=edge))["deleted"] == 1
+    assert item not in await tools.next(limit=9), "the other one still blocks it"
+
+
 @pytest.mark.parametrize("kind", ["BLOCKS", "RELATES_TO", "is-blocked-by"])
 async def test_by_pair_and_type(tools: Client, ids: list[str], kind: str) -> None:
     a, b, *_ = ids
