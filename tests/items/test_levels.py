@@ -8,11 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.store import keys
+from coordinator.store import Script, keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from coordinator.toolsets.items.rules.levels import Move, Repair, added
@@ -317,6 +318,18 @@ async def test_batches_in_any_order_are_refused_for_cycles_only(
     assert runs.count("shift_levels") >= 3
     assert 3 < refused < 22, "both have to come up"
     assert await sound(tools)
+
+
+@pytest.mark.parametrize(("step", "moved", "level"), [(1, 0, 1), (1, 0, 2), (-1, 1, 0), (-1, 1, -1)])
+async def test_no_item_is_moved_past_one_that_came_nearer_meanwhile(
+    tools: Client, step: int, moved: int, level: int
+) -> None:
+    ids = await chain(tools, 2)
+    shift = next(script for script in Script.registered() if script.name == "shift_levels")
+    before = await levels_of(tools, ids)
+    moves = msgspec.msgpack.encode([ids[moved].replace("-", ""), before[0] + level])
+    assert await tools.store.run(shift, tools.project, step, moves) == (0, False)
+    assert await levels_of(tools, ids) == before
 
 
 async def test_edges_that_come_and_go_at_once_never_close_a_cycle(clients: list[Client]) -> None:
