@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 
-from benchmarks.loader import PROJECT, load_now
+from benchmarks.loader import FAMILY, PROJECT, load_now
 from benchmarks.rivals.cycles import Cycles
 from benchmarks.server import Server
 from benchmarks.support import Missing, console, embedded, median, table
@@ -57,6 +57,9 @@ class _Side:
 
 def main(items: str = "20000", rounds: str = "5", cycles: str = "2000") -> None:
     """Runs both and prints."""
+    ready, needed = int(items) - int(items) // FAMILY, (int(rounds) + 1) * int(cycles)
+    if ready < needed:
+        raise SystemExit(f"{rounds} rounds and one to warm up take {needed} items; there are {ready}")
     binary = server_binary.find()
     if binary.allocator is None:
         raise Missing(f"{binary.path} is started with no allocator of ours")
