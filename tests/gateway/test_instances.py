@@ -218,12 +218,15 @@ async def test_a_timeout_that_finds_the_instance_moved_is_planned_again_soon(ben
     assert (await bench.lab.get(at))["version"] == 1
 
 
-async def test_a_timer_that_comes_too_early_comes_again(bench: Bench) -> None:
+@pytest.mark.parametrize("planned", [False, True], ids=["nothing was planned", "what follows was planned"])
+async def test_a_timer_that_comes_too_early_comes_again(bench: Bench, planned: bool) -> None:
     """The server's clock was set back meanwhile. Nobody else moves an instance that nobody looks at."""
     at = await bench.lab.start("timed")
     step = await bench.timer(at)
+    advance, late = timed_out(await bench.standing(at))
     assert not (await bench.instance(at)).late
-    assert await bench.ended(step, Success()) == 1000
+    plan = {"advance": msgspec.to_builtins(advance), "late": late}
+    assert await bench.ended(step, Success(plan if planned else None)) == 1000
     assert (await bench.lab.get(at))["version"] == 1
 
 

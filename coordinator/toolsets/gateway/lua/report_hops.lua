@@ -21,20 +21,21 @@ local FAILED_MS, FAILED_MOST_MS = 500, 3600000 -- and one that was not planned: 
 
 -- The step that waits for an instance's deadline has been carried out.
 local function deadline(st, inst, how, commit)
-  local adv = how ~= 'B' and how ~= 'Y' and commit[6]
-  if inst and adv and inst.s == 'r' and inst.v ~= adv[2] then
+  local again = how == 'B' or how == 'Y'
+  local adv = not again and commit[6]
+  if again then
+    give_back(st, commit)
+  elseif not (inst and inst.s == 'r' and inst.d) then
+    discard(st)
+  elseif adv and inst.v ~= adv[2] then
     give_back(st, RETRY_MS)
-  elseif inst and adv then
+  elseif adv and tonumber(inst.d) <= now then
     discard(st)
     take_over(inst, adv, commit[7], commit[8], commit[9])
-  elseif how == 'B' or how == 'Y' then
-    give_back(st, commit)
-  elseif inst and inst.s == 'r' and inst.d then
+  else
     -- Given up, or too early since the clock was set back: nobody else moves an instance that nobody looks at.
     st.v, st.c = nil, nil
     give_back(st, math.min(FAILED_MS * 2 ^ st.f, FAILED_MOST_MS))
-  else
-    discard(st)
   end
   return 1
 end
