@@ -4,7 +4,7 @@ A slot has one file per kind of metric, in the format of prometheus-client's mul
 mode: a header with the bytes used, then entries of a JSON key padded to 8 bytes, the value
 and a timestamp as doubles. The library's own values pack bytes under a lock, with a check
 of the process, for each change; a cell here is a double in the mapped file itself, several
-times cheaper.
+times cheaper. What is left of the header tells the file from the next of its name.
 
 A change is one statement without a call in it. The interpreter switches threads at calls
 and at the ends of loops only, so no lock is needed; the kernel keeps the page when the
@@ -29,7 +29,7 @@ from coordinator.metrics.metric import Metric
 from coordinator.metrics.slots import forget_gauges, own
 
 HEADER = 8
-"""Bytes before the first entry; the first four say how many bytes are used."""
+"""Bytes before the first entry; the first four say how many bytes are used, the others which file this is."""
 
 _CHUNK = 1 << 16
 
@@ -160,6 +160,11 @@ def used_bytes(memory: mmap.mmap) -> int:
     return used
 
 
+def identity(memory: mmap.mmap) -> bytes:
+    """Tells a slot's file from those that had its name before; its inode would not, which is given to the next file."""
+    return memory[4:HEADER]
+
+
 def entries(memory: mmap.mmap, start: int, end: int) -> Iterator[tuple[str, int]]:
     """The keys between two offsets of a slot's file, each with the index of its double."""
     offset = start
@@ -187,7 +192,7 @@ class _File:
         if not path.exists():
             # Written whole and then named, so that a reader never meets half a header.
             fresh = path.with_suffix(".new")
-            fresh.write_bytes(struct.pack("i", HEADER).ljust(_CHUNK, b"\0"))
+            fresh.write_bytes(struct.pack("i4s", HEADER, os.urandom(4)).ljust(_CHUNK, b"\0"))
             fresh.rename(path)
         self._path = path
         self._map()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from coordinator.metrics.cells import HEADER, entries, used_bytes
+from coordinator.metrics.cells import HEADER, entries, identity, used_bytes
 from coordinator.metrics.slots import slot_is_free
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -80,15 +80,14 @@ class Exposition:
         merge = _MERGE[kind]
         try:
             with path.open("rb") as file:
-                inode = path.stat().st_ino
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
             # The gauges of a process that died just now.
             self._indexes.pop(path, None)
             return
         index = self._indexes.get(path)
-        if index is None or index.inode != inode:
-            self._indexes[path] = index = _Index(inode)
+        if index is None or index.file != identity(memory):
+            self._indexes[path] = index = _Index(identity(memory))
         used = used_bytes(memory)
         for key, at in entries(memory, index.used, used):
             index.places.append((self._series(key, kind), at))
@@ -113,7 +112,7 @@ class Exposition:
 class _Index:
     """Where the series of one file are, as far as it has been decoded."""
 
-    inode: int
+    file: bytes
     used: int = HEADER
     places: list[tuple[int, int]] = field(default_factory=list)
 

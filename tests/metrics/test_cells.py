@@ -161,6 +161,21 @@ def test_a_restarted_process_begins_with_fresh_gauges(tmp_path: Path) -> None:
     second.close()
 
 
+def test_a_fresh_file_is_told_from_the_one_before_by_more_than_its_inode(tmp_path: Path) -> None:
+    before, after = (Recorder(SharedCells(tmp_path / name, "fe-0"), "fe-0") for name in ("before", "after"))
+    exposition = Exposition(tmp_path / "before")
+    before.config("1", "first")
+    exposition.text()
+    after.config("2", "second version")
+    after.agents_waiting(3)
+    for file in (tmp_path / "after").glob("gauge_*.db"):
+        # The kernel gives the inode of a file that was deleted to one of the next.
+        (tmp_path / "before" / file.name).write_bytes(file.read_bytes())
+    assert exposition.text() == Exposition(tmp_path / "after").text()
+    before.close()
+    after.close()
+
+
 def test_two_living_processes_cannot_share_a_slot(tmp_path: Path) -> None:
     cells = SharedCells(tmp_path, "fe-0")
     assert not slot_is_free(tmp_path, "fe-0")
