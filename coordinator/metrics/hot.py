@@ -11,7 +11,8 @@ import msgspec
 _KEPT = 256
 """Items counted at a time; the one with the fewest losers makes room for a new one."""
 _HALF_LIFE_SECONDS = 60.0
-_SUFFIX = ".hot.json"
+SUFFIX = ".hot.json"
+"""Of the file, after a slot's name, in which its process tells of its hottest items."""
 
 
 class Hot(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class HotItems:
 
 def publish(directory: Path, slot: str, found: Iterable[Hot]) -> None:
     """Writes a process's hottest items to where ``fleet top`` finds them."""
-    path = directory / (slot + _SUFFIX)
+    path = directory / (slot + SUFFIX)
     fresh = path.with_suffix(".new")
     fresh.write_bytes(msgspec.json.encode(list(found)))
     os.replace(fresh, path)
@@ -73,7 +74,7 @@ def publish(directory: Path, slot: str, found: Iterable[Hot]) -> None:
 def published(directory: Path, count: int) -> list[Hot]:
     """The hottest items of all processes that share the directory."""
     losers: dict[tuple[str, str], float] = {}
-    for path in directory.glob("*" + _SUFFIX):
+    for path in directory.glob("*" + SUFFIX):
         try:
             found = msgspec.json.decode(path.read_bytes(), type=list[Hot])
         except (OSError, msgspec.MsgspecError):

@@ -13,6 +13,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from coordinator.metrics.hot import SUFFIX
+
 
 class SlotBusy(Exception):
     """Another living process owns the slot."""
@@ -65,12 +67,12 @@ def clear_free_slots(directory: Path) -> None:
     for slot in sorted({path.stem for path in directory.glob("*.lock")}):
         with _reservation(directory, slot) as free:
             if free and _unowned(directory, slot):
-                _delete(directory, f"*_{slot}.db", f"*_{slot}.new", f"{slot}.lock")
+                _delete(directory, f"*_{slot}.db", f"*_{slot}.new", slot + SUFFIX, f"{slot}.lock")
 
 
 def forget_gauges(directory: Path, slot: str) -> None:
-    """Takes what a dead process said of its present state out of the sums; its counters stay."""
-    _delete(directory, f"gauge_*_{slot}.db")
+    """Takes what a dead process said of its present state, hottest items too, out of the sums; its counters stay."""
+    _delete(directory, f"gauge_*_{slot}.db", slot + SUFFIX)
 
 
 def _delete(directory: Path, *patterns: str) -> None:

@@ -29,6 +29,7 @@ from coordinator.metrics import (
 )
 from coordinator.metrics.catalogue import CATALOGUE, REQUESTS
 from coordinator.metrics.families import Family
+from coordinator.metrics.hot import Hot, publish, published
 from coordinator.metrics.metric import OTHER, Label, Metric
 from tests.support.fleets import environment, samples
 
@@ -113,7 +114,9 @@ def test_gauges_of_a_dead_process_are_not_counted(tmp_path: Path, start: Start) 
     directory = tmp_path / "m"
     first, _ = start({"fe-0": 1, "fe-1": 1})
     kill(first)
+    publish(directory, "fe-0", [Hot("p", "a", 3.0)])
     forget_gauges(directory, "fe-0")
+    assert published(directory, 9) == []
     seen = samples(Exposition(directory).text())
     assert "coordinator_inflight{slot=fe-0}" not in seen
     assert seen["coordinator_inflight{slot=fe-1}"] == 1
@@ -190,12 +193,14 @@ def test_a_supervisor_clears_what_is_left_but_not_the_living(tmp_path: Path) -> 
     dead, living = (Recorder(SharedCells(tmp_path, slot), slot) for slot in ("fe-0", "fe-1"))
     for recorder in (dead, living):
         recorder.request("claim_item", "ok", "fast", 0.1)
+        publish(tmp_path, recorder.slot, [Hot("p", recorder.slot, 3.0)])
     dead.close()
     clear_free_slots(tmp_path)
     seen = samples(Exposition(tmp_path).text())
     assert seen["coordinator_requests_total{outcome=ok,tool=claim_item}"] == 1
     assert "coordinator_slot_requests_total{slot=fe-0}" not in seen
     assert not list(tmp_path.glob("*fe-0*"))
+    assert published(tmp_path, 9) == [Hot("p", "fe-1", 3.0)]
     living.close()
 
 
