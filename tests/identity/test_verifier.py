@@ -296,6 +296,17 @@ async def test_a_verified_token_ends_when_it_expires(verifier: JwksVerifier, mon
         assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
 
 
+async def test_a_verified_token_has_not_begun_when_the_clock_is_set_back(
+    verifier: JwksVerifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = int(time.time())
+    token = GOOD.token(nbf=start, exp=start + 1_000)
+    for earlier, good in ((0, True), (59, True), (61, False)):
+        now = float(start - earlier)
+        monkeypatch.setattr(verifier._clock, "now", lambda now=now: now)
+        assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
+
+
 # --- tokens that name no key
 
 
@@ -366,6 +377,24 @@ async def test_keys_and_issuer_from_a_discovery_document(key_server: KeyServer, 
     verifier = make_verifier(oidc_discovery=key_server.url("/openid"), issuer="")
     assert said(await verifier.verify(GOOD.token())) == ("verified", None)
     assert said(await verifier.verify(GOOD.token(iss="https://other.example"))) == ("rejected", "claims")
+
+
+async def test_a_token_that_was_verified_is_refused_once_its_issuer_is_another(
+    key_server: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    key_server.serve(discovery(key_server), "/openid")
+    key_server.serve(jwks(GOOD))
+    verifier = make_verifier(oidc_discovery=key_server.url("/openid"), issuer="", cooldown=0)
+    assert said(await verifier.verify(GOOD.token())) == ("verified", None)
+    # What was discovered is asked for again when it has failed.
+    unknown = Signer("key-2", number=1).token()
+    key_server.serve("", status=410)
+    assert said(await verifier.verify(unknown)) == ("unavailable", "network")
+    key_server.serve(discovery(key_server, issuer="https://other.example"), "/openid")
+    key_server.serve(jwks(GOOD))
+    assert said(await verifier.verify(unknown)) == ("rejected", "crypto")
+    assert said(await verifier.verify(GOOD.token())) == ("rejected", "claims")
+    assert said(await verifier.verify(GOOD.token(iss="https://other.example"))) == ("verified", None)
 
 
 async def test_explicit_values_win_over_discovered_ones(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
