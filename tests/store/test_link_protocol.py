@@ -230,6 +230,7 @@ async def test_calls_during_the_first_attempt_to_reconnect_wait_for_it(
     start_fake: StartFake, open_link: OpenLink
 ) -> None:
     hang_up, welcome = asyncio.Event(), asyncio.Event()
+    sent = []
 
     async def talk(peer: Peer) -> None:
         if peer.number == 1:
@@ -238,7 +239,9 @@ async def test_calls_during_the_first_attempt_to_reconnect_wait_for_it(
             return
         await welcome.wait()
         await peer.greet()
-        await peer.echo()
+        while True:
+            sent.append((await peer.command())[1])
+            peer.send(bulk(sent[-1]))
 
     fake = await start_fake(talk)
     link = await open_link(fake.url, max_in_flight=20)
@@ -252,6 +255,7 @@ async def test_calls_during_the_first_attempt_to_reconnect_wait_for_it(
     welcome.set()
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert [result for n, result in enumerate(results) if n != 3] == [b"%d" % n for n in range(20) if n != 3]
+    assert b"3" not in sent, "was sent though its caller had left"
     assert link.connects == 2
 
 

@@ -12,6 +12,8 @@ import pytest
 from coordinator import __version__
 from coordinator.toolsets.schema import describe
 from coordinator.transport import FrontEnd
+from coordinator.transport.bodies import Bodies
+from coordinator.transport.replies import Message, Refused
 from tests.transport.rig import LEGACY, MODERN, Response, Rig, call, legacy, make_app, meta, modern, send
 
 pytestmark = pytest.mark.anyio
@@ -370,6 +372,19 @@ async def test_bodies_are_bounded(rig: Rig) -> None:
         response = await send(app, "POST", "/mcp", [*headers, ("content-length", "99999")], [])
         assert response.status == 413
         await app.aclose()
+
+
+async def test_a_body_without_end_is_not_read_on() -> None:
+    read = 0
+
+    async def receive() -> Message:
+        nonlocal read
+        read += 1
+        assert read <= 5
+        return {"type": "http.request", "body": b"x" * 1000, "more_body": True}
+
+    with pytest.raises(Refused, match="larger than 4096 bytes"):
+        await Bodies(4096).read(receive)
 
 
 async def test_heads_are_bounded(front: FrontEnd) -> None:
