@@ -78,14 +78,15 @@ class Child:
         """The process id, None while nothing runs."""
         return self._process.pid if self._process is not None else None
 
-    def start(self, news: News | None = None) -> None:
+    def start(self, news: News | None = None) -> bool:
         """Starts a process. To be called in the main thread: the kernel takes the thread for the parent.
 
         Args:
             news: what came of the last reload, if it was refused.
+
+        Returns whether there is one: a machine may have no room for it now, or no memory.
         """
-        read, write = os.pipe()
-        their_control, control = os.pipe()
+        self.state, self.code, self.reason, self.hung, self.by_signal = "starting", Exit.FAILED, "", False, False
         brief = Brief(
             role=self.spec.role,
             slot=self.spec.slot,
@@ -93,11 +94,22 @@ class Child:
             metrics_dir=str(self.spec.metrics_dir),
             settings=self.spec.settings(),
         )
-        with tempfile.TemporaryFile() as told:
-            told.write(msgspec.json.encode(brief))
-            told.flush()
-            told.seek(0)
-            self._process = self._nursery.start(self.spec.slot, told, write, their_control)
+        pipes: list[int] = []
+        try:
+            pipes += os.pipe()
+            pipes += os.pipe()
+            read, write, their_control, control = pipes
+            with tempfile.TemporaryFile() as told:
+                told.write(msgspec.json.encode(brief))
+                told.flush()
+                told.seek(0)
+                self._process = self._nursery.start(self.spec.slot, told, write, their_control)
+        except OSError as error:
+            for end in pipes:
+                os.close(end)
+            self.failures += 1
+            self.reason = f"no process can be made for it: {error.strerror or error}"
+            return False
         self.session = self._process.pid
         os.close(write)
         os.close(their_control)
@@ -106,8 +118,8 @@ class Child:
         self._status, self._said = read, b""
         self._control, self._unsent = control, b""
         self._looks_in_vain = 0
-        self.state, self.code, self.reason, self.hung = "starting", Exit.FAILED, "", False
         asyncio.get_running_loop().add_reader(read, self._listen)
+        return True
 
     def ended(self) -> bool:
         """Whether the process that was started has ended; True once for each process."""

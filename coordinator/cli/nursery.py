@@ -87,16 +87,16 @@ class Nursery:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        with theirs:
-            self._template = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would want to wait for it
-                [sys.executable, "-P", "-m", "coordinator.cli.template", str(theirs.fileno()), *self._roles],
-                stdin=subprocess.DEVNULL,
-                stdout=2,
-                pass_fds=(theirs.fileno(),),
-                env=package_environment(),
-                start_new_session=True,
-            )
         try:
+            with theirs:
+                self._template = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would want to wait for it
+                    [sys.executable, "-P", "-m", "coordinator.cli.template", str(theirs.fileno()), *self._roles],
+                    stdin=subprocess.DEVNULL,
+                    stdout=2,
+                    pass_fds=(theirs.fileno(),),
+                    env=package_environment(),
+                    start_new_session=True,
+                )
             async with asyncio.timeout(_IMPORT_SECONDS):
                 if await asyncio.get_running_loop().sock_recv(ours, 64):
                     self._requests = ours

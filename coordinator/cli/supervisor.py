@@ -158,8 +158,10 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         self._restarts.pop(child, None)
-        child.start(self._refused)
-        self._changed()
+        if child.start(self._refused):
+            self._changed()
+        else:
+            self._after(child)
 
     def _reported(self, child: Child) -> None:
         if child.state == "ready" and all(one.state == "ready" for one in self._children):
@@ -167,7 +169,7 @@ class Supervisor:
         self._changed()
 
     def _after(self, child: Child) -> None:
-        """What follows from the end of a process."""
+        """What follows from the end of a process, or from there being none."""
         forget_gauges(self._metrics_dir, child.spec.slot)
         if child.by_signal:
             # It could not end the commands that it ran; another process may run them again.

@@ -70,6 +70,34 @@ async def main():
 asyncio.run(main())
 """
 
+FULL = """
+import asyncio, os, pathlib, subprocess
+from coordinator.cli import children, exits, nursery, supervisor
+from coordinator.settings import Settings
+
+tried = []
+
+def full(command, **_):
+    tried.append(command[3])
+    raise BlockingIOError(11, "Resource temporarily unavailable")
+
+async def main():
+    before = os.listdir("/proc/self/fd")
+    fleet = supervisor.Supervisor(
+        [children.Spec("worker", "w-0", Settings, pathlib.Path("."))], pathlib.Path("."), 1.0, 0
+    )
+    try:
+        await fleet.start(asyncio.Event())
+    except exits.CommandFailed as failed:
+        print(failed)
+    await fleet.drain()
+    assert os.listdir("/proc/self/fd") == before
+    assert tried == ["coordinator.cli.template"] + 3 * ["coordinator.cli.child"], tried
+
+subprocess.Popen = full
+asyncio.run(main())
+"""
+
 
 def run(*program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -92,3 +120,11 @@ def test_orphans_are_taken_note_of_and_what_others_wait_for_is_left_to_them() ->
 def test_an_orphan_is_taken_note_of_although_nothing_else_ends_later() -> None:
     done = run(ALONE)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no template")
+def test_where_no_process_can_be_made_that_is_said() -> None:
+    done = run(FULL)
+    assert done.returncode == 0, done.stderr
+    reason = "no process can be made for it: Resource temporarily unavailable"
+    assert done.stdout.splitlines()[-1] == f"worker w-0 does not start: {reason}"

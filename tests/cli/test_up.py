@@ -216,6 +216,20 @@ def test_what_hangs_as_it_is_started_again_is_killed(start: Start, tmp_path: Pat
     wait_until_sync(lambda: all(one.ready for one in fleet.state.processes), 60, "the worker to be ready")
 
 
+def test_what_cannot_be_started_again_now_is_started_later(start: Start, tmp_path: Path) -> None:
+    room = tmp_path / "tmp"
+    room.mkdir()
+    fleet = start("--workers", "0", TMPDIR=str(room))
+    room.rmdir()
+    pid = fleet.pid("fe-0")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    reason = "no process can be made for it: No such file or directory"
+    fleet.wait_logged("process ended", process="front-end fe-0", reason=reason)
+    room.mkdir()
+    wait_until_sync(lambda: all(one.ready for one in fleet.state.processes), 60, "the front-end to be ready")
+
+
 def test_a_killed_store_comes_back_with_its_data(fleet: RunningFleet) -> None:
     restarts = "coordinator_process_restarts_total{cause=signal,role=store}"
     count = scrape(fleet.port)[restarts]
