@@ -19,6 +19,7 @@ from tests.identity.certificates import localhost_certificate
 from tests.identity.conftest import MakeVerifier, Patience
 from tests.identity.servers import KeyServer
 from tests.identity.signing import Json, Signer
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -167,6 +168,25 @@ async def test_issuers_that_are_down_keep_their_keys(site: KeyServer, make_verif
     outcome = await verifier.verify(token(ONE, did, sub="another"))
     assert outcome.metadata["verifiedFromCache"] == "true"
     assert int(outcome.metadata["cacheAgeSeconds"]) >= 900
+
+
+async def test_keys_are_renewed_for_tokens_that_were_verified_before(
+    site: KeyServer, make_verifier: MakeVerifier
+) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    verifier = trusting(make_verifier, did)
+    presented = token(ONE, did)
+    assert said(await verifier.verify(presented)) == ("verified", None)
+    publish(site, did, TWO)
+    finder = verifier._finder
+    assert isinstance(finder, DidFinder)
+    known = finder._known[did]
+    assert known._fetched is not None
+    known._fetched -= 900
+    assert said(await verifier.verify(presented)) == ("verified", None)
+    await wait_until(lambda: known.fresh, what="the keys to be renewed")
+    assert said(await verifier.verify(presented)) == ("rejected", "crypto")
 
 
 @pytest.mark.parametrize("mode", ["hang", "drop", "redirect", "404", "html"])
