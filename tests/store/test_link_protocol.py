@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import connection
+from coordinator.store import link as link_module
 from coordinator.store.address import Address, parse
 from coordinator.store.connection import Connection
 from coordinator.store.errors import StoreTooOld, StoreUnreachable
@@ -140,6 +141,21 @@ async def test_a_deadline_is_not_missed_while_other_replies_come(start_fake: Sta
     assert 1 <= len(answered) < len(calls)
 
 
+async def test_a_call_that_was_answered_is_not_missed_later(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url, timeout=5)
+    idle = link._connection
+    assert idle is not None
+    for number in (b"1", b"2"):
+        assert await echo(link, int(number)) == number
+        await wait_until(lambda: idle._sweeper is None, what="the last look at deadlines")
+    assert not idle._marks
+
+
 async def test_time_in_which_our_own_loop_stood_still_does_not_count(
     start_fake: StartFake, open_link: OpenLink
 ) -> None:
@@ -205,6 +221,8 @@ async def test_what_the_peer_does_not_read_is_bounded(
     read_on.set()
     assert await asyncio.gather(*calls) == [word] * len(calls)
     assert await echo(link, 1) == b"1"
+    assert link._connection is not None
+    assert link._connection._unsent_bytes == 0, "counts against later calls"
 
 
 async def test_a_peer_that_hangs_up_after_each_greeting_is_not_stormed(
@@ -270,6 +288,33 @@ async def test_nobody_waits_for_a_server_that_missed_a_deadline(start_fake: Star
     assert await outcome(echo(link, 1)) == UNAVAILABLE
     with pytest.raises(ToolFailure, match="nothing was sent"):
         echo(link, 2)
+
+
+@pytest.mark.parametrize("stable", [0.0, 3600.0], ids=["after long", "at once"])
+async def test_a_store_that_hangs_up_again_at_once_is_not_waited_for(
+    stable: float, start_fake: StartFake, open_link: OpenLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "_STABLE_SECONDS", stable)
+
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        if peer.number > 8:
+            await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    refused = 0
+    give_up = link._give_up_for_now
+
+    def counted() -> None:
+        nonlocal refused
+        refused += 1
+        give_up()
+
+    monkeypatch.setattr(link, "_give_up_for_now", counted)
+    await wait_until(lambda: link.connects > 8, what="a connection that lasts")
+    assert await echo(link, 1) == b"1"
+    assert bool(refused) == bool(stable)
 
 
 async def test_while_nobody_listens_calls_fail_at_once_and_recovery_needs_no_call(
