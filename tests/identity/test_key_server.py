@@ -308,10 +308,12 @@ async def test_between_requests_a_source_is_left_alone(key_server: KeyServer, ma
     key_server.serve(jwks(OLD))
     verifier = make_verifier(key_server.url(), cooldown=300)
     assert (await verifier.verify(OLD.token())).status == "verified"
+    assert ring(verifier)._next_ask < time.monotonic() + 11, "room for one request more"
     ring(verifier)._next_ask = 0.0  # as if a little had passed
     for n in range(50):
         assert (await verifier.verify(Signer(f"made-up-{n}").token())).failure == "crypto"
     assert key_server.count() == 2
+    assert ring(verifier)._next_ask > time.monotonic() + 11, "not so soon again for a missing key"
     key_server.misbehave("answer", status=500)
     ring(verifier)._next_ask = 0.0  # as if the cooldown had passed
     for n in range(50):
