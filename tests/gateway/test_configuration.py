@@ -158,6 +158,11 @@ MISTAKES: list[tuple[Json, str]] = [
         "output.x: add needs a list of two operands",
     ),
     ({"proxy": {"import": [{"connection": "nope"}]}}, "unknown connection 'nope'"),
+    (
+        {"capabilities": {"a": NOOP}, "proxy": {"expose": [{"capability": "a", "as": "b", "reliability": {
+            "fallback": {"executors": [{"capability": "nope"}]}}}]}},
+        "expose.0.reliability.fallback.executors.0.capability: unknown capability 'nope'",
+    ),
     ({"proxy": {"expose": [{"name": "a", "executor": {"kind": "noop"}}] * 2}}, "two capabilities called 'a'"),
     ({"capabilities": {"gateway.x": {"executor": {"kind": "noop"}}}}, "looks like one of the gateway's own tools"),
 ]  # fmt: skip
@@ -302,13 +307,16 @@ def test_a_capability_inherits_from_what_it_wraps() -> None:
 def test_an_exposure_adds_to_what_it_exposes() -> None:
     exposed = {
         "capability": "base", "as": "seen", "description": "Shown.", "tags": ["more"], "aliases": ["synonym"],
-        "guards": [{"kind": "role", "role": "more"}], "reliability": {"timeoutMs": 9},
+        "guards": [{"kind": "role", "role": "more"}],
+        "reliability": {"timeoutMs": 9, "fallback": {"executors": [{"capability": "base"}]}},
     }  # fmt: skip
     found = resolved(section(capabilities={"base": BASE}, proxy={"expose": [exposed]})).exposed["seen"]
     assert (found.description, found.tags, found.aliases) == ("Shown.", ("base", "more"), ("synonym",))
     assert [guard.role for guard in found.guards] == ["base", "more"]
     assert found.reliability is not None
     assert found.reliability.timeout_ms == 9
+    assert found.reliability.fallback is not None
+    assert [one.command for one in found.reliability.fallback.executors] == ["base"]
 
 
 def test_a_transition_takes_over_a_capability() -> None:

@@ -183,6 +183,7 @@ class _Resolver:
         base = self._named(stated.capability, (*at, "capability"))
         if base is None:
             return None
+        _, reliability = self._filled(base.executor, stated.reliability or base.reliability, at)
         return replace(
             base,
             id=stated.id,
@@ -191,7 +192,7 @@ class _Resolver:
             tags=_distinct(base.tags, stated.tags),
             aliases=_distinct(base.aliases, stated.aliases),
             guards=(*base.guards, *stated.guards),
-            reliability=stated.reliability or base.reliability,
+            reliability=reliability,
         )
 
     def _workflow(self, workflow: Workflow, at: KeyPath) -> Workflow:
