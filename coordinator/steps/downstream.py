@@ -13,10 +13,10 @@ import asyncio
 import contextlib
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TextIO
+from typing import Any, NamedTuple, Self, TextIO, TypeVar
 
 import anyio
 import httpx2
@@ -24,7 +24,7 @@ import mcp_types as types
 import structlog
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
@@ -52,6 +52,7 @@ _CUT_OFF = ("SSE stream ", "server answered a request with ")
 """How it begins where one request over HTTP was cut off."""
 _HTTP_ERROR = "Server returned an error response"
 """What it says of an HTTP status that it knows nothing else about."""
+_R = TypeVar("_R")
 _NEVER_SENT = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
 
 
@@ -65,6 +66,10 @@ class ConnectionFailed(Exception):
     def __init__(self, message: str, sent: bool = False) -> None:
         super().__init__(message)
         self.sent = sent
+
+
+class _Forgotten(ConnectionFailed):
+    """A server does not know the session any more, and has done nothing."""
 
 
 class CallRefused(Exception):
@@ -119,15 +124,8 @@ class DownstreamServer:
             ConnectionFailed: the server cannot be reached, or was lost on the way.
             CallRefused: it answers with a protocol error.
         """
-        session = await self._get()
-        try:
-            return await self._send(session, tool, arguments, meta)
-        except MCPError as error:
-            if error.message != _TERMINATED:
-                raise
-        # The server forgot the session, so it did not look at the call.
-        session.leave()
-        return await self._send(await self._get(), tool, arguments, meta)
+        params: Any = dict(meta)
+        return await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=params))
 
     async def tools(self, fresh: bool = False) -> tuple[ListedTool, ...]:
         """Its tools; asked for again after 300 s, or when the server said that they changed.
@@ -136,13 +134,12 @@ class DownstreamServer:
             fresh: asks in any case.
 
         Raises:
-            ConnectionFailed: as ``call``.
+            ConnectionFailed, CallRefused: as ``call``.
         """
         now = asyncio.get_running_loop().time()
-        session = await self._get()
+        await self._get()
         if fresh or now - self._listed_at > LIST_SECONDS:
-            async with self._failing(session):
-                self._tools = tuple([_listed(tool) async for tool in _pages(session.client)])
+            self._tools = await self._asked(_all_tools)
             self._listed_at = now
         return self._tools
 
@@ -158,27 +155,34 @@ class DownstreamServer:
         if self._session is not None:
             await self._session.close()
 
-    async def _send(
-        self, session: _Session, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
-    ) -> types.CallToolResult:
+    async def _asked(self, ask: Callable[[Client], Awaitable[_R]]) -> _R:
+        """What the server answers; asks over a new session if it does not know this one any more."""
+        session = await self._get()
+        try:
+            async with self._failing(session):
+                return await ask(session.client)
+        except _Forgotten:  # so it did not look at what it was asked
+            session = await self._get()
         async with self._failing(session):
-            params: Any = dict(meta)
-            return await session.client.call_tool(tool, dict(arguments), meta=params)
+            return await ask(session.client)
 
     @contextlib.asynccontextmanager
     async def _failing(self, session: _Session) -> AsyncIterator[None]:
         """Turns what the client library raises into our failures."""
+        session.calls += 1
         try:
             yield
         except MCPError as error:
             if error.message == _TERMINATED:
-                raise
+                # Others that wait for their answers are told the same.
+                session.ended = True
+                raise _Forgotten(f"the connection {self.name!r} does not know its session any more") from None
             if error.code in _NEVER_SENT:
                 raise CallRefused(error.message) from None
             if error.message == _CLOSED:
                 session.leave()
             # Servers have errors of their own with the code that means a closed connection to the library.
-            if session.ended or (error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT_OFF)):
+            if session.gone or (error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT_OFF)):
                 raise self._lost() from None
             if error.message == _HTTP_ERROR and self._connection.url:
                 raise ConnectionFailed(f"the connection {self.name!r} answered with an HTTP error", sent=True) from None
@@ -191,6 +195,10 @@ class DownstreamServer:
             raise CallRefused(str(error)) from None
         except ValueError:
             raise CallRefused(f"the connection {self.name!r} answered with what the protocol does not know") from None
+        finally:
+            session.calls -= 1
+            if session.ended and not session.calls:
+                session.leave()
 
     def _lost(self) -> ConnectionFailed:
         return ConnectionFailed(f"the connection {self.name!r} was lost during the call", sent=True)
@@ -260,7 +268,9 @@ class _Session:
         self.client: Client
         """There once ``open`` returned."""
         self.ended = False
-        """Whether calls would fail."""
+        """Whether no further call may be made."""
+        self.calls = 0
+        """Those that wait for an answer."""
 
     async def open(self) -> None:
         """Connects, or starts the server.
@@ -282,6 +292,11 @@ class _Session:
         finally:
             if opened.done() and not opened.cancelled():
                 opened.exception()
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is being closed, so that calls fail."""
+        return self._leave.is_set()
 
     def leave(self) -> None:
         """Ends it, without waiting."""
@@ -401,6 +416,9 @@ class _Answer(httpx2.AsyncByteStream):
 
 async def _bounded(response: httpx2.Response) -> None:
     """Bounds an answer that the client library would read whole."""
+    if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
+        # So servers say that they have forgotten the session; the library would go by what they write beside it.
+        response.headers.pop("content-type", None)
     if response.headers.get("content-type", "").lower().startswith("application/json"):
         response.stream = _Answer(response)
 
@@ -482,15 +500,16 @@ class _WatchedStream:
             raise
 
 
-async def _pages(client: Client) -> AsyncIterator[types.Tool]:
+async def _all_tools(client: Client) -> tuple[ListedTool, ...]:
+    found: list[ListedTool] = []
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
-        for tool in page.tools:
-            yield tool
+        found += map(_listed, page.tools)
         cursor = page.next_cursor
         if cursor is None:
-            return
+            break
+    return tuple(found)
 
 
 def _listed(tool: types.Tool) -> ListedTool:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -36,14 +37,31 @@ def raw(kind: str) -> Connection:
 
 
 class RawHttp(LocalServer):
-    """The server without a library over HTTP, and answers that no server should give: of a megabyte, and compressed."""
+    """The server without a library over HTTP, and answers that no server should give: of a megabyte, and compressed.
+
+    Attributes:
+        sessions: those that it knows; requests of others are answered with status 404 and ``farewell``.
+        forgetful: keeps no session.
+    """
 
     def __init__(self) -> None:
+        self.sessions: set[str] = set()
+        self.forgetful = False
+        self.farewell = b"gone"
+        here = self
+
         class Answering(Quiet, BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                session = self.headers.get("mcp-session-id")
+                if asked["method"] == "initialize":
+                    session = uuid.uuid4().hex
+                    here.sessions |= set() if here.forgetful else {session}
+                elif session is not None and session not in here.sessions:
+                    self.answer(404, here.farewell)
+                    return
                 if asked.get("id") is None:
                     self.answer(202, b"")
                     return
@@ -53,7 +71,8 @@ class RawHttp(LocalServer):
                 if tool == "big":
                     body += b" " * 1_000_000
                 packed = {"content-encoding": "gzip"} if tool == "packed" else {}
-                self.answer(200, gzip.compress(body) if packed else body, packed)
+                named = {"mcp-session-id": session} if session else {}
+                self.answer(200, gzip.compress(body) if packed else body, {**packed, **named})
 
             def do_GET(self) -> None:
                 self.answer(405, b"")

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,30 @@ async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monke
             with pytest.raises(CallRefused, match=problem):
                 await call(server, tool)
             assert await call(server, "small") == "fine"
+        await server.close()
+
+
+@pytest.mark.parametrize(
+    "farewell", [b"gone", b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}']
+)
+async def test_a_session_that_the_server_forgot_is_opened_again(made: list[DownstreamServer], farewell: bytes) -> None:
+    with RawHttp() as web:
+        web.farewell = farewell
+        server = DownstreamServer("it", web.connection)
+        made.append(server)
+        assert await call(server, "any") == "fine"
+        web.sessions.clear()
+        assert [*await asyncio.gather(call(server, "any"), call(server, "any"))] == ["fine", "fine"]
+        web.sessions.clear()
+        assert await server.tools(fresh=True) == ()
+        web.forgetful = True
+        web.sessions.clear()
+        for asked in (partial(call, server, "any"), partial(server.tools, fresh=True)):
+            with pytest.raises(ConnectionFailed, match="does not know its session any more") as told:
+                await asked()
+            assert not told.value.sent
+        web.forgetful = False
+        assert await call(server, "any") == "fine"
         await server.close()
 
 
