@@ -32,7 +32,7 @@ class Connections:
         watched = {one.connection for one in settings.gateway.proxy.imports} if settings.gateway is not None else set()
         for name in list(self._servers):
             if stated.get(name) != self._stated.get(name) or (name in watched) != (name in self._watched):
-                task = asyncio.get_running_loop().create_task(self._servers.pop(name).close())
+                task = asyncio.get_running_loop().create_task(self._servers.pop(name).finish())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
         self._stated, self._watched = stated, watched

@@ -143,6 +143,13 @@ class DownstreamServer:
             self._listed_at = now
         return self._tools
 
+    async def finish(self) -> None:
+        """Takes no more calls, and closes when those under way have their answers."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.finish()
+        await self.close()
+
     async def close(self) -> None:
         """Ends the session, and its server if that is a process of ours."""
         self._closed = True
@@ -297,6 +304,13 @@ class _Session:
     def gone(self) -> bool:
         """Whether it is being closed, so that calls fail."""
         return self._leave.is_set()
+
+    async def finish(self) -> None:
+        """Takes no more calls, and ends when those under way have."""
+        self.ended = True
+        if self.calls:
+            await self._leave.wait()
+        await self.close()
 
     def leave(self) -> None:
         """Ends it, without waiting."""

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 import structlog
 
+from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from coordinator.steps import downstream
 from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
 from tests.flows.downstream import HttpServer, RawHttp, raw, stdio
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until
+from workers.connections import Connections
 
 pytestmark = pytest.mark.anyio
 
@@ -250,6 +252,28 @@ async def test_an_endpoint_that_speaks_something_else(made: list[DownstreamServe
     made.append(server)
     with pytest.raises((ConnectionFailed, CallRefused)):
         await call(server, "add")
+
+
+async def test_a_connection_that_changed_ends_when_its_calls_have(tmp_path: Path) -> None:
+    def stated(secret: str) -> Settings:
+        return Settings(redis_url="redis://nowhere", connections={"it": stdio(env={"SECRET": secret})})
+
+    async def used(*args: Any, **arguments: Any) -> Any:
+        server = connections.server("it")
+        assert server is not None
+        return await call(server, *args, **arguments)
+
+    connections = Connections(stated("old"))
+    before = await used("facts")
+    path = tmp_path / "file"
+    waiting = asyncio.create_task(used("wait_for", path=str(path)))
+    await wait_until(Path(f"{path}.begun").exists)
+    connections.configure(stated("new"))
+    assert (await used("facts"))["secret"] == "new"
+    path.touch()
+    assert await waiting == "there"
+    await wait_until(lambda: not process_alive(before["pid"]), what="the server that changed has ended")
+    await connections.close()
 
 
 def _collected(pid: int) -> bool:
