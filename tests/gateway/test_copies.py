@@ -5,16 +5,23 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
+import structlog
 
-from coordinator.store import Store
+from coordinator.steps.handoff import Handoff
+from coordinator.steps.store import StepStore
+from coordinator.store import Store, keys
+from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from tests.gateway.lab import section, settings_of
-from workers.gateway import copies
+from tests.support.wait import wait_until
+from workers.connections import Connections
+from workers.gateway import copies, executor
+from workers.tools.demo import DemoTools
 
 pytestmark = pytest.mark.anyio
 
@@ -94,3 +101,25 @@ async def test_a_file_that_was_moved_away_is_made_anew(store: Store, project: st
     await copied.copy(file)
     assert (copied.numbers(tmp_path / "audit.1"), copied.numbers(file)) == ([1], [2])
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_copying_goes_on_after_what_nobody_expected(
+    store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "_AGAIN_SECONDS", 0.01)
+    copied, file, position = Copied(store, project), tmp_path / "audit.jsonl", keys.gate_copied.key(project)
+    sink = section(audit={"sink": "file", "path": str(file)})
+    steps = StepStore(store, store, Handoff.of(copied.settings))
+    beside = copies.AuditCopies(settings_of(sink, project), store, steps)
+    await steps.note(project)
+    await copied.write(1)
+    await store.command("LPUSH", position, "what is no position")
+    worker = executor.GatewayExecutor(
+        Connections(copied.settings), cast("Operations", None), DemoTools(store).find, (beside,)
+    )
+    with structlog.testing.capture_logs() as logs:
+        await worker.open()
+        await wait_until(lambda: [one for one in logs if one.get("part") == "AuditCopies"], what="it has broken off")
+        await store.command("DEL", position)
+        await wait_until(lambda: file.exists() and copied.numbers(file) == [1], what="it is copied")
+        await worker.close()

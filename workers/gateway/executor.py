@@ -34,6 +34,8 @@ _log = structlog.get_logger(__name__)
 _META_KEY = "fleet-coordinator/idempotency-key"
 _ARGUMENT_KEY = "_idempotencyKey"
 _SHED = ("store_unavailable", "store_full", "over_capacity", "draining")
+_AGAIN_SECONDS = 5.0
+"""When what runs beside the attempts begins again after it broke off."""
 _CREATE, _LOOK = "workflow_create", "workflow_get"
 
 
@@ -89,7 +91,7 @@ class GatewayExecutor:
 
     async def open(self) -> None:
         """Called in the worker's event loop before the first attempt."""
-        self._tasks = [asyncio.create_task(one.run(), name=type(one).__name__) for one in self._background]
+        self._tasks = [asyncio.create_task(_kept_up(one), name=type(one).__name__) for one in self._background]
 
     async def close(self) -> None:
         """Called after the last attempt."""
@@ -226,6 +228,16 @@ class GatewayExecutor:
         if outcome.type in _SHED:
             return rate_limited(message, outcome.after_ms)
         return transient(message, outcome.after_ms) if outcome.retryable else permanent(message)
+
+
+async def _kept_up(one: Background) -> None:
+    """Has it begin again whatever it met; nobody waits for it, so nobody else would notice."""
+    while True:
+        try:
+            await one.run()
+        except Exception:
+            _log.exception("what runs beside the gateway's attempts broke off", part=type(one).__name__)
+        await asyncio.sleep(_AGAIN_SECONDS)
 
 
 def _gone(connection: str) -> Failure:
