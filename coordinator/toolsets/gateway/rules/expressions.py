@@ -133,8 +133,7 @@ def _same(left: Any, right: Any) -> bool:
 def _value(operand: Any, known: Scope) -> Any:
     if not isinstance(operand, Path):
         return operand
-    # Outputs are for mappings: a guard that asks for one asks for nothing.
-    found = MISSING if operand.root == "output" else operand.find(known)
+    found = operand.find(known)
     return None if found is MISSING else found
 
 

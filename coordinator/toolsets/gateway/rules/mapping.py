@@ -66,7 +66,7 @@ def _arithmetic(operate: Callable[[float, float], float], operands: Any, scope: 
         return None
     try:
         result = operate(*numbers)  # type: ignore[arg-type]
-    except (ZeroDivisionError, OverflowError):
+    except ZeroDivisionError:
         return None
     if not math.isfinite(result):
         return None
