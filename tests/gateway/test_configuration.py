@@ -304,6 +304,22 @@ def test_a_capability_inherits_from_what_it_wraps() -> None:
     assert [guard.role for guard in found.capabilities["late"].guards] == ["base", "own"]
 
 
+def test_a_capability_that_wraps_one_and_executes_another_has_the_guards_of_both() -> None:
+    inner = {
+        "executor": {"kind": "cli", "command": "inner"}, "guards": [{"kind": "role", "role": "inner"}],
+        "reliability": {"timeoutMs": 3},
+    }  # fmt: skip
+    own = {"wraps": "base", "executor": {"capability": "inner"}, "aliases": ["mine"], "guards": OWN["guards"]}
+    found = resolved(
+        section(capabilities={"base": {**BASE, "aliases": ["its"]}, "inner": inner, "own": own})
+    ).capabilities["own"]
+    assert [guard.role for guard in found.guards] == ["base", "inner", "own"]
+    assert (found.executor.command, found.title, found.aliases) == ("inner", "Base", ("its", "mine"))
+    assert found.input_schema == BASE["inputSchema"]
+    assert found.reliability is not None
+    assert found.reliability.timeout_ms == 3
+
+
 def test_an_exposure_adds_to_what_it_exposes() -> None:
     exposed = {
         "capability": "base", "as": "seen", "description": "Shown.", "tags": ["more"], "aliases": ["synonym"],

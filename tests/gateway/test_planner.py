@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from coordinator.settings.gateway.model import Workflow
 from coordinator.steps.model import Failure, Outcome, Success
+from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.rules import machine, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.guards import Principal
@@ -166,6 +167,27 @@ def going(**more: Any) -> Json:
     """A workflow whose transition ``go`` leads from a to b."""
     go = {"target": "b", **more.pop("go", {})}
     return {"initialState": "a", "initialContext": {}, "states": {"a": {"transitions": {"go": go}}, "b": {}, **more}}
+
+
+def test_whoever_is_known_calls_the_coordinators_tools_as_himself() -> None:
+    for roles, permissions in (((), ()), (("lead",), ()), ((), ("items",))):
+        caller = Caller("ana", "user", frozenset(roles), frozenset(permissions), True)
+        assert Principal.of(caller).caller == caller
+    assert Principal.of(None).caller is None
+
+
+def test_what_may_have_to_be_executed() -> None:
+    def works(**more: Any) -> tuple[bool, bool]:
+        workflow = msgspec.convert(going(**more), Workflow)
+        return machine.executes(workflow, "go"), machine.enters_work(workflow, "b")
+
+    chain = {"transitions": {"on": {"actor": "deterministic", "target": "c", "executor": NOOP}}}
+    assert works() == (False, False)
+    assert works(go={"executor": {"kind": "human"}}) == (False, False)
+    assert works(go={"executor": NOOP}) == (True, False)
+    assert works(b={"onEnter": {"executor": NOOP}}) == (True, True)
+    assert works(b=chain, c={}) == (True, True)
+    assert works(b={"transitions": {"on": {"target": "c", "executor": NOOP}}}, c={}) == (False, False)
 
 
 def test_what_is_executed_on_entry_does_not_begin_with_its_fallback() -> None:

@@ -36,6 +36,11 @@ def test_everything_else_is_told_as_it_is() -> None:
         assert redacted({"x": text}) == {"x": text}
 
 
+def test_long_lists_texts_and_objects_are_cut() -> None:
+    shown = redacted({"list": [0] * 201, "text": "x" * 2001, "object": {str(n): n for n in range(201)}})
+    assert (len(shown["list"]), len(shown["text"]), len(shown["object"])) == (200, 2003, 200)
+
+
 @pytest.mark.anyio
 async def test_refusals_are_on_record_without_what_was_refused(make_lab: MakeLab) -> None:
     schema = {

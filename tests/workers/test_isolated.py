@@ -55,6 +55,15 @@ async def test_a_child_stays_for_the_next_call_and_is_replaced_in_time(
     await wait_until(lambda: not process_alive(pids[0]))
 
 
+async def test_a_child_that_ended_between_calls_takes_none_with_it(calls: IsolatedCalls) -> None:
+    pid, _, _ = await calls.call(f"{HERE}:who", {}, "k")
+    os.kill(pid, signal.SIGKILL)
+    await wait_until(lambda: not any(child.alive for child in calls._all))
+    other, _, _ = await calls.call(f"{HERE}:who", {}, "k")
+    assert other != pid
+    assert len(calls._all) == 1  # nobody signals a number that may be another's now
+
+
 async def test_no_more_children_than_allowed(calls: IsolatedCalls) -> None:
     seen = await asyncio.gather(*(calls.call(f"{HERE}:who", {}, "k") for _ in range(20)))
     assert len({pid for pid, _, _ in seen}) <= 2
