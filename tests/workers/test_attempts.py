@@ -297,7 +297,8 @@ async def test_a_huge_result_is_cut_and_branches_see_all_of_it(bench: Bench) -> 
 
 async def test_a_retry_comes_later_each_time_with_jitter(bench: Bench) -> None:
     async def fails(step: StepRun, arguments: Any) -> Failure:
-        return Failure("busy", "busy", retryable=step.attempt < 4)
+        # Who asks for more patience than the policy has gets what that has.
+        return Failure("busy", "busy", retryable=step.attempt < 4, after_ms=3_600_000 if step.attempt == 3 else 0)
 
     bench.tools.tools["fails"] = fails
     retry = Retry(max_attempts=9, delay_ms=10_000, max_delay_ms=15_000)

@@ -17,7 +17,7 @@ import workers.attempts
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.steps.model import Plan, Retry, StepRun
-from coordinator.steps.store import Report
+from coordinator.steps.store import Report, Taken
 from coordinator.steps.times import IDLE_SECONDS
 from coordinator.store import Store, keys
 from coordinator.toolsets.flows.store.flows import NONE
@@ -103,6 +103,24 @@ async def test_work_that_came_while_all_slots_were_taken_is_not_left_lying(bench
     gate.set()
     for flow in (*first, *later):
         assert (await bench.ended(flow)).row.status == "completed"
+
+
+async def test_slots_that_a_call_under_way_may_fill_are_not_filled_twice(bench: Bench) -> None:
+    wanted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    answered = asyncio.Event()
+
+    async def source(want: int) -> Taken:
+        wanted.set_result(want)
+        await answered.wait()
+        return Taken(0, [], [], [], False)
+
+    bench.start(listen=False)
+    call = asyncio.create_task(bench.engine.take(source))
+    assert await wanted == 4
+    assert bench.engine.want() == 0
+    answered.set()
+    assert await call == 0
+    assert bench.engine.want() == 4
 
 
 # --- interruptions --------------------------------------------------------------------------------
