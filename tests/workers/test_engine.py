@@ -123,6 +123,15 @@ async def test_slots_that_a_call_under_way_may_fill_are_not_filled_twice(bench: 
     assert bench.engine.want() == 4
 
 
+async def test_a_step_that_waits_for_its_slot_is_held(bench: Bench) -> None:
+    flow = await bench.create(chain({}))
+    taken = await bench.steps.take(1)
+    bench.engine.deliver(taken)
+    assert bench.engine.held_in("default") == [step.step for step in taken.steps] != []
+    bench.start()
+    assert (await bench.ended(flow)).row.status == "completed"
+
+
 # --- interruptions --------------------------------------------------------------------------------
 
 
