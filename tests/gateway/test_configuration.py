@@ -164,6 +164,10 @@ MISTAKES: list[tuple[Json, str]] = [
         "expose.0.reliability.fallback.executors.0.capability: unknown capability 'nope'",
     ),
     ({"proxy": {"expose": [{"name": "a", "executor": {"kind": "noop"}}] * 2}}, "two capabilities called 'a'"),
+    (
+        {"capabilities": {"a": NOOP, "b": NOOP}, "proxy": {"expose": [{"capability": "a", "as": "b"}]}},
+        "two capabilities called 'b'",
+    ),
     ({"capabilities": {"gateway.x": {"executor": {"kind": "noop"}}}}, "looks like one of the gateway's own tools"),
 ]  # fmt: skip
 
