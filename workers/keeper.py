@@ -14,15 +14,30 @@ from typing import Any, Protocol
 import redis
 import redis.exceptions
 import structlog
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from coordinator.metrics import recorder
 from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
 from coordinator.store import keys
+from coordinator.store.address import parse
 from coordinator.store.replies import lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
 
+_ANSWER_SECONDS = 1.0
+"""How long a round may take: it has to be tried again, on a new connection, within a lease."""
 _log = structlog.get_logger(__name__)
+
+
+def keeper_client(url: str) -> redis.Redis:
+    """A client for a keeper, which tries again by itself; no stop of a keeper waits longer for a store that hangs."""
+    return redis.Redis(
+        **parse(url).client_options(),
+        socket_timeout=_ANSWER_SECONDS,
+        socket_connect_timeout=_ANSWER_SECONDS,
+        retry=Retry(NoBackoff(), 0),
+    )
 
 
 class Presence(Protocol):

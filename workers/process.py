@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from time import monotonic
-from typing import Any
 
 import redis
 import redis.exceptions
@@ -30,7 +29,7 @@ from coordinator.store.drains import Drains
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.isolated import IsolatedCalls
-from workers.keeper import Keeper
+from workers.keeper import Keeper, keeper_client
 from workers.listener import Listener
 from workers.relay import Relay
 from workers.sweeper import Sweeper
@@ -48,8 +47,7 @@ _PAUSE = 0.5
 _TIDY_SECONDS = 60.0
 _ORPHAN_SECONDS = 2.0
 """How long an orphan lets its steps end."""
-_REDIS_SECONDS = 1.0
-"""How long the threads' commands may take; the keeper has to be able to try again within a lease."""
+_CONNECT_SECONDS = 1.0
 
 
 def _configure(rooms: Mapping[str, StepRoom], settings: Settings) -> None:
@@ -153,9 +151,8 @@ class WorkerProcess:
     async def _work(self, store: Store, queue: Store, rooms: Mapping[str, StepRoom]) -> None:
         settings, loop = self._settings, asyncio.get_running_loop()
         queue_url = settings.steps.queue_url or settings.redis_url
-        # The keeper's answers have to come within a lease, or it tries again on a new connection.
-        own = self._client(settings.redis_url, socket_timeout=_REDIS_SECONDS)
-        own_queue = own if queue is store else self._client(queue_url, socket_timeout=_REDIS_SECONDS)
+        own = keeper_client(settings.redis_url)
+        own_queue = own if queue is store else keeper_client(queue_url)
         names = queue_names(settings.steps.pools)
         handoff = Handoff.of(settings)
         steps = StepStore(store, queue, handoff)
@@ -181,7 +178,10 @@ class WorkerProcess:
         def lost(attempt: Attempt) -> None:
             loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
-        registered = await self._register(self._client(queue_url), names, stop_job, pause)
+        client = redis.Redis(
+            **parse(queue_url).client_options(), socket_connect_timeout=_CONNECT_SECONDS, retry=Retry(NoBackoff(), 0)
+        )
+        registered = await self._register(client, names, stop_job, pause)
         if registered is None:
             return
         worker = registered
@@ -293,7 +293,3 @@ class WorkerProcess:
             await asyncio.wait_for(self._stop.wait(), seconds)
         except TimeoutError:
             pass
-
-    def _client(self, url: str, **more: Any) -> redis.Redis:
-        options = {"socket_connect_timeout": _REDIS_SECONDS, "retry": Retry(NoBackoff(), 0), **more}
-        return redis.Redis(**parse(url).client_options(), **options)

@@ -14,10 +14,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-import redis
 import structlog
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from rq import get_current_job
 
 from coordinator import __version__
@@ -27,11 +24,10 @@ from coordinator.steps.handoff import Handoff
 from coordinator.steps.room import opened
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store
-from coordinator.store.address import parse
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.isolated import IsolatedCalls
-from workers.keeper import Keeper
+from workers.keeper import Keeper, keeper_client
 from workers.rooms import make_rooms
 
 _log = structlog.get_logger(__name__)
@@ -94,7 +90,7 @@ def _trace(settings: Settings) -> None:
 
 async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Taken, url: str) -> str:
     told: set[str] = set()
-    client = redis.Redis(**parse(url).client_options(), retry=Retry(NoBackoff(), 0))
+    client = keeper_client(url)
     isolated = IsolatedCalls(1)
     try:
         async with opened(make_rooms(settings, store, isolated)) as rooms:
