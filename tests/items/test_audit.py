@@ -82,6 +82,9 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         (f"HSET i:{{waits}} w {15 * CLASS_SPAN}", "i:{waits}", f"ValueError('{15 * CLASS_SPAN} is no score')"),
         ("HSET i:{waits} w 5", "i:{waits}", "cannot be read: ValueError('5 has priority 0 and complexity 0')"),
         (f"HSET i:{{waits}} w {NEVER}", "i:{waits}", f"cannot be read: ValueError('{NEVER} is no score')"),
+        ("HSET i:{blocker} w odd", "i:{blocker}", "cannot be read: ValueError("),
+        ("HSET i:{waits} lv odd", "i:{waits}", "cannot be read: ValueError("),
+        ("HSET i:{root} d odd", "i:{root}", "cannot be read: ValueError("),
         ("HDEL i:{waits} t", "i:{waits}", "has no title"),
         ("HSET l:{waits} t twice", "i:{waits}", "has the text t twice, short and long"),
         ("HSET l:{waits} z odd", "i:{waits}", "has a long text z that means nothing"),
@@ -98,6 +101,7 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("ZADD x:* 5 " + GHOST, "x:*", f"lists {GHOST}, which is not there or does not belong there"),
         ("HDEL e:{blocker} B{waits}", "e:{waits}", "has an edge b{blocker} that is missing at its other end"),
         ("HSET e:{waits} b{blocker} {dependency}1", "e:{waits}", "should be {dependency}1"),
+        ("HSET e:{blocker} B{waits} {dependency}", "e:{blocker}", "cannot be read: ValueError("),
         ("DEL d:{dependency}", "e:{waits}", "has an edge b{blocker} whose id leads to nothing"),
         ("SET d:" + GHOST + " B{blocker}{waits}", "d:" + GHOST, "names an edge B{blocker}{waits} that is not there"),
         ("DEL xb:", "i:{root}", "has bound none in band 1, but "),
@@ -114,6 +118,7 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("HSET i:{held} h 123", "i:{held}", "cannot be read: ValueError(\"'313233' is no claim\")"),
         ("HSET i:{held} h 1234567", "i:{held}", "is no claim"),
         (f"HSET i:{{held}} h {claim(0, END, 1, 1, 2)}", "i:{held}", "is no claim"),
+        ("HSET i:{held} h " + "\xff" * 23, "i:{held}", "cannot be read: UnicodeDecodeError("),
         ("HSET i:{held} h 1234", "i:{held}", "is held by nobody"),
         (f"HSET i:{{held}} h {claim(1, END, 1, 2, 2)}", "i:{held}", "has claim times in the wrong order"),
         (f"HSET i:{{held}} h {claim(1, 1, 2, 1, 2)}", "i:{held}", "has claim times in the wrong order"),
@@ -128,6 +133,7 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("DEL o:{note}", "n:{waits}", "marks a note plan that does not exist"),
         ("HSET o:{note} r w", "n:{waits}", "marks the note plan as {waits}, q, but it is {waits}, plan, w"),
         ("HDEL o:{note} b", "n:{waits}", "marks the note plan as filled, but it is empty"),
+        ("HDEL o:{note} k", "o:{note}", "is not among the notes of {waits}"),
         ("HDEL n:{waits} plan", "o:{note}", "is not among the notes of {waits}"),
         ("DEL u:{waits:.4}", "i:{waits}", "is missing in the index of prefixes"),
     ],
@@ -141,6 +147,15 @@ async def test_each_difference_is_named(tools: Client, damage: str, key: str, pr
     found = (await audited(tools)).differences
     expected = problem.format(**ids)
     assert any(one.key == key.format(**ids) and expected in one.problem for one in found), found
+
+
+async def test_what_cannot_be_read_hides_nothing_else(tools: Client) -> None:
+    ids = await a_bit_of_everything(tools)
+    prefix = keys.project_prefix(tools.project).decode()
+    await tools.store.command("HSET", f"{prefix}i:{ids['root']}", "odd", 1, "d", "odd")
+    await tools.store.command("HSET", f"{prefix}i:{ids['blocked']}", "odd", 1)
+    problem = "has a field odd that means nothing"
+    assert {("i:" + ids["root"], problem), ("i:" + ids["blocked"], problem)} < set((await audited(tools)).differences)
 
 
 async def test_a_queue_of_parked_claims_that_is_not_listed_is_named(tools: Client) -> None:

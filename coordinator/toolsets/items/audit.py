@@ -165,7 +165,7 @@ class _Audit:
         pending = subjects
         for _ in range(_TRIES):
             looks = _split(await self._moment(_joined(pending)), [len(one.first) for one in pending])
-            wanted = [one.first + one.beside(look) for one, look in zip(pending, looks, strict=True)]
+            wanted = [one.first + _beside(one, look) for one, look in zip(pending, looks, strict=True)]
             owed: Read = ("EXISTS", keys.owed.suffix)
             time, owing, *flat = await self._moment([("TIME",), owed, *(read for reads in wanted for read in reads)])
             if owing:
@@ -176,7 +176,7 @@ class _Audit:
             for one, look, replies in zip(pending, looks, _split(flat, [len(reads) for reads in wanted]), strict=True):
                 first, beside = replies[: len(look)], replies[len(look) :]
                 if first == look:
-                    self._found.update(Difference(one.key, problem) for problem in one.judge(first, beside))
+                    self._found.update(Difference(one.key, problem) for problem in _problems(one, first, beside))
                 else:
                     moved.append(one)
             pending = moved
@@ -204,9 +204,11 @@ class _Audit:
             if not fields:
                 return  # deleted meanwhile
             self._report.items += 1
-            problems = list(recount.own_problems(fields, texts, self._now))
-            if problems:
-                yield from problems
+            sound = True
+            for problem in recount.own_problems(fields, texts, self._now):
+                sound = False
+                yield problem
+            if not sound:
                 return
             if recount.claim_of(fields):
                 lapsed = recount.lapsed(fields)
@@ -244,7 +246,7 @@ class _Audit:
             if first[0] is False:
                 return
             self._report.edges += field[0].isupper()
-            yield from recount.edge_problems(item, field, first[0], *beside)
+            yield from recount.edge_problems(item, recount.edge(field, first[0]), first[0], *beside)
 
         return _Subject(name, [("HGET", name, field)], beside, judge)
 
@@ -275,7 +277,7 @@ class _Audit:
     async def _note(self, name: str, note: str) -> AsyncIterator[_Subject]:
         def beside(first: list[Any]) -> list[Read]:
             item, key = first[0]
-            return [("HGET", f"{_NOTES}:{item}", key)] if item else []
+            return [("HGET", f"{_NOTES}:{item}", key or "")] if item else []
 
         def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
             if first[0][0] and not (beside[0] or "").startswith(note):
@@ -389,6 +391,21 @@ class _Audit:
             for scope in sorted({*kept, *derived})
             if kept.get(scope) != derived.get(scope)
         ]
+
+
+def _beside(one: _Subject, look: list[Any]) -> list[Read]:
+    try:
+        return one.beside(look)
+    except ValueError:
+        return []  # its judge stumbles over the same
+
+
+def _problems(one: _Subject, first: list[Any], beside: list[Any]) -> Iterator[str]:
+    """What its judge says; what cannot be read is a difference too, and no reason to leave the rest unseen."""
+    try:
+        yield from one.judge(first, beside)
+    except (KeyError, ValueError) as error:
+        yield f"cannot be read: {error!r}"
 
 
 def _leased(agent: str) -> Callable[[list[Any], list[Any]], Iterator[str]]:

@@ -151,12 +151,14 @@ def class_letter(fields: Fields) -> str:
 
 
 def own_problems(fields: Fields, texts: Collection[str], now: int) -> Iterator[str]:
-    """What is wrong with an item's fields taken by themselves; ``texts`` are its long ones."""
-    try:
-        yield from _shape(fields, texts)
-        yield from _claim(fields, now)
-    except (KeyError, ValueError) as error:
-        yield f"cannot be read: {error!r}"
+    """What is wrong with an item's fields taken by themselves; ``texts`` are its long ones.
+
+    Raises:
+        KeyError: a field is missing.
+        ValueError: one cannot be read.
+    """
+    yield from _shape(fields, texts)
+    yield from _claim(fields, now)
 
 
 def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
@@ -282,11 +284,11 @@ def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]
 
 
 def edge_problems(
-    item: str, field: str, value: str, here: Sequence[str | bool], there: Sequence[str | bool],
+    item: str, found: Edge, value: str, here: Sequence[str | bool], there: Sequence[str | bool],
     mirrored: str | bool, dependency: str | bool,
 ) -> Iterator[str]:  # fmt: skip
     """One edge against its other end: score and level of both items, the edge as kept there, its ends by id."""
-    found = edge(field, value)
+    field = found.code + found.other
     if here[0] is False or there[0] is False:
         yield f"has an edge {field} from or to an item that does not exist"
         return
