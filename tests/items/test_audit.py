@@ -133,6 +133,7 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("DEL o:{note}", "n:{waits}", "marks a note plan that does not exist"),
         ("HSET o:{note} r w", "n:{waits}", "marks the note plan as {waits}, q, but it is {waits}, plan, w"),
         ("HDEL o:{note} b", "n:{waits}", "marks the note plan as filled, but it is empty"),
+        ("HSET n:{waits} plan {note}q0", "n:{waits}", "marks the note plan as empty, but it is filled"),
         ("HDEL o:{note} k", "o:{note}", "is not among the notes of {waits}"),
         ("HDEL n:{waits} plan", "o:{note}", "is not among the notes of {waits}"),
         ("DEL u:{waits:.4}", "i:{waits}", "is missing in the index of prefixes"),

@@ -308,5 +308,5 @@ def note_problems(item: str, key: str, mark: str, note: Sequence[str | bool], si
         yield f"marks a note {key} that does not exist"
     elif list(note) != [item, key, mark[32:33]]:
         yield f"marks the note {key} as {item}, {mark[32:33]}, but it is {', '.join(map(str, note))}"
-    elif mark[33:] == "1" and not size:
-        yield f"marks the note {key} as filled, but it is empty"
+    elif mark[33:] != ("1" if size else "0"):
+        yield f"marks the note {key} as {'empty, but it is filled' if size else 'filled, but it is empty'}"
