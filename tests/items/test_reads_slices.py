@@ -82,6 +82,51 @@ async def test_an_item_with_many_edges_is_listed_once_among_others(tools: Client
     assert {edge.other for edge in edges[inner(hub)]} == {inner(item) for item in sources}
 
 
+async def test_reading_ahead_tells_of_whole_items_that_blocking_edges_lead_to(tools: Client, reads: ReadStore) -> None:
+    sources = await tools.add_many(450)
+    start, large, middling, small, aside, other = await tools.add_many(6)
+    await tools.link_all((source, large) for source in sources)
+    await tools.link_all((source, middling) for source in sources[:300])
+    await tools.link_all((start, item) for item in (large, middling, small))
+    await tools.link(start, aside, type="RELATES_TO")
+    await tools.link(other, start, type="RELATES_TO")
+    found, complete = await reads.edges(tools.project, [inner(start)], 10_000, known=[])
+    assert complete
+    assert len(found.pop(inner(start))) == 5
+    assert [edge.other for edge in found.pop(inner(small))] == [inner(start)]
+    assert set(found) < {inner(source) for source in sources}, "of the others one page does not hold all"
+
+
+async def test_an_item_that_goes_between_two_pages_of_its_edges_is_done_with(
+    tools: Client, reads: ReadStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = await tools.add_many(450)
+    first, second, other = await tools.add_many(3)
+    for hub in (first, second):
+        await tools.link_all((source, hub) for source in sources)
+    await tools.link(sources[0], other)
+    run = tools.store.run
+    hubs = [first, second]
+
+    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int) -> Any:
+        reply = await run(script, project, *args)
+        if script.name in ("read_edges", "blocked_items"):
+            assert reply[1] != "0", "it stopped within the edges of the next hub"
+            monkeypatch.undo()
+            await tools.delete(hubs.pop())
+        return reply
+
+    monkeypatch.setattr(tools.store, "run", wrapped)
+    edges, complete = await reads.edges(tools.project, [inner(item) for item in (first, second, other)], 10_000)
+    assert complete
+    assert [edge.other for edge in edges[inner(other)]] == [inner(sources[0])]
+    monkeypatch.setattr(tools.store, "run", wrapped)
+    ids = [inner(first), inner(other)]
+    found, complete = await reads.blocked(tools.project, ROLE_CODES["queue"], ids, 10, False, False)
+    assert complete
+    assert [entry.id for entry in found][-1] == inner(other)
+
+
 async def test_notes_beyond_one_runs_measure_are_read_in_the_next(store: Store, project: str) -> None:
     keys = [f"note-{number}" for number in range(60)]
     notes = [{"key": key, "role": "work", "required": True} for key in keys]
