@@ -161,6 +161,26 @@ async def test_many_items_of_one_rank_are_found_exactly_once(tools: Client, redi
     assert result["total"] == 60
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_items_of_one_title_come_newest_first_however_many_are_passed_over(
+    tools: Client, redis_url: str, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    monkeypatch.setattr(Best, "SLACK", 2)
+    created = await tools.create(*({"title": title} for title in ("Same", "same", "same but longer") * 20))
+    ids = [item["id"] for item in created["items"]]
+    random.Random(2).shuffle(ids)
+    first = ms("2026-01-01T00:00:00Z")
+    times = {item: first + n // 2 for n, item in enumerate(ids)}
+    set_creation(redis_url, tools.project, times)
+    titles = {item["id"]: item["title"].lower() for item in created["items"]}
+    expected = sorted(ids, key=lambda item: (-times[item], item))
+    expected.sort(key=lambda item: titles[item], reverse=order == "desc")
+    for limit in (5, 30):
+        result = await tools("query_items", operation="search", sortBy="title", sortOrder=order, limit=limit)
+        assert [item["id"] for item in result["items"]] == expected[:limit]
+        assert result["total"] == 60
+
+
 async def test_every_run_is_bounded(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     await population(tools, 200)
     looked: list[int] = []
