@@ -152,13 +152,14 @@ async def test_children_are_found_by_a_prefix_of_the_parent(tools: Client) -> No
         ("[a-z]+", []),
         ("%a", []),
         ("done a", []),
-        ("\u212a", ["100% done", "Straße", "STRASSE", "a_b", "éclair"]),
+        ("donek", []),
+        ("\U00010428", ["\U00010400"]),
+        ("\u212a", ["100% done", "Straße", "STRASSE", "a_b", "éclair", "\U00010400"]),
     ],
 )
 async def test_text_is_searched_literally_in_title_and_summary(tools: Client, query: str, matches: list[str]) -> None:
-    await tools.create(
-        *({"title": title, "summary": "K"} for title in ("100% done", "a_b", "Straße", "STRASSE", "éclair"))
-    )
+    titles = ("100% done", "a_b", "Straße", "STRASSE", "éclair", "\U00010400")
+    await tools.create(*({"title": title, "summary": "K"} for title in titles))
     assert sorted(await found(tools, query=query)) == sorted(matches)
 
 

@@ -127,6 +127,26 @@ async def test_an_item_that_goes_between_two_pages_of_its_edges_is_done_with(
     assert [entry.id for entry in found][-1] == inner(other)
 
 
+async def test_an_item_that_goes_before_it_is_described_is_listed_without(
+    tools: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item, stays, goes = await tools.add_many(3)
+    for other in (stays, goes):
+        await tools.link(item, other)
+    run = tools.store.run
+
+    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int) -> Any:
+        reply = await run(script, project, *args)
+        if script.name == "read_edges":
+            monkeypatch.undo()
+            await tools.delete(goes)
+        return reply
+
+    monkeypatch.setattr(tools.store, "run", wrapped)
+    answer = await tools("query_dependencies", itemId=item, includeItemInfo=True)
+    assert {edge["toItemId"]: "toItem" in edge for edge in answer["dependencies"]} == {stays: True, goes: False}
+
+
 async def test_notes_beyond_one_runs_measure_are_read_in_the_next(store: Store, project: str) -> None:
     keys = [f"note-{number}" for number in range(60)]
     notes = [{"key": key, "role": "work", "required": True} for key in keys]
