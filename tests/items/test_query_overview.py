@@ -75,22 +75,23 @@ async def test_children_count_by_role_whatever_holds_them(tools: Client) -> None
 async def test_claims_of_direct_children_are_told_apart(tools: Client) -> None:
     parent = await tools.add()
     other = await tools.add("other")
-    swept, late, live, released, _ = await tools.add_many(5, parentId=parent)
+    swept, late, later, live, released, _ = await tools.add_many(6, parentId=parent)
     await tools.claim("a", swept)
     await lapse(tools, swept)
-    for agent, item in (("b", live), ("c", released), ("d", late)):
+    for agent, item in (("b", live), ("c", released), ("d", late), ("h", later)):
         await tools.claim(agent, item)
     await tools.release("c", released)
     await tools.claim("e", await tools.add("grandchild", parentId=live))
     await tools.claim("f", other)
     await lapse(tools, late)
+    await lapse(tools, later)
     by_title = {item["title"]: item["claimSummary"] for item in await roots(tools)}
-    assert by_title["item"] == {"active": 1, "expired": 2, "unclaimed": 2}
+    assert by_title["item"] == {"active": 1, "expired": 3, "unclaimed": 2}
     assert by_title["other"] == {"active": 0, "expired": 0, "unclaimed": 0}
     await tools.claim("g", late)
     assert (await tools.advance(live, "complete", "b"))["applied"]
     by_title = {item["title"]: item["claimSummary"] for item in await roots(tools)}
-    assert by_title["item"] == {"active": 2, "expired": 1, "unclaimed": 2}
+    assert by_title["item"] == {"active": 2, "expired": 2, "unclaimed": 2}
 
 
 async def test_a_claim_that_has_ended_is_counted_where_its_item_goes(tools: Client) -> None:
