@@ -183,9 +183,10 @@ async def test_a_role_with_more_than_an_answer_holds_is_cut_at_the_best(tools: C
     answer = await tools("get_blocked_items")
     assert answer["total"] == 500
     assert "truncated" not in answer
-    await tools.add_many(3, role="blocked", priority="low")
     held = await tools.add(role="blocked", priority="high")
     await tools.claim("holder", held)
+    assert (await tools("get_blocked_items"))["truncated"] is True
+    await tools.add_many(3, role="blocked", priority="low")
     answer = await tools("get_blocked_items")
     assert answer["total"] == 500
     assert answer["truncated"] is True

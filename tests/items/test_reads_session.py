@@ -147,6 +147,19 @@ async def test_a_role_with_more_items_than_a_list_holds_is_cut_at_the_best(with_
         assert answer["truncated"] is True
 
 
+async def test_blocked_items_of_all_kinds_that_are_more_than_a_list_holds_are_cut_at_the_best(tools: Client) -> None:
+    await tools.add_many(199, role="blocked")
+    held = await tools.add(role="blocked", priority="high")
+    await tools.claim("holder", held)
+    assert "truncated" not in await tools("get_context")
+    worst = await tools.add(role="blocked", priority="low")
+    answer = await tools("get_context")
+    assert len(answer["blockedItems"]) == 200
+    assert answer["blockedItems"][0]["id"] == held
+    assert worst not in ids(answer["blockedItems"])
+    assert answer["truncated"] is True
+
+
 # --- claims
 
 
