@@ -469,6 +469,18 @@ async def test_notes_are_deleted_by_id_by_item_and_by_key(tools: Client) -> None
         assert await delete(tools, **selector) == {"deleted": 0, "failed": 0}
 
 
+async def test_each_note_that_is_written_or_deleted_is_an_event(tools: Client) -> None:
+    item = await tools.add()
+    await write(tools, note(item, "a"), note(item, "b"))
+    await delete(tools, itemId=item, key="a")
+    given = [{"itemRef": "root", "key": "c", "role": "queue"}]
+    root = (await tools("create_work_tree", root={"title": "root"}, notes=given))["root"]["id"]
+    entries = await tools.store.command("XRANGE", keys.events.key(tools.project), "-", "+")
+    told = [[part.decode() for part in fields[1:6:2]] for _, fields in entries if fields[1] in (b"note", b"unnote")]
+    item, root = item.replace("-", ""), root.replace("-", "")
+    assert told == [["note", item, "a"], ["note", item, "b"], ["unnote", item, "a"], ["note", root, "c"]]
+
+
 async def test_ids_and_an_item_add_up_and_count_no_note_twice(tools: Client) -> None:
     item, other = await tools.add_many(2)
     ids = await write(tools, note(item, "a"), note(item, "b"), note(other, "a"), note(other, "b"))
