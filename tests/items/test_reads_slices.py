@@ -147,6 +147,20 @@ async def test_an_item_that_goes_before_it_is_described_is_listed_without(
     assert {edge["toItemId"]: "toItem" in edge for edge in answer["dependencies"]} == {stays: True, goes: False}
 
 
+async def test_large_bodies_are_read_in_several_runs(tools: Client) -> None:
+    item = await tools.add()
+    bodies = {f"{number:02}": str(number % 10) * 200_000 for number in range(12)}
+    notes = [{"itemId": item, "key": key, "role": "queue", "body": body} for key, body in bodies.items()]
+    await tools("manage_notes", operation="upsert", notes=notes)
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    found = (await tools("query_notes", operation="list", itemId=item))["notes"]
+    assert {note["key"]: note["body"] for note in found} == bodies
+    assert runs.count("read_notes") == 2
+    assert (await tools("query_notes", operation="list", itemId=item, includeBody=False))["total"] == 12
+    assert runs.count("read_notes") == 3
+
+
 async def test_notes_beyond_one_runs_measure_are_read_in_the_next(store: Store, project: str) -> None:
     keys = [f"note-{number}" for number in range(60)]
     notes = [{"key": key, "role": "work", "required": True} for key in keys]
