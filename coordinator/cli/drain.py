@@ -28,6 +28,8 @@ from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, host_sco
 
 _LOOK_SECONDS = 0.25
 _LINE_SECONDS = 2.0
+_ANSWER_SECONDS = 30.0
+"""How long one look may take: seconds where the store has many keys, for ever where it stands still."""
 _SCAN = 1000
 _WORKERS = f"{RQ_PREFIX}:workers"
 """RQ's set of them."""
@@ -96,16 +98,22 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
             return await _until_done(store, wait)
     except ToolFailure as failure:
         raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None
+    except (redis.exceptions.RedisError, TimeoutError) as error:
+        raise _unseen("what is in hand", error) from None
     finally:
         await store.close()
     # Claims belong to agents, not to the process that placed them; what a worker executes is its own.
     queue = await open_store(queue_url, timeout_ms)
     try:
         return await _until_idle(queue.client, scope, wait)
-    except redis.exceptions.RedisError as error:
-        raise CommandFailed(f"the workers cannot be looked at: {error}", Exit.STORE_UNREACHABLE) from None
+    except (redis.exceptions.RedisError, TimeoutError) as error:
+        raise _unseen("the workers", error) from None
     finally:
         await queue.close()
+
+
+def _unseen(what: str, error: Exception) -> CommandFailed:
+    return CommandFailed(f"cannot look at {what}: {str(error) or 'no answer'}", Exit.STORE_UNREACHABLE)
 
 
 async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> int:
@@ -155,11 +163,15 @@ async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, 
         settled: seconds after which nobody takes new work any more.
         wait: seconds.
         ends: what becomes of what is left then.
+
+    Raises:
+        TimeoutError: a look takes too long.
     """
     began, said = time.monotonic(), 0.0
     deadline = began + wait
     while True:
-        left = await in_hand()
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            left = await in_hand()
         now = time.monotonic()
         if not left and (now >= deadline or now - began >= settled):
             _say("nothing is left in hand")

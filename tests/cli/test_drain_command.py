@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -13,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis.asyncio
+import redis.exceptions
 
-from coordinator.cli.exits import Exit
+from coordinator.cli import drain as module
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.store.drains import FLEET_SCOPE
 from tests.flows.downstream import PROGRAM
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment, fleet_command, once
 from tests.support.wait import wait_until_sync
@@ -183,6 +188,24 @@ def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> 
     assert drain(fleet, "--end").returncode == Exit.OK
     wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
     change(fleet, "claim_item", actor=ACTOR, releases=[{"itemId": item}])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("ends", [True, False], ids=["gone", "stands still"])
+async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    async def look(_: redis.asyncio.Redis) -> module.Left:
+        if ends:
+            raise redis.exceptions.ConnectionError("connection lost")
+        return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(module, "look", look)
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.05)
+    why = "connection lost" if ends else "no answer"
+    with pytest.raises(CommandFailed, match=f"cannot look at what is in hand: {why}") as failed:
+        await module._drain(redis_url, redis_url, 5000, FLEET_SCOPE, 300, end=False)
+    assert failed.value.code == Exit.STORE_UNREACHABLE
 
 
 def test_malformed_names_are_refused(fleet: RunningFleet, tmp_path: Path) -> None:
