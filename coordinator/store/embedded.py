@@ -275,7 +275,11 @@ class EmbeddedServer:
             started.set()
             ended.wait()
 
-        threading.Thread(target=parent, name="embedded-redis-parent", daemon=True).start()
+        try:
+            threading.Thread(target=parent, name="embedded-redis-parent", daemon=True).start()
+        except RuntimeError as error:
+            # The machine has no room for a thread now, or no memory.
+            raise ServerFailed(f"{binary.path} does not start: {error}") from None
         started.wait()
         if isinstance(result[0], OSError):
             raise ServerFailed(f"{binary.path} does not start: {result[0].strerror}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -243,6 +244,20 @@ def test_a_killed_store_comes_back_with_its_data(fleet: RunningFleet) -> None:
     wait_until_sync(lambda: all_serve(fleet.port), what="both front-ends to answer again")
     assert scrape(fleet.port)[restarts] == count + 1
     assert [one.pid for one in fleet.state.processes] == others, "processes need no restart when the store had one"
+
+
+def test_a_store_for_which_there_is_no_room_now_comes_back_later(start: Start) -> None:
+    fleet = start("--workers", "0")
+    supervisor, before = fleet.process.pid, fleet.state.store_pid
+    assert before is not None
+    pages = int(Path(f"/proc/{supervisor}/statm").read_text(encoding="ascii").split()[0])
+    soft, hard = resource.prlimit(supervisor, resource.RLIMIT_AS)
+    # Room for anything but the stack of another thread.
+    resource.prlimit(supervisor, resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 21), hard))
+    os.kill(before, signal.SIGKILL)
+    fleet.wait_logged("the embedded store does not start")
+    resource.prlimit(supervisor, resource.RLIMIT_AS, (soft, hard))
+    wait_until_sync(lambda: fleet.state.store_pid not in (None, before), 60, "another store process")
 
 
 def test_a_second_fleet_on_the_same_directory_or_port_is_refused(fleet: RunningFleet, tmp_path: Path) -> None:
