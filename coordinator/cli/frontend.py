@@ -260,7 +260,9 @@ async def _watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission
             told = due
             found = recorder.hot.top(_HOT_ITEMS)
             if found or shown:
-                publish(metrics_dir, recorder.slot, found)
+                # The disk may be full, or descriptors have run out: all else is to be measured then above all.
+                with contextlib.suppress(OSError):
+                    publish(metrics_dir, recorder.slot, found)
             if found and found[0].losers >= _HOT_LOSERS:
                 _log.info("items are contended", items=[msgspec.to_builtins(hot) for hot in found[:3]])
             shown = bool(found)

@@ -6,14 +6,19 @@ import asyncio
 import contextlib
 import resource
 import socket
+import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from coordinator.cli import frontend
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.frontend import McpServer, announce
 from coordinator.cli.news import News
 from coordinator.cli.sockets import listening
+from coordinator.metrics import MemoryCells, Recorder
+from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.store.replies import unavailable
 from tests.transport.rig import FakeStore, make_app
@@ -112,3 +117,29 @@ async def test_it_leaves_also_when_it_can_accept_nothing_more() -> None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     # Whoever asks twice has ended it before its time to leave has come.
     server.leave()
+
+
+@pytest.mark.anyio
+async def test_it_goes_on_measuring_when_it_can_write_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frontend, "_PROBE_SECONDS", 0.001)
+    monkeypatch.setattr(frontend, "_HOT_SECONDS", 0.0)
+    reports, reported = 0, asyncio.Event()
+
+    class Reporting(Admission):
+        def report(self) -> None:
+            nonlocal reports
+            reports += 1
+            if reports == 3:
+                reported.set()
+
+    recorder = Recorder(MemoryCells())
+    recorder.hot.lost("default", "an-item")
+    app = make_app()
+    with listening("127.0.0.1", 0) as sock:
+        server = McpServer(app, Settings(), sock)
+        admission = Reporting(Settings().overload, recorder, time.monotonic)
+        watching = asyncio.create_task(frontend._watch(server, app, recorder, admission, tmp_path / "gone"))
+        told = asyncio.create_task(reported.wait())
+        await asyncio.wait([watching, told], timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        assert reported.is_set()
+        watching.cancel()
