@@ -80,6 +80,8 @@ def _bound(setting: str, host: str, port: int, *options: int) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise CommandFailed(f"the host {host!r} cannot be resolved: {error.strerror}", Exit.USAGE) from None
+    except UnicodeError:
+        raise CommandFailed(f"the host {host!r} cannot be resolved: it is no name of a host", Exit.USAGE) from None
     family, kind, protocol, _, address = found[0]
     sock = socket.socket(family, kind, protocol)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 from typing import IO
@@ -124,9 +125,10 @@ def test_base_urls_can_be_reached_from_this_machine(host: str, url: str) -> None
 
 
 def test_a_host_that_cannot_be_resolved() -> None:
-    with pytest.raises(CommandFailed, match=r"'no\.such\.invalid' cannot be resolved") as caught:
-        reserve("no.such.invalid", 80)
-    assert caught.value.code == Exit.USAGE
+    for host in ("no.such.invalid", "two..dots", "a" * 64):
+        with pytest.raises(CommandFailed, match=f"'{re.escape(host)}' cannot be resolved") as caught:
+            reserve(host, 80)
+        assert caught.value.code == Exit.USAGE
 
 
 def test_the_state_file_is_believed_only_while_its_owner_lives(tmp_path: Path) -> None:
