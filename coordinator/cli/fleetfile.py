@@ -106,11 +106,17 @@ def _open_lock(data_dir: Path) -> IO[str]:
 
 
 def _locked(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            pass
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        # No fleet has it: a command that looks for one (``read_fleet``) does, for a moment.
 
 
 def _read(path: Path) -> Fleet | None:

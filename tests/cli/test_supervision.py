@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -145,6 +147,23 @@ def test_the_state_file_is_believed_only_while_its_owner_lives(tmp_path: Path) -
     assert successor.previous == fleet
     successor.close()
     assert not (tmp_path / "fleet.json").exists()
+
+
+def test_a_directory_that_somebody_looks_at_can_be_taken(tmp_path: Path) -> None:
+    FleetFile(tmp_path).close()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            read_fleet(tmp_path)
+
+    with ThreadPoolExecutor() as pool:
+        pool.submit(look)
+        try:
+            for _ in range(2_000):
+                FleetFile(tmp_path).close()
+        finally:
+            ended.set()
 
 
 def test_a_state_file_of_another_version_is_no_obstacle(tmp_path: Path) -> None:
