@@ -191,7 +191,10 @@ def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
     if moment <= now:
         raise CommandFailed(f"--expires: {text} has passed", Exit.USAGE)
-    return moment.astimezone(dt.UTC)
+    try:
+        return moment.astimezone(dt.UTC)
+    except OverflowError:
+        raise CommandFailed(f"--expires: {text} is too far away", Exit.USAGE) from None
 
 
 _FLAGS = {"roles": "--role", "permissions": "--permission", "projects": "--project", "note": "--note", "id": "the id"}
@@ -206,7 +209,7 @@ def _explained(message: str) -> str:
 def _table(entries: tuple[TokenEntry, ...], now: dt.datetime) -> list[str]:
     rows = [("KEY", "ID", "KIND", "PERMISSIONS", "PROJECTS", "ROLES", "EXPIRES")]
     for entry in entries:
-        until = entry.expires.strftime("%Y-%m-%d %H:%MZ") if entry.expires else _NEVER
+        until = entry.expires.strftime("%Y-%m-%d %H:%M%z").replace("+0000", "Z") if entry.expires else _NEVER
         if entry.expires and entry.expires <= now:
             until += " (expired)"
         permissions = "(default)" if entry.permissions is None else " ".join(entry.permissions) or "(none)"

@@ -68,6 +68,13 @@ def test_a_token_ends_after_90_days_unless_told_otherwise(fleet: Fleet, tmp_path
     assert table[2].split() == [second.key, "b", "subagent", "(default)", "*", "-", "never"]
 
 
+def test_a_time_is_listed_with_the_zone_that_somebody_wrote(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "tokens.yaml").write_text(
+        f"tokens: [{{id: a, sha256: '{'a' * 64}', expires: '2199-01-31T12:00:00+02:00'}}]\n"
+    )
+    assert fleet("list")[1].splitlines()[1].endswith("  2199-01-31 12:00+0200")
+
+
 def test_revoking_by_key_or_by_id(fleet: Fleet, tmp_path: Path) -> None:
     for name in ("a", "a", "b"):
         fleet("create", name)
@@ -97,6 +104,10 @@ def test_revoking_by_key_or_by_id(fleet: Fleet, tmp_path: Path) -> None:
         (["create", "a", "--expires", "0x"], "--expires must be a time from now such as 12h"),
         (["create", "a", "--expires", "2001-01-01"], "--expires: 2001-01-01 has passed"),
         (["create", "a", "--expires", "999999w"], "--expires: 999999w is too far away"),
+        (
+            ["create", "a", "--expires", "9999-12-31T23:59-12:00"],
+            "--expires: 9999-12-31T23:59-12:00 is too far away",
+        ),
         (["create", "a", "--kind", "dog"], "--kind"),
         (["create"], "--id requires an argument"),
     ],
