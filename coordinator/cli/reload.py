@@ -8,6 +8,7 @@ nothing, but is told in the log and in /readyz.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -69,8 +70,8 @@ class Rereader:
 
     def _load(self) -> LoadedSettings:
         path = self._loaded.config
-        if path is not None and path.exists() and not path.is_file():
-            # Whoever opens a pipe waits for a writer, for ever.
+        if path is not None and os.path.exists(path) and not os.path.isfile(path):
+            # Whoever opens a pipe waits for a writer, for ever. What may not be looked at, the reader tells of.
             raise SettingsError([f"cannot read the config file {path}: it is no regular file"])
         loaded = sound(self._loaded.reread())
         if missing := list(unsaid(self._latest, loaded)):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.cli.reload import Rereader
 from coordinator.settings import SettingsError, config_version, load_settings
 from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, RunningFleet, call_body, once, scrape
 from tests.support.wait import process_alive, wait_until_sync
@@ -224,6 +225,23 @@ def test_a_wrong_file_keeps_the_old_settings_and_says_why(fleet: Configured) -> 
     fleet.wait_for_version(fixed)
     restart(fleet)
     fleet.wait_for_version(fixed)
+
+
+def test_a_file_that_may_not_be_looked_at_is_a_wrong_one(tmp_path: Path) -> None:
+    path = tmp_path / "closed" / "fleet.yaml"
+    path.parent.mkdir()
+    path.write_text(config("first"))
+    reader, user = Rereader(load_settings({}, {}, path)), os.geteuid()
+    path.parent.chmod(0)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        news = reader.read()
+    finally:
+        os.seteuid(user)
+        path.parent.chmod(0o700)
+    assert news.settings is None
+    assert news.problem == "cannot read the config file fleet.yaml: Permission denied"
 
 
 def restart(fleet: Configured) -> None:
