@@ -185,11 +185,21 @@ def _key(metric: Metric, name: str, labels: Mapping[str, str]) -> str:
     return mmap_key(family, name, list(labels), list(labels.values()), metric.meaning)
 
 
+def _is_written(path: Path) -> bool:
+    """Whether the file is there with its header: a power failure may leave the name of a new file, or zeros, only."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEADER)
+    except FileNotFoundError:
+        return False
+    return any(head)
+
+
 class _File:
     """The entries of one kind of metric in one slot."""
 
     def __init__(self, path: Path) -> None:
-        if not path.exists():
+        if not _is_written(path):
             # Written whole and then named, so that a reader never meets half a header.
             fresh = path.with_suffix(".new")
             fresh.write_bytes(struct.pack("i4s", HEADER, os.urandom(4)).ljust(_CHUNK, b"\0"))

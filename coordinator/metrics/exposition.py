@@ -81,8 +81,8 @@ class Exposition:
         try:
             with path.open("rb") as file:
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except FileNotFoundError:
-            # The gauges of a process that died just now.
+        except (FileNotFoundError, ValueError):
+            # The gauges of a process that died just now; or an empty file, which a power failure has left.
             self._indexes.pop(path, None)
             return
         index = self._indexes.get(path)

@@ -179,6 +179,17 @@ def test_a_fresh_file_is_told_from_the_one_before_by_more_than_its_inode(tmp_pat
     after.close()
 
 
+@pytest.mark.parametrize("left", [b"", bytes(4096)], ids=["empty", "zeros"])
+def test_what_a_power_failure_leaves_of_a_file_is_in_nobodys_way(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "counter_fe-0.db").write_bytes(left)
+    exposition = Exposition(tmp_path)
+    assert exposition.text() == b""
+    recorder = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
+    recorder.claim("success")
+    assert b'coordinator_claims_total{outcome="success"} 1.0' in exposition.text()
+    recorder.close()
+
+
 def test_two_living_processes_cannot_share_a_slot(tmp_path: Path) -> None:
     cells = SharedCells(tmp_path, "fe-0")
     assert not slot_is_free(tmp_path, "fe-0")
