@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -62,7 +63,11 @@ def retry_after(value: str | None, now: float) -> float:
     if text.isascii() and text.isdigit():
         return float(min(int(text[:9]), 86_400))
     try:
-        return min(max(0.0, parsedate_to_datetime(text).timestamp() - now), 86_400.0)
+        date = parsedate_to_datetime(text)
+        if date.tzinfo is None:
+            # The oldest form names no zone, and means the same.
+            date = date.replace(tzinfo=UTC)
+        return min(max(0.0, date.timestamp() - now), 86_400.0)
     except (ValueError, TypeError, OverflowError):
         return 0.0
 

@@ -97,6 +97,8 @@ def test_only_what_may_pass_is_repeated(content: Any, expected: tuple[str, float
         (" 120 ", 120.0),
         ("99999999999999", 86_400.0),
         ("Thu, 01 Jan 1970 00:01:40 GMT", 40.0),
+        ("Thursday, 01-Jan-70 00:01:40 GMT", 40.0),
+        ("Thu Jan  1 00:01:40 1970", 40.0),
         ("Thu, 01 Jan 1970 00:00:40 GMT", 0.0),
         ("-3", 0.0),
         ("soon", 0.0),
@@ -104,8 +106,15 @@ def test_only_what_may_pass_is_repeated(content: Any, expected: tuple[str, float
         (None, 0.0),
     ],
 )
-def test_the_header_says_it_in_seconds_or_as_a_date(value: str | None, seconds: float) -> None:
-    assert retry_after(value, 60.0) == seconds
+def test_the_header_says_it_in_seconds_or_as_a_date(
+    value: str | None, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "XYZ+5")
+        time.tzset()
+        found = retry_after(value, 60.0)
+    time.tzset()
+    assert found == seconds
 
 
 async def _call(patience: Patience, failures: list[Passing]) -> int:
