@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Collection
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 import httpx2
 
+from coordinator.http_dates import unix_seconds
 from coordinator.identity import addresses
 
 MAX_BYTES = 1_048_576
@@ -136,7 +136,7 @@ async def _read(response: httpx2.Response, types: Collection[str]) -> Fetched:
 
 def _date(text: str | None) -> float | None:
     try:
-        return parsedate_to_datetime(text).timestamp() if text else None
+        return unix_seconds(text) if text else None
     except (ValueError, OverflowError):
         return None
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from tenacity import (
@@ -22,6 +20,8 @@ from tenacity import (
     stop_before_delay,
     wait_random_exponential,
 )
+
+from coordinator.http_dates import unix_seconds
 
 JITTER = 0.25
 """A caller comes back up to this share of the time that it was told later."""
@@ -63,12 +63,8 @@ def retry_after(value: str | None, now: float) -> float:
     if text.isascii() and text.isdigit():
         return float(min(int(text[:9]), 86_400))
     try:
-        date = parsedate_to_datetime(text)
-        if date.tzinfo is None:
-            # The oldest form names no zone, and means the same.
-            date = date.replace(tzinfo=UTC)
-        return min(max(0.0, date.timestamp() - now), 86_400.0)
-    except (ValueError, TypeError, OverflowError):
+        return min(max(0.0, unix_seconds(text) - now), 86_400.0)
+    except (ValueError, OverflowError):
         return 0.0
 
 
