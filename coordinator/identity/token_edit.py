@@ -1,4 +1,8 @@
-"""Changing a token file: one change at a time, whole or not at all, with its comments kept."""
+"""Changing a token file: one change at a time, whole or not at all, with its comments kept.
+
+Whoever edits the file by other means knows nothing of our lock: what is saved while a change is made is not
+written over.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,16 @@ import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
-from coordinator.identity.token_file import TokenEntry, TokenFileError, is_json, load, parse_tokens, read_tokens
+from coordinator.identity.token_file import (
+    Stamp,
+    TokenEntry,
+    TokenFile,
+    TokenFileError,
+    is_json,
+    load,
+    parse_tokens,
+    stamp_of,
+)
 
 _HEAD = "# Who may come in with which token; `fleet token` writes it. Digests only: no token can be read from it.\n"
 
@@ -26,10 +39,10 @@ def add(path: Path, entry: TokenEntry) -> None:
     """Adds an entry; the file is made, for its owner only, if it is not there.
 
     Raises:
-        TokenFileError: the file is wrong, or cannot be written.
+        TokenFileError: the file is wrong, cannot be written, or was changed by somebody else meanwhile.
     """
 
-    def change(entries: list[Any]) -> None:
+    def change(entries: list[Any], _: TokenFile) -> None:
         entries.append(_plain(entry))
 
     _change(path, change, create=True)
@@ -39,12 +52,12 @@ def remove(path: Path, doomed: Callable[[TokenEntry], bool]) -> tuple[TokenEntry
     """Removes entries and returns them.
 
     Raises:
-        TokenFileError: the file is missing or wrong, or cannot be written.
+        TokenFileError: the file is missing or wrong, cannot be written, or was changed by somebody else meanwhile.
     """
     removed: list[TokenEntry] = []
 
-    def change(entries: list[Any]) -> None:
-        known = {entry.sha256: entry for entry in read_tokens(path)[0].tokens}
+    def change(entries: list[Any], found: TokenFile) -> None:
+        known = {entry.sha256: entry for entry in found.tokens}
         for number in range(len(entries) - 1, -1, -1):
             entry = known[entries[number]["sha256"]]
             if doomed(entry):
@@ -55,23 +68,23 @@ def remove(path: Path, doomed: Callable[[TokenEntry], bool]) -> tuple[TokenEntry
     return tuple(reversed(removed))
 
 
-def _change(path: Path, change: Callable[[list[Any]], None], *, create: bool) -> None:
+def _change(path: Path, change: Callable[[list[Any], TokenFile], None], *, create: bool) -> None:
     try:
         # What a link points to is changed, not the link.
         real = Path(os.path.realpath(path))
         with _locked(real):
+            stamp: Stamp | None = None
             try:
-                data = load(real)[0]
+                data, stamp = load(real)
             except FileNotFoundError:
                 if not create:
                     raise
                 data = b"{}" if is_json(real) else _HEAD.encode()
-            else:
-                parse_tokens(data, real)
-            fresh = _changed(data, real, change)
+            found = parse_tokens(data, real)
+            fresh = _changed(data, real, lambda entries: change(entries, found))
             if fresh is not None:
                 parse_tokens(fresh, real)
-                _replace(real, fresh)
+                _replace(real, fresh, stamp)
     except OSError as error:
         raise TokenFileError(f"cannot change the token file {path}: {error.strerror}") from None
 
@@ -135,8 +148,8 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Puts a new file in the place of the old one, with its owner and mode."""
+def _replace(path: Path, data: bytes, stamp: Stamp | None) -> None:
+    """Puts a new file in the place of the one that was read, with its owner and mode."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:
@@ -148,6 +161,11 @@ def _replace(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(descriptor)
+        if stamp_of(path) != stamp:
+            # To make a change of a long file takes seconds.
+            raise TokenFileError(
+                f"the token file {path} was changed by somebody else meanwhile: nothing is done, try again"
+            )
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):

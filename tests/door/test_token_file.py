@@ -223,6 +223,21 @@ def test_editors_take_turns(tokens: Tokens) -> None:
     assert found == {digest_of(made[number].encode()).hex(): f"agent-{number}" for number in range(1, 12, 2)}
 
 
+def test_what_somebody_else_saves_meanwhile_is_not_written_over(tokens: Tokens) -> None:
+    tokens.add("a")
+    tokens.add("b")
+    saved = tokens.path.read_text().replace("id: a", "id: c")
+
+    def doomed(entry: TokenEntry) -> bool:
+        tokens.write(saved)
+        return entry.id == "b"
+
+    with pytest.raises(TokenFileError, match=r"changed by somebody else meanwhile: nothing is done, try again"):
+        token_edit.remove(tokens.path, doomed)
+    assert tokens.path.read_text() == saved
+    assert {path.name for path in tokens.path.parent.iterdir()} == {"tokens.yaml", "tokens.yaml.lock"}
+
+
 def test_a_change_that_fails_leaves_the_file(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens.add("a")
     before = tokens.path.read_bytes()
