@@ -24,6 +24,7 @@ PER_HOST = 4
 """Requests to one host at a time, where others choose the URLs."""
 TOTAL_SECONDS = 5.0
 CONNECT_SECONDS = 3.0
+"""For all addresses of a host together."""
 
 JWKS_TYPES = ("application/json", "application/jwk-set+json")
 JSON_TYPES = ("application/json",)
@@ -93,7 +94,7 @@ class Fetcher:
         async with httpx2.AsyncClient(
             verify=context,
             trust_env=guard is None,
-            timeout=httpx2.Timeout(TOTAL_SECONDS, connect=CONNECT_SECONDS),
+            timeout=httpx2.Timeout(TOTAL_SECONDS, connect=CONNECT_SECONDS / max(len(places), 1)),
             follow_redirects=False,
         ) as client:
             for last, place in ((place is places[-1], place) for place in places):
@@ -102,7 +103,7 @@ class Fetcher:
                 )
                 try:
                     response = await client.send(request, stream=True)
-                except httpx2.ConnectError:
+                except (httpx2.ConnectError, httpx2.ConnectTimeout):
                     if last:
                         raise
                     continue

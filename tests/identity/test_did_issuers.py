@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import time
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coordinator.identity import fetch, finders
+from coordinator.identity import addresses, fetch, finders
 from coordinator.identity.finders import DidFinder
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.verifier import Outcome
@@ -233,6 +236,27 @@ async def test_a_name_that_resolves_to_a_private_address_is_not_asked(
     outcome = await trusting(make_verifier, did).verify(token(ONE, did))
     assert said(outcome) == ("unavailable", "network")
     assert outcome.reason == "the key server has an address that is not public"
+
+
+async def test_an_address_that_does_not_answer_is_passed_over(
+    site: KeyServer, make_verifier: MakeVerifier, patience: Patience, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+
+    async def resolve(*_: Any) -> list[addresses.Address]:
+        return [ip_address("127.0.0.2"), ip_address("127.0.0.1")]
+
+    monkeypatch.setattr(addresses, "_resolve", resolve)
+    patience(30.0)
+    # A queue that is full takes no connection, and nobody is told.
+    with socket.create_server(("127.0.0.2", site.port), backlog=0), contextlib.ExitStack() as full:
+        for _ in range(2):
+            one = full.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.2", site.port))
+        outcome = await trusting(make_verifier, did).verify(token(ONE, did))
+    assert said(outcome) == ("verified", None)
 
 
 async def test_a_certificate_for_another_name_is_not_trusted(
