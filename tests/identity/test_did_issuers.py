@@ -173,8 +173,9 @@ async def test_issuers_that_are_down_keep_their_keys(site: KeyServer, make_verif
     assert int(outcome.metadata["cacheAgeSeconds"]) >= 900
 
 
-async def test_keys_are_renewed_for_tokens_that_were_verified_before(
-    site: KeyServer, make_verifier: MakeVerifier
+@pytest.mark.parametrize("known_token", [True, False])
+async def test_keys_are_renewed_while_they_are_used(
+    site: KeyServer, make_verifier: MakeVerifier, known_token: bool
 ) -> None:
     did = did_of(site, "a")
     publish(site, did, ONE)
@@ -187,6 +188,8 @@ async def test_keys_are_renewed_for_tokens_that_were_verified_before(
     known = finder._known[did]
     assert known._fetched is not None
     known._fetched -= 900
+    if not known_token:
+        presented = token(ONE, did, jti="another")
     assert said(await verifier.verify(presented)) == ("verified", None)
     await wait_until(lambda: known.fresh, what="the keys to be renewed")
     assert said(await verifier.verify(presented)) == ("rejected", "crypto")
