@@ -424,6 +424,10 @@ async def test_a_loop_goes_over_its_items(tree: Tree, client: Make) -> None:
     assert nav.state(now).variables == {"item": {"q": 1}}
     for one in ("x", "y"):
         now = await nav.must(now, "complete_step", step_id=one)
+    # A step of the activity itself may be done in between.
+    between = nav.state(await nav.must(now, "complete_step", step_id="one"))
+    assert between.completed_steps == {"a": [1], "a/l": [1, 2]}
+    assert [(entry.step, entry.loop) for entry in between.history[-3:]] == [(1, "l"), (2, "l"), (1, UNSET)]
     now = await nav.must(now, "advance_loop", loop_id="l")
     assert now["message"] == "Completed loop 'l' after iteration 2"
     assert "loop" not in now["position"]
@@ -475,8 +479,10 @@ async def test_a_loop_can_go_by_a_condition_and_break(tree: Tree, client: Make) 
     now = await nav.must(now, "advance_loop", loop_id="w")
     assert now["message"] == "Completed loop 'w' after iteration 3"
     now = await nav.must(now, "advance_loop", loop_id="b", loop_items=[1, 2, 3])
+    now = await nav.must(now, "advance_loop", loop_id="b")
+    assert now["message"] == "Advanced loop 'b' to iteration 2 of 3"
     now = await nav.must(now, "advance_loop", loop_id="b", variables={"enough": True})
-    assert now["message"] == "Left loop 'b' after iteration 1: enough == true"
+    assert now["message"] == "Left loop 'b' after iteration 2: enough == true"
 
 
 async def test_loops_within_loops_end_from_the_inside(tree: Tree, client: Make) -> None:
