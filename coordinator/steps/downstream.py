@@ -214,15 +214,20 @@ class DownstreamServer:
         """The live session; opens one if there is none."""
         if self._session is not None and not self._session.ended:
             return self._session
-        if self._closed:
-            raise ConnectionFailed(f"the connection {self.name!r} is closed")
-        if self._opening is None:
+        opening = self._opening
+        if opening is None and not self._closed:
             now = asyncio.get_running_loop().time()
             if now < self._not_before:
                 raise ConnectionFailed(f"the connection {self.name!r} does not work: {self._reason}")
-            self._opening = asyncio.create_task(self._open(), name=f"connect {self.name}")
-        # Shared by all that wait; one of them leaving must not end it.
-        return await asyncio.shield(self._opening)
+            opening = self._opening = asyncio.create_task(self._open(), name=f"connect {self.name}")
+            # All that wait may leave before it fails.
+            opening.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        if opening is not None:
+            # Shared by all that wait; neither does one of them end it by leaving, nor its end cancel them.
+            await asyncio.wait([opening])
+        if opening is None or opening.cancelled():
+            raise ConnectionFailed(f"the connection {self.name!r} is closed")
+        return opening.result()
 
     async def _open(self) -> _Session:
         loop = asyncio.get_running_loop()

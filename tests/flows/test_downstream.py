@@ -276,6 +276,26 @@ async def test_a_connection_that_changed_ends_when_its_calls_have(tmp_path: Path
     await connections.close()
 
 
+async def test_who_waits_for_a_connection_that_changes_is_told_so(tmp_path: Path) -> None:
+    def stated(command: str) -> Settings:
+        return Settings(redis_url="redis://nowhere", connections={"it": Connection(kind="mcp", command=command)})
+
+    silent = tmp_path / "silent"
+    silent.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid; exec sleep 300")
+    silent.chmod(0o755)
+    connections = Connections(stated(str(silent)))
+    server = connections.server("it")
+    assert server is not None
+    waiting = asyncio.create_task(call(server, "any"))
+    pid = int(await wait_until(lambda: (file := tmp_path / "pid").exists() and file.read_text().strip()))
+    connections.configure(stated("other"))
+    with pytest.raises(ConnectionFailed, match="the connection 'it' is closed") as told:
+        await waiting
+    assert not told.value.sent
+    await connections.close()
+    await wait_until(lambda: _collected(pid))
+
+
 def _collected(pid: int) -> bool:
     """Whether asyncio has heard of its child's end. If it has not when its loop ends, that fails a later test."""
     return not Path(f"/proc/{pid}").exists() and not any("waitpid" in one.name for one in threading.enumerate())
