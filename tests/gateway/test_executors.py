@@ -225,12 +225,14 @@ def api(web: Web, **more: Any) -> Json:
 async def test_a_request_is_made_as_configured(working: Working, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", "s3cret")
     lab = await working(
-        connections=api(web, headers={"Authorization": "Bearer ${API_TOKEN}"}),
+        connections=api(web, headers={
+            "Authorization": "Bearer ${API_TOKEN}", "Content-Type": "application/merge-patch+json", "X-Trace": "none",
+        }),
         capabilities={
             "put": capability({
                 "kind": "rest", "connection": "api", "method": "PUT", "path": "/repos/{owner}/{repo}/files",
                 "query": {"page": "$.arguments.page", "tag": ["a", "$.arguments.tag"], "none": "$.arguments.none"},
-                "headers": {"X-Trace": "$.arguments.owner"},
+                "headers": {"x-trace": "$.arguments.owner"},
                 "body": {"text": "$.arguments.text", "nested": [{"n": "$.arguments.page"}]},
             }),
         },
@@ -244,6 +246,7 @@ async def test_a_request_is_made_as_configured(working: Working, web: Web, monke
     assert path == "/v1/repos/a%2F..%2Fb%3Fx/%C3%BCn%C3%AF%20c/files?page=2&tag=a&tag=t%261"
     assert headers["authorization"] == "Bearer s3cret"
     assert headers["x-trace"] == "a/../b?x"
+    assert headers["content-type"] == "application/merge-patch+json"
     assert headers["idempotency-key"].startswith("wf_")
     # The secret of the connection is nowhere but in the request.
     assert "s3cret" not in str([entry.payload for entry in await lab.audit()])

@@ -32,7 +32,7 @@ class Web(LocalServer):
             def answer(self) -> None:
                 length = int(self.headers.get("content-length") or 0)
                 body = self.rfile.read(length)
-                headers = {name.lower(): value for name, value in self.headers.items()}
+                headers = {name.lower(): ", ".join(self.headers.get_all(name, ())) for name in self.headers}
                 web.seen.append((self.command, self.path, headers, body))
                 if web.answers:
                     status, more, data = web.answers.popleft()

@@ -58,10 +58,11 @@ class RestClient:
         """
         try:
             base = interpolated(connection.base_url, environment).rstrip("/")
-            headers = {name: interpolated(value, environment) for name, value in connection.headers.items()}
+            # A name in another case is the same, and no header is sent twice.
+            headers = {name.lower(): interpolated(value, environment) for name, value in connection.headers.items()}
         except KeyError as missing:
             return permanent(f"the environment variable {missing.args[0]} is not set")
-        headers |= call.headers
+        headers |= {name.lower(): value for name, value in call.headers.items()}
         problem = _problem(base, call.path, connection)
         if problem:
             return permanent(problem)
