@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ from tests.gateway.web import Web
 from tests.identity.certificates import localhost_certificate
 from tests.support.wait import process_alive, wait_until
 from workers.gateway import rest
+from workers.gateway.cli import run_command
 
 pytestmark = pytest.mark.anyio
 
@@ -184,6 +186,19 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
     assert "3000 ms" in refused["error"]["message"]
     pids = [int((tmp_path / name).read_text()) for name in ("pid", "child")]
     await wait_until(lambda: not any(map(process_alive, pids)), what="the end of the command and its child")
+
+
+async def test_a_command_is_ended_also_where_it_is_cancelled_a_second_time(tmp_path: Path) -> None:
+    """As by the end of a worker, while it has its last second after a timeout."""
+    script = f"trap 'touch {tmp_path}/told' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
+    running = asyncio.create_task(run_command(Call(kind="cli", command="sh", args=("-c", script)), None, os.environ))
+    pid = int(await wait_until(lambda: (file := tmp_path / "pid").exists() and file.read_text().strip()))
+    running.cancel()
+    await wait_until((tmp_path / "told").exists, what="the first signal")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await wait_until(lambda: not process_alive(pid), what="the end of the command")
 
 
 async def test_what_a_command_leaves_behind_is_not_waited_for(working: Working, tmp_path: Path) -> None:

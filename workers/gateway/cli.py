@@ -119,10 +119,13 @@ class _Running:
     async def _end(self) -> None:
         """Ends the whole group, first politely."""
         self._signal(signal.SIGTERM)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE_SECONDS):
-                await asyncio.shield(self._ended)
-        self._signal(signal.SIGKILL)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_SECONDS):
+                    await asyncio.shield(self._ended)
+        finally:
+            # Also where whoever waits is cancelled again meanwhile, by the end of his workflow or of the worker.
+            self._signal(signal.SIGKILL)
         await asyncio.shield(self._ended)
 
     def _signal(self, number: int) -> None:
