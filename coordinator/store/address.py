@@ -17,7 +17,9 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from coordinator.store.errors import AddressError
 
-_TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+"""Options of redis-py that are paths."""
+_TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", *TLS_FILES)
 _SCHEMES = ("redis", "rediss", "unix")
 
 
