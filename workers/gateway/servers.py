@@ -85,14 +85,15 @@ class ServerLists:
     async def _turn(self, leads: bool) -> bool:
         """Does what is due, if it is this worker's turn, and what it knows to be due; returns whether it leads."""
         wanted = self._wanted()
-        hinted, self._hints = self._hints & wanted, set()
+        self._hints &= wanted
         if wanted or leads:
             leads = await self._servers.turn(_WHAT, self._process, TURN_MS)
-        if not leads and not hinted:
+        if not leads and not self._hints:
             return leads
         # Others may have found out things since.
         self._known = dict(await self._servers.read())
-        due = hinted | ({name for name in wanted if self._is_due(name)} if leads else set())
+        due = self._hints | ({name for name in wanted if self._is_due(name)} if leads else set())
+        self._hints = set()
         await asyncio.gather(*(self._ask(name) for name in due))
         for gone in self._known.keys() - wanted if leads else ():
             await self._servers.forget(gone)
@@ -119,7 +120,11 @@ class ServerLists:
         if known == before:
             return
         self._known[name] = known
-        await self._servers.write(name, known)
+        try:
+            await self._servers.write(name, known)
+        except ToolFailure:
+            self._hints.add(name)  # for the next look, not only when it is due
+            raise
         if found is not None:
             event = "capability.discovered", {"connection": name, "tools": len(found)}
         else:
