@@ -33,8 +33,6 @@ from coordinator.settings.connections import Connection, Filling, hidden
 
 _log = structlog.get_logger(__name__)
 
-LIST_SECONDS = 300.0
-"""How long a list of tools is good for, unless the server says that it changed."""
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 15.0
 MAX_ANSWER = 16 * 1024 * 1024
@@ -113,8 +111,6 @@ class DownstreamServer:
         self._pause = 0.0
         self._not_before = 0.0
         self._reason = ""
-        self._tools: tuple[ListedTool, ...] = ()
-        self._listed_at = float("-inf")
         self._closed = False
 
     async def call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> types.CallToolResult:
@@ -127,21 +123,13 @@ class DownstreamServer:
         params: Any = dict(meta)
         return await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=params))
 
-    async def tools(self, fresh: bool = False) -> tuple[ListedTool, ...]:
-        """Its tools; asked for again after 300 s, or when the server said that they changed.
-
-        Args:
-            fresh: asks in any case.
+    async def tools(self) -> tuple[ListedTool, ...]:
+        """Its tools, as it lists them now.
 
         Raises:
             ConnectionFailed, CallRefused: as ``call``.
         """
-        now = asyncio.get_running_loop().time()
-        await self._get()
-        if fresh or now - self._listed_at > LIST_SECONDS:
-            self._tools = await self._asked(_all_tools)
-            self._listed_at = now
-        return self._tools
+        return await self._asked(_all_tools)
 
     async def finish(self) -> None:
         """Takes no more calls, and closes when those under way have their answers."""
@@ -250,7 +238,6 @@ class DownstreamServer:
             self._opening = None
 
     def _changed(self) -> None:
-        self._listed_at = float("-inf")
         if self._on_change is not None:
             self._on_change()
 

@@ -77,7 +77,7 @@ async def test_calls_share_a_session(connection: Connection, made: list[Downstre
     await wait_until(Path(path + ".cancelled").exists, what="the server hears of the cancellation")
 
 
-async def test_lists_are_asked_for_again_when_they_change(connection: Connection, made: list[DownstreamServer]) -> None:
+async def test_it_is_told_when_lists_change(connection: Connection, made: list[DownstreamServer]) -> None:
     changes: list[int] = []
     server = DownstreamServer("it", connection, on_change=lambda: changes.append(1))
     made.append(server)
@@ -88,7 +88,7 @@ async def test_lists_are_asked_for_again_when_they_change(connection: Connection
     count = len(changes)
 
     async def heard() -> bool:
-        await call(server, "grow", name=f"new{len(await server.tools(fresh=True))}")
+        await call(server, "grow", name=f"new{len(await server.tools())}")
         return len(changes) > count
 
     await wait_until(heard, what="the change is heard of")
@@ -208,7 +208,7 @@ async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamSe
     server = DownstreamServer("it", raw("odd"))
     made.append(server)
     with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
-        await server.tools(fresh=True)
+        await server.tools()
 
 
 async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,10 +235,10 @@ async def test_a_session_that_the_server_forgot_is_opened_again(made: list[Downs
         web.sessions.clear()
         assert [*await asyncio.gather(call(server, "any"), call(server, "any"))] == ["fine", "fine"]
         web.sessions.clear()
-        assert await server.tools(fresh=True) == ()
+        assert await server.tools() == ()
         web.forgetful = True
         web.sessions.clear()
-        for asked in (partial(call, server, "any"), partial(server.tools, fresh=True)):
+        for asked in (partial(call, server, "any"), server.tools):
             with pytest.raises(ConnectionFailed, match="does not know its session any more") as told:
                 await asked()
             assert not told.value.sent

@@ -142,7 +142,7 @@ class ServerLists:
 
         try:
             async with asyncio.timeout(_LIST_SECONDS):
-                tools = await server.tools(fresh=True)
+                tools = await server.tools()
         except TimeoutError:
             return None, "it does not answer in time"
         except (ConnectionFailed, CallRefused) as failed:

@@ -45,7 +45,7 @@ class ServerTools:
         if server is None:
             raise SourceFailed(f"there is no connection {self.name!r} now")
         try:
-            found = await server.tools(fresh=True)
+            found = await server.tools()
         except (ConnectionFailed, CallRefused) as failed:
             raise SourceFailed(str(failed)) from None
         return [
