@@ -127,7 +127,8 @@ def test_what_is_no_comparison_is_refused_and_false(text: str) -> None:
     assert holds(text, Scope({"a": 1, "b": 2})) is False
 
 
-CONTEXT = {"contains_pii": False, "starts_with_x": True, "n": 0.1, "list": [1, {"deep": "yes"}], "text": "release/1.2"}
+CONTEXT = {"contains_pii": False, "starts_with_x": True, "n": 0.1, "list": [1, {"deep": "yes"}], "text": "release/1.2",
+           "shorter": [1], "vast": -(10**400)}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -152,10 +153,15 @@ CONTEXT = {"contains_pii": False, "starts_with_x": True, "n": 0.1, "list": [1, {
         ("1e3 == 1000", True),
         ("-1 < +1", True),
         (".5 == 0.5", True),
+        ("$.context.vast < 0", True),
+        ("$.context.shorter == $.context.list", False),
+        ("$.context.list == $.context.shorter", False),
         # Arrays by [n] and .n; what leads nowhere is null.
         ("$.context.list[1].deep == 'yes'", True),
         ("$.context.list.1.deep == 'yes'", True),
         ("$.context.list[7] == null", True),
+        ("$.context.list[2] == null", True),
+        ("$.context.list.\u00b2 == null", True),
         ("$.context.text.deeper == null", True),
         ("$.nowhere.at.all == null", True),
         ("$.output.x == null", True),

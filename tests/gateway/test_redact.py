@@ -21,7 +21,7 @@ PLAIN = ("passed", "testsPassed", "keyboard", "spin", "author", "message", "monk
 
 @pytest.mark.parametrize("name", NAMES)
 def test_secrets_are_known_by_their_names_wherever_they_are(name: str) -> None:
-    value: Json = {"a": [{"b": {name: "s3cret"}}], "text": json.dumps({"inner": [{name: ["s3cret"]}]})}
+    value: Json = {"a": [{"b": {name: "s3cret"}}], "text": " \n" + json.dumps({"inner": [{name: ["s3cret"]}]})}
     value["twice"] = json.dumps({"more": value["text"]})
     shown = redacted(value)
     assert "s3cret" not in json.dumps(shown)
