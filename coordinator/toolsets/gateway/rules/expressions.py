@@ -119,8 +119,6 @@ def double(number: float) -> float:
 
 
 def _same(left: Any, right: Any) -> bool:
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_same(entry, right[key]) for key, entry in left.items())
     if isinstance(left, list) and isinstance(right, list):
