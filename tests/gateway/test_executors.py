@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Iterator
 from ipaddress import IPv4Address
@@ -23,6 +24,7 @@ from tests.gateway.test_chains import Working, sh
 from tests.gateway.web import Web
 from tests.identity.certificates import localhost_certificate
 from tests.support.wait import process_alive, wait_until
+from tests.support.web import silent
 from workers.gateway import rest
 from workers.gateway.cli import run_command
 
@@ -375,6 +377,38 @@ async def test_hosts_at_one_address_share_no_connection(
     await client.close()
     assert [type(outcome) for outcome in outcomes] == [Success, Failure, Success]
     assert [headers["x-for"] for _, _, headers, _ in web.seen] == ["one", "one"]
+
+
+async def test_an_address_that_does_not_answer_is_passed_over(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def two(host: str, port: int) -> list[IPv4Address]:
+        return [IPv4Address("127.0.0.2"), IPv4Address("127.0.0.1")]
+
+    monkeypatch.setattr(addresses, "_resolve", two)
+    monkeypatch.setattr(rest, "_CONNECT_SECONDS", 2.0)
+    monkeypatch.setattr(rest, "Guard", lambda: addresses.Guard(allow_loopback=True))
+    port, client = int(web.url.rpartition(":")[2]), rest.RestClient()
+    with silent("127.0.0.2", port):
+        connection = Connection(kind="rest", base_url=f"http://one.example:{port}")
+        outcome = await client.request(Call(kind="rest", path="/x"), connection, {})
+    await client.close()
+    assert isinstance(outcome, Success)
+
+
+async def test_certificates_that_cannot_be_read_are_read_the_next_time(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, connection = rest.RestClient(), Connection(kind="rest", base_url=web.url, allow_private=True)
+    with monkeypatch.context() as broken:
+
+        def unreadable() -> ssl.SSLContext:
+            raise OSError("too many open files")
+
+        broken.setattr("httpx2.create_ssl_context", unreadable)
+        failed = await client.request(Call(kind="rest", path="/x"), connection, {})
+    assert isinstance(failed, Failure)
+    assert failed.retryable
+    assert isinstance(await client.request(Call(kind="rest", path="/x"), connection, {}), Success)
+    await client.close()
 
 
 async def test_answers_end_where_they_are_cut(working: Working, web: Web) -> None:

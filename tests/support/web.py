@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
@@ -33,3 +36,14 @@ class LocalServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+@contextlib.contextmanager
+def silent(host: str, port: int) -> Iterator[None]:
+    """Has an address answer nobody: its queue is full, so it takes no connection, and nobody is told."""
+    with socket.create_server((host, port), backlog=0), contextlib.ExitStack() as full:
+        for _ in range(2):
+            one = full.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex((host, port))
+        yield

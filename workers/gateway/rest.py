@@ -111,11 +111,12 @@ class RestClient:
                 params=list(call.query) or None,
                 headers={**headers, **place.headers},
                 content=call.body,
+                timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS / len(places)),
                 extensions=dict(place.extensions),
             )
             try:
                 response = await client.send(request, stream=True)
-            except httpx2.ConnectError:
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 if place is places[-1]:
                     raise
                 continue
@@ -128,7 +129,12 @@ class RestClient:
         if self._opening is None:
             # Reading the certificates takes a while.
             self._opening = asyncio.ensure_future(asyncio.to_thread(httpx2.create_ssl_context))
-        context = await asyncio.shield(self._opening)
+        try:
+            context = await asyncio.shield(self._opening)
+        except OSError:
+            # They may be readable the next time.
+            self._opening = None
+            raise
         host = urlsplit(base).netloc.lower()
         client = self._clients.get(host)
         if client is None:
@@ -137,7 +143,6 @@ class RestClient:
                 trust_env=False,
                 follow_redirects=False,
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-                timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
                 headers={"user-agent": f"fleet-coordinator/{__version__}", "accept": "application/json, */*"},
             )
         return client
