@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.store import keys
+from coordinator.store import Script, keys
 from tests.items.client import Client, Json
 from tests.items.moments import claim_for, lapse
 from tests.items.selectors import PRIORITIES
@@ -154,6 +154,32 @@ async def test_claimed_items_stay_out_unless_asked_for(tools: Client) -> None:
     entries = (await tools("get_next_item", includeClaimed=True, limit=9))["recommendations"]
     assert [(entry["itemId"], entry["isClaimed"]) for entry in entries] == [(high, True), (low, False)]
     assert await tools.next(includeClaimed=True, limit=1) == [high]
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("passed", [1, 210], ids=["at once", "in several runs"])
+async def test_an_item_that_is_claimed_or_released_meanwhile_is_seen(
+    tools: Client, monkeypatch: pytest.MonkeyPatch, passed: int, held: bool
+) -> None:
+    """Who asks for claimed items as well sees an item wherever it is at each moment."""
+    await tools.add_many(passed)
+    item = await tools.add(priority="low")
+    at = (await tools.get(item))["createdAt"]
+    if held:
+        await tools.claim("one", item)
+    run, runs = tools.store.run, 0
+
+    async def changing(script: Script[Any], *arguments: Any, **options: Any) -> Any:
+        nonlocal runs
+        if script.name == "next_items":
+            runs += 1
+            if runs > 1:
+                monkeypatch.setattr(tools.store, "run", run)
+                await (tools.release("one", item) if held else tools.claim("one", item))
+        return await run(script, *arguments, **options)
+
+    monkeypatch.setattr(tools.store, "run", changing)
+    assert item in await tools.next(includeClaimed=True, roleChangedAfter=at, limit=20)
 
 
 async def test_an_expired_claim_gives_the_item_back(tools: Client) -> None:

@@ -32,7 +32,7 @@ end
 if sel.parent and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
 local parked, found = waiter[1], nil
 
-local class, swept, handed, stopped = (sel.role or QUEUE) * 3 + READY, nil, nil, nil
+local classes, swept, handed, stopped = {(sel.role or QUEUE) * 3 + READY}, nil, nil, nil
 for _, batch in ipairs({SWEEP_BATCH, SCAN}) do
   -- Puts expired claims back; some of the items may go to callers that waited before, this one included.
   swept = sweep(now, events_max, batch)
@@ -40,7 +40,7 @@ for _, batch in ipairs({SWEEP_BATCH, SCAN}) do
   handed = parked and recall(request, fingerprint)
   if handed then return with_debts(handed) end
   if owes then return redis.error_reply('FLEET UNSETTLED') end -- there are more for callers that waited before
-  stopped, found = select_items(sel, class, agent, now, resume(after), SCAN, 1, nil)
+  stopped, found = select_items(sel, classes, agent, now, resume(after), SCAN, 1, nil)
   if found or stopped or swept then break end
 end
 if not found and (stopped or not swept) then

@@ -1,15 +1,15 @@
 --[[
-purpose:   The best items of one role that can be worked on, in the selector's order; or of those held by
-           claims, for callers that want to see them too.
+purpose:   The best items of one role that can be worked on, in the selector's order; with those held by
+           claims among them for callers that want to see them too.
 guarantee: Reads the head of the ranked index: O(log n + limit), whatever the number of items, where the
            selector has at most one filter. So it is with items below held ones, where only role, priority,
            complexity, parent or ancestor are asked for. Expired claims are put back first, in a bounded batch; a
            larger one when too few items are ready.
-args:      events_max held shielding selector limit ancestors after
-           held = 0 ready items, 1 held ones; shielding = 1 leaves out those below a held item;
+args:      events_max held selector limit ancestors after
+           held = 0 ready items without those below a held one, 1 held and ready ones wherever they stand;
            selector = packed (include/filters.lua); ancestors = 1 or 0; after = cursor of the run before,
            or ''; NOT_FOUND says which field names no item
-reply:     {rows, more, after}; row = {position, id, title, role, priority, complexity, summary, tags, parent,
+reply:     {rows, more, after}; row = {id, title, role, priority, complexity, summary, tags, parent,
            claimed, ancestors}; more = whether to go on, with the cursor `after`; from the beginning, without
            these rows, where that is '': expired claims were left whose items may suit
 errors:    NOT_FOUND UNSETTLED
@@ -30,19 +30,17 @@ if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
 local rows
 
 local function row(it)
-  local position, created = it.w % CLASS, created_of(it.w)
-  if sel.order == 'oldest' then position = created end
-  if sel.order == 'newest' then position = -created end
   return {
-    position, it.id, title(it), it.role, priority_of(it.w), complexity_of(it.w), text_of(it, 's') or '',
+    it.id, title(it), it.role, priority_of(it.w), complexity_of(it.w), text_of(it, 's') or '',
     it.g or false, it.pa or false, live(it, now) and true or false, ancestors == '1' and ancestors_of(it) or {},
   }
 end
 
 local function look()
   rows = {}
-  local class = (sel.role or QUEUE) * 3 + (held == '1' and HELD or READY)
-  return select_items(sel, class, shielding == '1' and '', now, resume(after), SCAN, wanted, function(it)
+  local first = (sel.role or QUEUE) * 3
+  local classes = held == '1' and {first + READY, first + HELD} or {first + READY}
+  return select_items(sel, classes, held == '0' and '', now, resume(after), SCAN, wanted, function(it)
     if not it.nb then rows[#rows + 1] = row(it) end
     return #rows == wanted
   end)

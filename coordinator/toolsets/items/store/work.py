@@ -42,7 +42,6 @@ class Advanced(msgspec.Struct, array_like=True):
 class Next(msgspec.Struct, array_like=True):
     """A row of the reply of ``next_items.lua``."""
 
-    position: float
     id: str
     title: str
     role: int
@@ -122,26 +121,13 @@ class WorkStore(RoomStore):
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
         """
-        shields = not include_claimed
-        rows = await self._next(project, selector, limit, False, shields, ancestors)
-        if include_claimed:
-            # Two looks: an item that was claimed in between is in both.
-            rows += await self._next(project, selector, limit, True, shields, ancestors)
-            rows = list({row.id: row for row in rows}.values())
-            rows.sort(key=lambda row: row.id, reverse=selector.order == "newest")
-            rows.sort(key=lambda row: row.position)
-        return rows[:limit]
-
-    async def _next(
-        self, project: str, selector: Selector, limit: int, held: bool, shields: bool, ancestors: bool
-    ) -> list[Next]:
         packed, after = pack(selector), ""
         rows: list[Next] = []
         while True:
             left = limit - len(rows)
             try:
                 found, more, after = await self._store.run(
-                    _NEXT, project, self._events, int(held), int(shields), packed, left, int(ancestors), after
+                    _NEXT, project, self._events, int(include_claimed), packed, left, int(ancestors), after
                 )
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":

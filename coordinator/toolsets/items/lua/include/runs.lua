@@ -1,25 +1,8 @@
 -- @include filters
+-- @include streams
 -- Candidates for a selector in its order, from the ranked index, given one after the other as (position, id).
 -- Within a class the members of one (priority, complexity) are a contiguous range of scores in order of age,
 -- so the candidates of any order are a merge of ranges.
-
-local MOST = 32 -- candidates read at a time
-
--- The members of a range of scores, one at each call: (score, id). The first page has as many as are wanted:
--- what is wanted is likely to be at the beginning.
-local function members(command, key, from, to, wanted)
-  local page, at, seen, size, left = {}, 1, 0, math.min(wanted, MOST), true
-  return function()
-    if at > #page then
-      if not left then return nil end
-      page, at = redis.call(command, key, from, to, 'WITHSCORES', 'LIMIT', seen, size), 1
-      left = #page == 2 * size
-      seen, size = seen + size, math.min(4 * size, MOST)
-    end
-    at = at + 2
-    return tonumber(page[at - 1]), page[at - 2]
-  end
-end
 
 -- The narrowest scopes that hold every match.
 local function narrowest(sel, class)
@@ -66,13 +49,6 @@ local function groups(key, low, high)
   return list
 end
 
--- Ids break ties: in their order, or against it where ranges are read from their ends.
-local function before(p, i, position, id, down)
-  if p ~= position then return p < position end
-  if down then return i > id end
-  return i < id
-end
-
 -- The candidates of any selector; `after` = {position, id} of the last one that was looked at, or nil.
 -- Positions are scores, or ages (negative for newest first).
 local function merged(sel, class, after, wanted)
@@ -105,14 +81,5 @@ local function merged(sel, class, after, wanted)
       end
     end
   end
-  return function()
-    local best
-    for _, run in ipairs(runs) do
-      if run.id and (not best or before(run.position, run.id, best.position, best.id, down)) then best = run end
-    end
-    if not best then return nil end
-    local position, id = best.position, best.id
-    step(best)
-    return position, id
-  end
+  return first_of(runs, step, down)
 end

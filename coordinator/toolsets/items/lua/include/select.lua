@@ -16,13 +16,30 @@ local function only_scope(sel)
   return sel.parent and 'p' .. sel.parent or '*'
 end
 
-local function candidates(sel, class, after, wanted)
+local function of_class(sel, class, after, wanted)
   local scope = by_rank(sel) and not sel.complexity and not ages(sel) and only_scope(sel)
   if not scope then return merged(sel, class, after, wanted) end
   local low, high = class * CLASS, class * CLASS + CLASS - 1
   if sel.priority then low, high = low + sel.priority * PRIORITY, low + (sel.priority + 1) * PRIORITY - 1 end
   if after then low = math.max(low, after[1]) end
   return members('ZRANGEBYSCORE', K_RANKED .. scope, low, high, wanted)
+end
+
+-- Of one class or several, those together in one order: their positions leave the class out, so that an item that
+-- moves from one to another stays where it is.
+local function candidates(sel, classes, after, wanted)
+  if not classes[2] then return of_class(sel, classes[1], after, wanted) end
+  local runs = {}
+  local function step(run)
+    run.position, run.id = run.next()
+    if run.id and by_rank(sel) then run.position = run.position % CLASS end
+  end
+  for n, class in ipairs(classes) do
+    local behind = after and by_rank(sel) and {class * CLASS + after[1], after[2]} or after
+    runs[n] = {next = of_class(sel, class, behind, wanted)}
+    step(runs[n])
+  end
+  return first_of(runs, step, sel.order == 'newest')
 end
 
 local PASSED = 0.3 -- what passing over one below a held item costs, of what a look at an item does
@@ -35,11 +52,11 @@ local function kept_from(agent, id, now)
   return parent and shielded({pa = parent}, agent, now)
 end
 
--- Calls visit(item) for matching items of the class that are not shielded from the agent (false: never mind
--- shields), in the wanted order, until it returns true, which is likely after `wanted` items, or `budget`
+-- Calls visit(item) for matching items of the classes (of several only without an agent) that are not shielded from
+-- the agent (false: never mind shields), in the wanted order, until it returns true, which is likely after `wanted` items, or `budget`
 -- candidates were looked at; without `visit` until there is one. Returns {position, id} of the last one looked
 -- at, nil when there are no more, and the item that it ended with.
-local function select_items(sel, class, agent, now, after, budget, wanted, visit)
+local function select_items(sel, classes, agent, now, after, budget, wanted, visit)
   local down, looked, stopped, found, walk = sel.order == 'newest', 0, nil, nil, nil
   local top = agent and (sel.ancestor or sel.parent)
   if top and (shielded({pa = top}, agent, now) or shielded({pa = sel.parent}, agent, now)) then return nil end
@@ -48,13 +65,13 @@ local function select_items(sel, class, agent, now, after, budget, wanted, visit
   while true do
     if patience == 0 then
       patience = false
-      walk = climb(sel, class, agent, now, last_position and {last_position, last_id})
+      walk = climb(sel, classes[1], agent, now, last_position and {last_position, last_id})
       next_one = walk and walk.next or next_one
     end
-    next_one = next_one or candidates(sel, class, after, wanted)
+    next_one = next_one or candidates(sel, classes, after, wanted)
     local position, id = next_one()
     if not id then
-      stopped = walk and walk.over and {last_position or class * CLASS, last_id or ''} or nil
+      stopped = walk and walk.over and {last_position or classes[1] * CLASS, last_id or ''} or nil
       break
     end
     -- An item with two of the tags comes twice, one after the other.
