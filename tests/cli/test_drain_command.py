@@ -206,6 +206,7 @@ async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
     with pytest.raises(CommandFailed, match=f"cannot look at what is in hand: {why}") as failed:
         await module._drain(redis_url, redis_url, 5000, FLEET_SCOPE, 300, end=False)
     assert failed.value.code == Exit.STORE_UNREACHABLE
+    assert await module._drain(redis_url, redis_url, 5000, FLEET_SCOPE, 0, end=True) == Exit.OK
 
 
 def test_malformed_names_are_refused(fleet: RunningFleet, tmp_path: Path) -> None:

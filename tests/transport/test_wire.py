@@ -319,6 +319,6 @@ def test_a_connection_that_is_reset_leaves_no_timer(live: Live, monkeypatch: pyt
         client.send(raw(modern("ping")))
         client.answer()
         client.reset()
-    wait_until_sync(lambda: lost)
-    assert isinstance(lost[0][0], ConnectionResetError)
-    assert lost[0][1] is None
+    # Connections of the tests before may end here too.
+    wait_until_sync(lambda: any(isinstance(why, ConnectionResetError) for why, _ in lost))
+    assert [timer for _, timer in lost if timer is not None] == []
