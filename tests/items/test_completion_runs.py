@@ -14,10 +14,8 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.store import tree
 from tests.items.calls import contents, events
 from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.query_world import ms, set_creation
 
 pytestmark = pytest.mark.anyio
 
@@ -176,26 +174,26 @@ async def test_more_than_two_thousand_are_refused_and_left_alone(tools: Client) 
     assert answer["results"][-1]["title"] == "root"
 
 
-async def test_children_of_one_moment_are_found_once_each_over_any_number_of_pages(
-    tools: Client, redis_url: str, monkeypatch: pytest.MonkeyPatch
+async def test_an_item_that_moves_within_the_tree_meanwhile_is_completed(
+    tools: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree, "_PAGE", 7)
     root = await tools.add("root")
-    ids = await tools.add_many(50, parentId=root)
-    created = ms("2026-01-01T00:00:00Z")
-    set_creation(redis_url, tools.project, {item: created + n // 30 for n, item in enumerate(ids)})
-    listed: list[str] = []
-    run = tools.store.run
+    first, second = await tools.add("first", parentId=root, priority="high"), await tools.add("second", parentId=root)
+    item = await tools.add("item", parentId=second)
+    run, ahead = tools.store.run, 2
 
-    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int) -> Any:
-        reply = await run(script, project, *args)
-        if script.name == "list_children" and args[0] == root.replace("-", ""):
-            listed.extend(reply[0])
-        return reply
+    async def changing(script: Script[Any], *arguments: Any) -> Any:
+        nonlocal ahead
+        ahead -= script.name.startswith("list_")
+        if ahead < 0 or script.name == "read_dependents":
+            monkeypatch.undo()
+            await tools.update(item, parentId=first)
+        return await run(script, *arguments)
 
-    monkeypatch.setattr(tools.store, "run", wrapped)
-    assert (await tools("complete_tree", rootId=root))["summary"]["completed"] == 50
-    assert sorted(listed) == sorted(item.replace("-", "") for item in ids)
+    monkeypatch.setattr(tools.store, "run", changing)
+    await tools("complete_tree", rootId=root)
+    assert (await tools.get(item))["parentId"] == first
+    assert await tools.role(item) == "terminal"
 
 
 # --- repeated and interrupted -----------------------------------------------------------------------

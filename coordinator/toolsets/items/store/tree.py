@@ -12,7 +12,6 @@ from coordinator.toolsets.items.rules.specs import Stored, size
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack, slices
 from coordinator.toolsets.items.store.notes import StoredNote
 
-_PAGE = 500
 _COMPLETE_SLICE = 25
 
 
@@ -44,7 +43,7 @@ Completed = tuple[str, str, str, str | int | bool | list[str]]
 
 
 _CREATE = Script(PACKAGE, "create_work_tree", TreeReply, rest=SETTLE)
-_CHILDREN = Script(PACKAGE, "list_children", tuple[list[str], str])
+_DESCENDANTS = Script(PACKAGE, "list_descendants", list[str])
 _DEPENDENTS = Script(PACKAGE, "read_dependents", list[tuple[str, bool, list[str]]])
 _COMPLETE = Script(PACKAGE, "complete_items", _Completion, rest=SETTLE)
 _results = msgspec.json.Decoder(list[Completed]).decode
@@ -75,20 +74,8 @@ class TreeStore(RoomStore):
         return reply, _noted(reply.noted)
 
     async def descendants(self, project: str, root: str, most: int) -> list[str]:
-        """Ids below ``root``, level by level, in bounded pages; stops past ``most``."""
-        found: list[str] = []
-        level = [root]
-        while level and len(found) <= most:
-            below: list[str] = []
-            for item in level:
-                after, more = "", True
-                while more and len(found) + len(below) <= most:
-                    ids, after = await self._store.run(_CHILDREN, project, item, after, _PAGE)
-                    below.extend(ids)
-                    more = bool(after)
-            found.extend(below)
-            level = below
-        return list(dict.fromkeys(found))
+        """Ids below ``root``, level by level, as of one moment; where there are more than ``most``, not all."""
+        return await self._store.run(_DESCENDANTS, project, root, most)
 
     async def dependents(self, project: str, items: Sequence[str]) -> dict[str, list[str]]:
         """What each existing item blocks, in bounded slices; unknown ones are left out."""
