@@ -16,6 +16,7 @@ from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.reads import Ranked, ReadStore
+from tests.items.between import after
 from tests.items.client import Client, Json, fresh_id
 
 pytestmark = pytest.mark.anyio
@@ -41,32 +42,61 @@ async def test_a_listed_item_that_changed_its_role_or_went_is_left_out(tools: Cl
     ids = [inner(item) for item in (moves, goes, stays)]
     await tools.move(moves, "complete")
     await tools.delete(goes)
-    for notes in (True, False):
-        listed = await reads.listed(tools.project, ROLE_CODES["work"], ids, notes, False)
-        assert [entry.id for entry in listed] == [inner(stays)]
+    listed = await reads.listed(tools.project, [ROLE_CODES["work"]], ids, False)
+    assert [entry.id for entry in listed] == [inner(stays)]
 
 
 async def test_a_blocked_item_that_is_free_by_now_or_went_is_left_out(tools: Client, reads: ReadStore) -> None:
     blocker, done = await tools.add_many(2)
-    stays, freed, moved, gone = await tools.add_many(4)
-    for item in (stays, moved, gone):
+    stays, freed, ended, gone = await tools.add_many(4)
+    for item in (stays, ended, gone):
         await tools.link(blocker, item)
     await tools.link(done, freed)
     await tools.move(done, "complete")
-    await tools.move(moved, "hold")
+    await tools("complete_tree", itemIds=[ended], trigger="cancel")
     await tools.delete(gone)
-    ids = [inner(item) for item in (freed, moved, gone, stays)]
-    found, complete = await reads.blocked(tools.project, ROLE_CODES["queue"], ids, 10, False, False)
+    ids = [inner(item) for item in (freed, ended, gone, stays)]
+    found, complete = await reads.blocked(tools.project, ids, 10, False, False)
     assert [entry.id for entry in found] == [inner(stays)]
     assert complete
 
 
+@pytest.mark.parametrize("trigger", ["hold", "resume"])
+async def test_a_blocked_item_that_changes_its_role_meanwhile_is_listed_once(
+    tools: Client, monkeypatch: pytest.MonkeyPatch, trigger: str
+) -> None:
+    blocker, item = await tools.add_many(2)
+    await tools.link(blocker, item)
+    if trigger == "resume":
+        await tools.move(item, "hold")
+    after(monkeypatch, tools.store, 1, lambda: tools.move(item, trigger))
+    (listed,) = (await tools("get_blocked_items"))["blockedItems"]
+    assert listed["itemId"] == item
+    assert listed["role"] == await tools.role(item)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+@pytest.mark.parametrize(("role", "trigger"), [("work", "start"), ("work", "hold"), ("blocked", "resume")])
+async def test_an_item_that_goes_from_one_list_to_another_meanwhile_is_in_one_of_them(
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch, role: str, trigger: str, runs: int
+) -> None:
+    with_review = {"work_item_schemas": {"default": {"notes": [{"key": "opinion", "role": "review"}]}}}
+    tools = Client(store, project, msgspec.convert(with_review, Settings))
+    item = await tools.add(role="work")
+    if role == "blocked":
+        await tools.move(item, "hold")
+    after(monkeypatch, tools.store, runs, lambda: tools.move(item, trigger))
+    found = await tools("get_context")
+    assert [entry["id"] for entry in found["activeItems"] + found["blockedItems"]] == [item]
+    assert await tools.role(item) != role
+
+
 async def test_a_search_for_blocked_items_ends_when_it_has_enough(tools: Client, reads: ReadStore) -> None:
     items = [inner(item) for item in await tools.add_many(250, role="blocked")]
-    found, complete = await reads.blocked(tools.project, ROLE_CODES["blocked"], items, 150, False, False)
+    found, complete = await reads.blocked(tools.project, items, 150, False, False)
     assert [entry.id for entry in found] == items[:150]
     assert not complete
-    assert await reads.blocked(tools.project, ROLE_CODES["blocked"], items[:150], 150, False, False) == (found, True)
+    assert await reads.blocked(tools.project, items[:150], 150, False, False) == (found, True)
 
 
 @pytest.mark.every_store
@@ -122,7 +152,7 @@ async def test_an_item_that_goes_between_two_pages_of_its_edges_is_done_with(
     assert [edge.other for edge in edges[inner(other)]] == [inner(sources[0])]
     monkeypatch.setattr(tools.store, "run", wrapped)
     ids = [inner(first), inner(other)]
-    found, complete = await reads.blocked(tools.project, ROLE_CODES["queue"], ids, 10, False, False)
+    found, complete = await reads.blocked(tools.project, ids, 10, False, False)
     assert complete
     assert [entry.id for entry in found][-1] == inner(other)
 

@@ -1,8 +1,8 @@
 --[[
 purpose:   Of some items those that are blocked, by their role or by an unsatisfied dependency, and by what.
 guarantee: Ends when about 200 edges were read; the caller goes on from there. Items that are gone
-           or have another role by now are left out.
-args:      cursor role details ancestors ids
+           or free by now are left out.
+args:      cursor details ancestors ids
            cursor = where the first item's edges go on, '0' from their beginning; details and
            ancestors = 1 or 0; ids = packed list
 reply:     {ids finished, cursor in the next one, list of {id, title, role, priority, complexity, summary,
@@ -16,7 +16,7 @@ local BUDGET, PAGE = 200, 200
 local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, BUDGET
 while finished < #list and left > 0 do
   local it, blockers, seen = load(list[finished + 1]), {}, 0
-  if it and it.role == tonumber(role) and (it.role == BLOCKED or it.nb) then
+  if it and (it.role == BLOCKED or it.role ~= TERMINAL and it.nb) then
     cursor, seen = blocker_page(it.id, cursor, PAGE, blockers)
     reply[#reply + 1] = {
       it.id, title(it), it.role, priority_of(it.w), complexity_of(it.w),

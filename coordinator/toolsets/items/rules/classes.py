@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from coordinator.toolsets.items.rules.recount import CLASS_SPAN
@@ -15,6 +16,13 @@ OF_ROLE = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4"}
 """All items of a role: those that are ready, held by a claim, and waiting for a dependency."""
 MAYBE_BLOCKED = {"blocked": "bB4", "queue": "1Q", "work": "2W", "review": "3R"}
 """Those that hold every blocked item of a role: one that is held may wait as well."""
+
+
+def best_of_each(classes: Iterable[Ranked], roles: Iterable[str]) -> Iterator[Iterator[str]]:
+    """The ids of each role, best first; ``roles`` are the letters of their classes, which come in this order."""
+    left = iter(classes)
+    for letters in roles:
+        yield best_first(list(islice(left, len(letters))))
 
 
 def best_first(classes: Sequence[Ranked]) -> Iterator[str]:

@@ -64,6 +64,7 @@ class Listed(NamedTuple):
 
     id: str
     title: str
+    role: int
     filled: Filled
     ancestors: Path
 
@@ -201,28 +202,27 @@ class ReadStore(RoomStore):
         except ScriptFailure:
             raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item") from None
 
-    async def listed(self, project: str, role: int, items: Iterable[str], notes: bool, ancestors: bool) -> list[Listed]:
-        """Those of the items that still have the role, with their notes if schemas are configured."""
-        config = self.schemas.current.version if notes else ""
-        ids, position = list(items), 0
+    async def listed(self, project: str, roles: Iterable[int], items: Sequence[str], ancestors: bool) -> list[Listed]:
+        """Those of the items that have one of the roles, blocked ones without their notes."""
+        codes, config, position = "".join(map(str, roles)), self.schemas.current.version, 0
         found: list[Listed] = []
-        while position < len(ids):
-            part = pack(ids[position : position + READ_SLICE])
-            finished, entries = await self._store.run(_LIST, project, role, config, int(ancestors), part)
+        while position < len(items):
+            part = pack(items[position : position + READ_SLICE])
+            finished, entries = await self._store.run(_LIST, project, codes, config, int(ancestors), part)
             position += finished
             found += entries
         return found
 
     async def blocked(
-        self, project: str, role: int, items: Iterable[str], most: int, details: bool, ancestors: bool
+        self, project: str, items: Iterable[str], most: int, details: bool, ancestors: bool
     ) -> tuple[list[Blocked], bool]:
-        """Up to ``most`` of the items that have the role and are blocked, and whether those are all."""
+        """Up to ``most`` of the items that are blocked, and whether those are all."""
         waiting, cursor = list(items), START
         found: dict[str, Blocked] = {}
         while waiting and (len(found) < most or cursor != START):
             part = pack(waiting[:READ_SLICE])
             finished, cursor, entries = await self._store.run(
-                _BLOCKED, project, cursor, role, int(details), int(ancestors), part
+                _BLOCKED, project, cursor, int(details), int(ancestors), part
             )
             del waiting[:finished]
             for entry in entries:

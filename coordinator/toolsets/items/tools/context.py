@@ -62,31 +62,38 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             claim_detail=rules.claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
         )
 
-    async def of_role(call: Call, role: str, notes: bool, with_ancestors: bool) -> tuple[list[Listed], bool]:
-        """The best items of a role, and whether there are more."""
-        ranked = await reads.ranked(call.project, "", classes.OF_ROLE[role], rules.LISTED_PER_ROLE)
-        ids = list(islice(classes.best_first(ranked), rules.LISTED_PER_ROLE))
-        listed = await reads.listed(call.project, ROLE_CODES[role], ids, notes, with_ancestors)
-        return listed, sum(group.size for group in ranked) > len(ids)
+    async def of_roles(call: Call, args: GetContext, *roles: str) -> tuple[dict[str, list[Listed]], bool]:
+        """The best items of each role, and whether there are more.
 
-    async def active(call: Call, args: GetContext) -> tuple[list[ListedItem], list[StalledItem], bool]:
+        They are looked for in one run, so that one that goes from one of the roles to another is in one list.
+        """
+        letters = [classes.OF_ROLE[role] for role in roles]
+        ranked = await reads.ranked(call.project, "", "".join(letters), rules.LISTED_PER_ROLE)
+        ids: list[str] = []
+        for best in classes.best_of_each(ranked, letters):
+            ids += islice(best, rules.LISTED_PER_ROLE)
+        found: dict[str, list[Listed]] = {role: [] for role in roles}
+        codes = [ROLE_CODES[role] for role in roles]
+        for entry in await reads.listed(call.project, codes, ids, args.include_ancestors):
+            found[ROLE_NAMES[entry.role]].append(entry)
+        return found, sum(group.size for group in ranked) > len(ids)
+
+    def active(args: GetContext, found: dict[str, list[Listed]]) -> tuple[list[ListedItem], list[StalledItem]]:
         schemas = reads.schemas.current
         items: list[ListedItem] = []
         stalled: list[StalledItem] = []
-        truncated = False
         for role in _ACTIVE:
-            listed, more = await of_role(call, role, True, args.include_ancestors)
-            truncated |= more
-            for entry in listed:
+            for entry in found[role]:
                 items.append(_listed(entry, role, args))
                 standing = rules.Standing(role, schemas.resolve_reported(entry.filled), entry.filled)
                 if standing.missing:
                     stalled.append(_stalled(entry, role, standing, args))
-        return items, stalled, truncated
+        return items, stalled
 
     async def session_resume(call: Call, args: GetContext, since: str) -> SessionResumeResult:
         start = max(0, instant(since, "since"))
-        items, stalled, truncated = await active(call, args)
+        found, truncated = await of_roles(call, args, *_ACTIVE)
+        items, stalled = active(args, found)
         rows, more = await reads.transitions(call.project, start, rules.transitions_wanted(args.limit))
         return SessionResumeResult(
             mode="session-resume",
@@ -98,8 +105,8 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         )
 
     async def health_check(call: Call, args: GetContext) -> HealthCheckResult:
-        items, stalled, truncated = await active(call, args)
-        blocked, more = await of_role(call, "blocked", False, args.include_ancestors)
+        found, truncated = await of_roles(call, args, *_ACTIVE, "blocked")
+        items, stalled = active(args, found)
         try:
             live, expired = await reads.claims(call.project)
         except ToolFailure:
@@ -109,10 +116,10 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         return HealthCheckResult(
             mode="health-check",
             active_items=items,
-            blocked_items=[_listed(entry, "blocked", args) for entry in blocked],
+            blocked_items=[_listed(entry, "blocked", args) for entry in found["blocked"]],
             stalled_items=stalled,
             claim_summary=summary or UNSET,
-            truncated=True if truncated or more else UNSET,
+            truncated=True if truncated else UNSET,
         )
 
     async def get_context(call: Call, args: GetContext) -> ItemContextResult | SessionResumeResult | HealthCheckResult:

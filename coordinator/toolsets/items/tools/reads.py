@@ -22,7 +22,7 @@ from coordinator.toolsets.items.rules import blockers, classes, graph
 from coordinator.toolsets.items.rules.edges import edge_type
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.progress import next_status
-from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, ReadStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
@@ -91,16 +91,18 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
     async def get_blocked_items(call: Call, args: GetBlockedItems) -> GetBlockedItemsResult:
         above = not_blank(args.parent_id)
         parent = await reads.resolve_one(call.project, above, "parentId") if above else ""
-        items: list[BlockedItem] = []
-        truncated = False
-        for role, letters in classes.MAYBE_BLOCKED.items():
-            ranked = await reads.ranked(call.project, parent, letters, BLOCKED_PER_ROLE)
-            ids = classes.best_first(ranked)
+        # Looked for in one run: an item is blocked all the time that goes from one role to another.
+        ranked = await reads.ranked(call.project, parent, "".join(classes.MAYBE_BLOCKED.values()), BLOCKED_PER_ROLE)
+        truncated = any(group.cut for group in ranked)
+        shown: dict[str, list[BlockedItem]] = {role: [] for role in classes.MAYBE_BLOCKED}
+        for ids in classes.best_of_each(ranked, classes.MAYBE_BLOCKED.values()):
             found, complete = await reads.blocked(
-                call.project, ROLE_CODES[role], ids, BLOCKED_PER_ROLE, args.include_item_details, args.include_ancestors
+                call.project, ids, BLOCKED_PER_ROLE, args.include_item_details, args.include_ancestors
             )
-            truncated |= not complete or any(group.cut for group in ranked)
-            items += [_blocked(entry, role, args) for entry in found]
+            truncated |= not complete
+            for entry in found:
+                shown[ROLE_NAMES[entry.role]].append(_blocked(entry, args))
+        items = [entry for entries in shown.values() for entry in entries]
         return GetBlockedItemsResult(blocked_items=items, total=len(items), truncated=True if truncated else UNSET)
 
     return (
@@ -135,8 +137,8 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
     )
 
 
-def _blocked(entry: Blocked, role: str, args: GetBlockedItems) -> BlockedItem:
-    details = args.include_item_details
+def _blocked(entry: Blocked, args: GetBlockedItems) -> BlockedItem:
+    role, details = ROLE_NAMES[entry.role], args.include_item_details
     rows = [blockers.blocked_by(row) for row in entry.blockers]
     return BlockedItem(
         item_id=dashed(entry.id),
