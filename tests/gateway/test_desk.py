@@ -41,3 +41,28 @@ async def test_news_that_cannot_be_used_are_not_the_last(
                 await asyncio.sleep(0)
     finally:
         await desk.drain()
+
+
+async def test_news_that_come_during_a_look_are_followed_by_another(
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(Services(settings_of(section(), project), store, trust_self_reported))
+    monkeypatch.setattr(desk.hearing, "start", lambda: None)  # nobody tells anything else
+    looks = 0
+    again = asyncio.Event()
+
+    async def take() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            desk._look_again()
+        else:
+            again.set()
+
+    monkeypatch.setattr(desk, "_take_servers", take)
+    desk.start()
+    try:
+        async with asyncio.timeout(20):
+            await again.wait()
+    finally:
+        await desk.drain()

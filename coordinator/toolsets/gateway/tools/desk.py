@@ -96,6 +96,8 @@ class Desk:
 
     async def _follow_servers(self) -> None:
         while True:
+            # Before the look: what is told while it goes on may be newer than what it has found.
+            self._look.clear()
             try:
                 await self._take_servers()
             except ToolFailure as failure:
@@ -103,7 +105,6 @@ class Desk:
             except Exception:
                 # What agents find now stays, and the next news may be better.
                 _log.exception("what is known of downstream servers cannot be used")
-            self._look.clear()
             try:
                 async with asyncio.timeout(REFRESH_SECONDS):
                     await self._look.wait()
