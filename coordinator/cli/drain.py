@@ -170,10 +170,12 @@ async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, 
     began, said = time.monotonic(), 0.0
     deadline = began + wait
     while True:
+        looked = time.monotonic()
         async with asyncio.timeout(_ANSWER_SECONDS):
             left = await in_hand()
         now = time.monotonic()
-        if not left and (now >= deadline or now - began >= settled):
+        # A look may take longer than others take to hear of the drain: what they still took may be behind it.
+        if not left and (now >= deadline or looked - began >= settled):
             _say("nothing is left in hand")
             return Exit.OK
         if left and (now >= deadline or now - said >= _LINE_SECONDS):
@@ -190,14 +192,16 @@ async def look(client: redis.asyncio.Redis) -> Left:
     found: list[dict[str, int]] = []
     seconds, micros = await client.time()
     now = seconds * 1000 + micros // 1000
-    for family in (keys.leases, keys.step_leases):
+    # Steps first: one that runs may claim an item before it ends.
+    for family in (keys.step_leases, keys.leases):
         counts: dict[str, int] = {}
         async for key in client.scan_iter(match=b"fc:{*}:" + family.suffix.encode(), count=_SCAN):
             match = _PROJECT.match(key)
             if match is not None and (count := await client.zcount(key, now, "+inf")):
                 counts[match[1].decode()] = count
         found.append(counts)
-    return Left(*found)
+    steps, claims = found
+    return Left(claims, steps)
 
 
 def _told(counts: dict[str, int], noun: str) -> str:

@@ -8,8 +8,9 @@ import json
 import socket
 import subprocess
 import sys
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ import redis.exceptions
 
 from coordinator.cli import drain as module
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.store import Store, keys
 from coordinator.store.drains import FLEET_SCOPE
 from tests.flows.downstream import PROGRAM
+from tests.items.moments import server_time
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment, fleet_command, once
 from tests.support.wait import wait_until_sync
 
@@ -207,6 +210,40 @@ async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
         await module._drain(redis_url, redis_url, 5000, FLEET_SCOPE, 300, end=False)
     assert failed.value.code == Exit.STORE_UNREACHABLE
     assert await module._drain(redis_url, redis_url, 5000, FLEET_SCOPE, 0, end=True) == Exit.OK
+
+
+@pytest.mark.anyio
+async def test_a_step_that_claims_an_item_and_ends_during_a_look_is_not_overlooked(
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, scan, looks = store.client, store.client.scan_iter, iter((False, True))
+    later = await server_time(store) + 60_000
+    await store.command("ZADD", keys.step_leases.key(project), later, "step")
+
+    async def changing(**options: Any) -> AsyncIterator[bytes]:
+        if next(looks):
+            await store.command("ZADD", keys.leases.key(project), later, "agent")
+            await store.command("DEL", keys.step_leases.key(project))
+        async for key in scan(**options):
+            yield key
+
+    monkeypatch.setattr(client, "scan_iter", changing)
+    left = await module.look(client)
+    assert project in left.claims | left.steps
+
+
+@pytest.mark.anyio
+async def test_a_long_look_that_began_before_all_have_heard_is_not_the_last(capsys: pytest.CaptureFixture[str]) -> None:
+    settled, looks = 0.05, iter(("", "1 claim", ""))
+
+    async def in_hand() -> str:
+        until = time.monotonic() + settled
+        while time.monotonic() < until:
+            pass
+        return next(looks)
+
+    assert await module._until_nothing(in_hand, settled, 300, "") == Exit.OK
+    assert capsys.readouterr().out == "in hand: 1 claim\nnothing is left in hand\n"
 
 
 def test_malformed_names_are_refused(fleet: RunningFleet, tmp_path: Path) -> None:
