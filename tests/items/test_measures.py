@@ -14,7 +14,7 @@ import pytest
 import coordinator.toolsets.items
 from coordinator.metrics import MemoryCells, Recorder, recorder
 from coordinator.metrics.catalogue import CLAIM_HOLD, CLAIM_LOSERS
-from coordinator.store import Store, keys
+from coordinator.store import Script, Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.measuring import Measuring
@@ -425,3 +425,22 @@ async def test_projects_without_items_are_looked_at_for_a_while_only(alone: Stor
     # Whoever adds an item there has it looked at again.
     await Client(alone, "old").add()
     assert {project for project, _ in await measures.projects()} == {"fresh", "used", "old"}
+
+
+async def test_a_project_that_gets_items_again_while_it_is_looked_at_stays(
+    alone: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_ago = await server_time(alone) // 1000 - EMPTY_SECONDS - 60
+    await alone.command("ZADD", keys.item_projects.key(keys.FLEET), long_ago, "old")
+    process, run = Process(alone, "h/fe-0"), alone.run
+
+    async def changing(script: Script[Any], *arguments: Any) -> Any:
+        reply = await run(script, *arguments)
+        if script is _MEASURE:
+            monkeypatch.undo()
+            await Client(alone, "old").add()
+        return reply
+
+    monkeypatch.setattr(alone, "run", changing)
+    await process.round()
+    assert [project for project, _ in await MeasureStore(alone).projects()] == ["old"]

@@ -41,7 +41,7 @@ class Measuring(Rounds):
                 self._recorder.claims_held(held.end, held.counts, held.seconds)
             self._recorder.claim_losers(found.lost.counts, found.lost.losers)
             if not any(found.roles.values()) and noted < time.time() - EMPTY_SECONDS:
-                await self._measures.forget(project)
+                await self._measures.forget(project, noted)
         self._recorder.items(roles, oldest)
 
     def _clear(self) -> None:

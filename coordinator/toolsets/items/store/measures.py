@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -61,6 +61,7 @@ class _Reply(msgspec.Struct, array_like=True):
 
 
 _MEASURE = Script(PACKAGE, "measure_items", _Reply)
+_FORGET: Script[Any] = Script(PACKAGE, "forget_project", scope="fleet")
 
 
 class MeasureStore:
@@ -78,9 +79,9 @@ class MeasureStore:
         noted = await self._store.command("ZMSCORE", key, *names)
         return [(name.decode(), int(float(when))) for name, when in zip(names, noted, strict=True) if when is not None]
 
-    async def forget(self, project: str) -> None:
-        """Looks at a project no more until something is changed in it."""
-        await self._store.command("ZREM", keys.item_projects.key(keys.FLEET), project)
+    async def forget(self, project: str, noted: int) -> None:
+        """Looks at a project no more until something is changed in it, unless that happened since ``noted`` (s)."""
+        await self._store.run(_FORGET, keys.FLEET, project, noted)
 
     async def measure(self, project: str) -> Measures:
         """A project's figures. Claims that have ended are told once."""
