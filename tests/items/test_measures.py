@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import coordinator.toolsets.items
+from coordinator.errors import ToolFailure
 from coordinator.metrics import MemoryCells, Recorder, recorder
 from coordinator.metrics.catalogue import CLAIM_HOLD, CLAIM_LOSERS
 from coordinator.store import Script, Store, keys
@@ -444,3 +445,18 @@ async def test_a_project_that_gets_items_again_while_it_is_looked_at_stays(
     monkeypatch.setattr(alone, "run", changing)
     await process.round()
     assert [project for project, _ in await MeasureStore(alone).projects()] == ["old"]
+
+
+async def test_a_project_that_could_not_be_noted_is_noted_with_the_next_change(
+    alone: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unavailable(*_: Any) -> Any:
+        raise ToolFailure("store_unavailable", "the store does not answer")
+
+    tools = Client(alone, "new")
+    monkeypatch.setattr(alone, "command", unavailable)
+    await tools.add()
+    monkeypatch.undo()
+    assert await MeasureStore(alone).projects() == []
+    await tools.add()
+    assert [project for project, _ in await MeasureStore(alone).projects()] == ["new"]

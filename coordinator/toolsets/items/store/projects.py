@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 
 from coordinator.errors import ToolFailure
@@ -29,5 +28,7 @@ class ProjectList:
         if len(self._until) >= PROJECTS:
             self._until.clear()
         self._until[project] = now + NOTED_SECONDS
-        with contextlib.suppress(ToolFailure):
+        try:
             await self._store.command("ZADD", keys.item_projects.key(keys.FLEET), int(time.time()), project)
+        except ToolFailure:
+            self._until.pop(project, None)
