@@ -11,7 +11,7 @@ from coordinator.errors import ToolFailure
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, REFUSED
 from coordinator.steps.times import CRASHES
-from coordinator.store import keys
+from coordinator.store import Script, keys
 from coordinator.store.requests import request
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store import flows
@@ -480,6 +480,36 @@ async def test_a_large_flow_is_read_in_slices(rig: Rig) -> None:
     assert await rig.statuses(flow) == {**dict.fromkeys([*names, "late"], "done"), "open": "running"}
     stats = (await rig.store.command("INFO", "commandstats")).decode()
     assert "cmdstat_fcall:calls=1," not in stats
+
+
+async def test_a_large_flow_that_runs_again_while_it_is_read_is_shown_as_it_is_then(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"s{number}" for number in range(9)]
+    flow = await rig.create(then(*names))
+    first, *others = await rig.worker.take(9)
+    await rig.worker.failed(first)
+    for step in others:
+        await rig.worker.done(step, Plan(), f'"{step.key * 200_000}"')
+    run, slices = rig.store.run, 0
+
+    async def changing(script: Script[Any], *arguments: Any) -> Any:
+        nonlocal slices
+        slices += script.name == "read_flow"
+        if slices == 2:
+            monkeypatch.undo()
+            await rig.flows.retry("default", NONE, flow, "bob")
+            *again, last = reversed(await rig.worker.take(9))
+            for step in again:
+                await rig.worker.done(step, Plan())
+            await rig.worker.done(last)
+        return await run(script, *arguments)
+
+    monkeypatch.setattr(rig.store, "run", changing)
+    found = await rig.flow(flow)
+    assert slices == 2, "it was large enough"
+    assert found.row.status == "completed"
+    assert [(step.key, step.status) for step in found.steps] == [(name, "done") for name in names]
 
 
 async def test_results_of_single_steps_are_read_whole(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

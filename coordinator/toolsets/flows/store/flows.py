@@ -139,12 +139,13 @@ class FlowStore(RunStore):
         head, spec, rows, open_steps, till, total, left = found
         while till < total:
             # What changes meanwhile shows in the later slices; a flow that runs again begins a new history.
+            ended = _facts(head).get("e")
             found = await self._store.run(_READ, project, flow, left, till)
-            if found is None or found[5] < total:
+            if found is None or ended not in (None, _facts(found[0]).get("e")):
                 return await self.get(project, flow)
             head, spec, more, open_steps, till, total, left = found
             rows += more
-        facts = {name.decode(): value.decode() for name, value in zip(head[::2], head[1::2], strict=True)}
+        facts = _facts(head)
         steps = [*(_finished(flow, row) for row in rows), *(_open(*values) for values in open_steps)]
         steps.sort(key=lambda step: step.id)
         values = [facts.get(name, "") for name in _ROW_FIELDS]
@@ -248,6 +249,11 @@ class FlowStore(RunStore):
 def _hashed(creator: str) -> str:
     # Names of callers never become parts of keys.
     return blake2b(creator.encode(), digest_size=8).hexdigest()
+
+
+def _facts(head: list[bytes]) -> dict[str, str]:
+    """A run's header."""
+    return {name.decode(): value.decode() for name, value in zip(head[::2], head[1::2], strict=True)}
 
 
 def _row(id: str, name: str, status: str, creator: str, created: str, ended: str, why: str, parent: str) -> FlowRow:
