@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
+from coordinator.store import Script
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import LONG_MS, Fronts, Parked
@@ -232,6 +233,25 @@ async def test_a_draining_front_end_sends_its_callers_away(fronts: Fronts) -> No
     items = [await other.add(), await other.add()]
     assert [await staying.item(), await back.item()] == items
     assert not [call for call in leaving if await other.is_parked(call)]
+
+
+async def test_a_call_that_comes_while_its_front_end_begins_to_drain_is_sent_away(
+    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, other = await fronts.pair()
+    run = tools.store.run
+
+    async def draining(script: Script[Any], *arguments: Any) -> Any:
+        if script.name == "sweep_claims":
+            monkeypatch.undo()
+            assert tools.drain is not None
+            await tools.drain()
+        return await run(script, *arguments)
+
+    monkeypatch.setattr(tools.store, "run", draining)
+    call = tools.begin("agent", wait_ms=LONG_MS)
+    assert await refusal(call) == "draining"
+    assert not await other.is_parked(call)
 
 
 async def test_what_is_released_in_the_same_call_is_free_while_it_waits(fronts: Fronts) -> None:

@@ -98,6 +98,8 @@ class Parking:
         reply: ClaimReply | None = None
         try:
             while True:
+                if self._draining:  # since it was prepared: whoever was not parked yet has not been told
+                    raise _draining()
                 # Held before the call is parked: the wake-up may come before the answer does.
                 woken = parked.renewed()
                 reply = await run(max(1, int((until - loop.time()) * 1000)))
