@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from coordinator.cli.exits import CommandFailed
+from coordinator.cli.gateway import records
 from coordinator.errors import ToolFailure
-from coordinator.store import Store, keys
+from coordinator.store import Script, Store, keys
 from coordinator.toolsets.gateway import operations, pace
 from coordinator.toolsets.gateway.store import audit
 from coordinator.toolsets.gateway.store.audit import AuditStore
@@ -215,6 +219,31 @@ APPROVAL = states(
     approved={"terminal": True},
     dropped={"terminal": True, "outcome": "failure"},
 )
+
+
+async def test_an_answer_is_for_the_question_that_was_asked(
+    make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for the next one, should the first be withdrawn while it is answered at the terminal."""
+    workflow = deepcopy(APPROVAL)
+    workflow["states"]["asked"]["transitions"]["back"] = {"target": "written"}
+    lab = make_lab(workflows={"w": workflow})
+    asked = await lab.follow(await lab.start("w"), "ask")
+    acts: list[Callable[[Store], Awaitable[None]]] = []
+    monkeypatch.setattr(records, "with_store", lambda _, act: acts.append(act))
+    records.resolve(asked["context"]["request"], "approve", project=project)
+    run = store.run
+
+    async def changing(script: Script[Any], *arguments: Any) -> Any:
+        if script.name == "read_instance":
+            monkeypatch.undo()
+            await lab.follow(await lab.follow(asked, "back"), "ask")
+        return await run(script, *arguments)
+
+    monkeypatch.setattr(store, "run", changing)
+    with pytest.raises(CommandFailed, match="was withdrawn before"):
+        await acts[0](store)
+    assert (await lab.get(asked))["state"] == "asked"
 
 
 async def test_people_are_asked_and_answer_by_a_transition(make_lab: MakeLab, store: Store, project: str) -> None:

@@ -121,11 +121,11 @@ def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_
     """
 
     async def show(store: Store) -> None:
-        found = await _approval(store, loaded.settings, project, id)
+        found, standing = await _asked(store, loaded.settings, project, id)
         shown: dict[str, Any] = {"id": id, **msgspec.structs.asdict(found), "asked_at": iso(found.asked_at)}
         shown["answered_at"] = iso(found.answered_at) if found.answered_at else None
-        if found.status == "pending":
-            shown["possible"] = _possible(await _operations(store, loaded.settings).get(project, found.workflow))
+        if standing is not None:
+            shown["possible"] = _possible(standing)
         print_json(shown)
 
     _with_store(loaded, show)
@@ -157,13 +157,12 @@ def resolve(
     who = Principal(id=by or operator(), roles=(HUMAN, *role), kind="user")
 
     async def answer(store: Store) -> None:
-        found = await _approval(store, loaded.settings, project, id)
-        if found.status != "pending":
+        found, standing = await _asked(store, loaded.settings, project, id)
+        if standing is None:
             raise CommandFailed(f"{id} was {found.status} before: {found.answer or 'without an answer'}")
         hearing = Hearing(store)
         operations = _operations(store, loaded.settings, hearing)
         try:
-            standing = await operations.get(project, found.workflow)
             if transition not in _possible(standing):
                 possible = ", ".join(_possible(standing)) or "none"
                 raise CommandFailed(f"{transition!r} is no answer; people may take: {possible}", Exit.USAGE)
@@ -197,6 +196,18 @@ async def _approval(store: Store, settings: Settings, project: str, id: str) -> 
     if found is None:
         raise CommandFailed(f"there is no approval {id!r} in the project {project!r}")
     return found
+
+
+async def _asked(store: Store, settings: Settings, project: str, id: str) -> tuple[Answered, Standing | None]:
+    """An approval, and the instance as it stands with this question; None: the question is answered or withdrawn."""
+    found = await _approval(store, settings, project, id)
+    if found.status == "pending":
+        standing = await _operations(store, settings).get(project, found.workflow)
+        # It may have gone on meanwhile, and ask something else.
+        if any(one.id == id for one in standing.instance.approvals):
+            return found, standing
+        found = await _approval(store, settings, project, id)
+    return found, None
 
 
 async def _last(records: AuditStore, project: str, count: int, filtered: bool) -> list[Entry]:
