@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,12 +13,13 @@ import msgspec
 import pytest
 import structlog
 
+from coordinator.cli.gateway import records
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.store import StepStore
 from coordinator.store import Store, keys
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.task import Event
-from coordinator.toolsets.gateway.store.audit import AuditStore
+from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
 from tests.gateway.lab import section, settings_of
 from tests.support.wait import wait_until
 from workers.connections import Connections
@@ -123,3 +126,28 @@ async def test_copying_goes_on_after_what_nobody_expected(
         await store.command("DEL", position)
         await wait_until(lambda: file.exists() and copied.numbers(file) == [1], what="it is copied")
         await worker.close()
+
+
+async def test_who_follows_the_audit_sees_what_was_written_while_the_last_entries_were_read(
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied = Copied(store, project)
+    await copied.write(1)
+    acts: list[Callable[[Store], Coroutine[Any, Any, None]]] = []
+    shown = asyncio.Queue[int]()
+    newest = AuditStore.newest
+
+    async def writing(audit: AuditStore, project: str, count: int) -> list[Entry]:
+        found = await newest(audit, project, count)
+        monkeypatch.setattr(AuditStore, "newest", newest)
+        await copied.write(2)
+        return found
+
+    monkeypatch.setattr(AuditStore, "newest", writing)
+    monkeypatch.setattr(records, "with_store", lambda _, act: acts.append(act))
+    monkeypatch.setattr(records, "_print", lambda entry, _: shown.put_nowait(entry.payload["n"]))
+    records.audit(project=project, follow=True)
+    following = asyncio.create_task(acts[0](store))
+    assert [await asyncio.wait_for(shown.get(), 20) for _ in range(2)] == [1, 2]
+    following.cancel()
+    await asyncio.wait([following])

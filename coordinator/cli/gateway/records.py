@@ -67,11 +67,10 @@ def audit(
     async def show(store: Store) -> None:
         records = AuditStore(store, loaded.settings)
         filtered = bool(workflow or correlation or type)
-        found = [entry for entry in await _last(records, project, count, filtered) if wanted(entry)]
-        for entry in found[-count:]:
+        last = await _last(records, project, count, filtered)
+        for entry in [entry for entry in last if wanted(entry)][-count:]:
             _print(entry, format)
-        newest = await records.newest(project, 1)
-        after = newest[-1].position if newest else ""
+        after = last[-1].position if last else ""
         while follow:
             entries = await records.read(project, after)
             for entry in filter(wanted, entries):
