@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.store import Script, keys
+from coordinator.store import keys
 from coordinator.toolsets.items.rules.recount import Claim
 from coordinator.toolsets.items.store import query as stored
+from tests.items.between import after
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import claim_for, lapse, server_time
 from tests.items.query_world import ms, set_creation
@@ -179,18 +180,27 @@ async def test_many_children_of_many_roots_take_several_runs(
         assert item["childCounts"]["queue"] == 60
 
 
-async def test_a_root_that_goes_meanwhile_is_left_out(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = await tools.add_many(2)
-    run = tools.store.run
-
-    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int) -> Any:
-        reply = await run(script, project, *args)
-        if script.name == "search_page":
-            await tools.delete(second)
-        return reply
-
-    monkeypatch.setattr(tools.store, "run", wrapped)
+@pytest.mark.parametrize("moves", [False, True])
+async def test_a_root_that_goes_meanwhile_is_left_out(
+    tools: Client, monkeypatch: pytest.MonkeyPatch, moves: bool
+) -> None:
+    monkeypatch.setattr(stored, "OVERVIEW_BUDGET", 21)
+    first, second = sorted(await tools.add_many(2))
+    after(monkeypatch, tools.store, 1, lambda: tools.update(second, parentId=first) if moves else tools.delete(second))
     assert (await root(tools))["id"] == first
+    assert await tools.exists(second) == moves
+    assert not moves or (await tools.get(second))["parentId"] == first
+
+
+@pytest.mark.parametrize("rises", [False, True])
+async def test_an_item_that_moves_meanwhile_is_shown_once(
+    tools: Client, monkeypatch: pytest.MonkeyPatch, rises: bool
+) -> None:
+    parent = await tools.add()
+    item = await tools.add(**({"parentId": parent} if rises else {}))
+    after(monkeypatch, tools.store, 1, lambda: tools.update(item, parentId=None if rises else parent))
+    shown = await roots(tools, includeChildren=True)
+    assert [one["id"] for entry in shown for one in (entry, *entry["children"])].count(item) == 1
 
 
 async def test_an_item_is_shown_in_full_with_its_children(tools: Client) -> None:

@@ -1,12 +1,13 @@
 --[[
-purpose:   Items of the global overview, each with the counts of its children and, where asked for, children.
-guarantee: Each item is one consistent view. Ends when about `budget` rows were read; the caller goes on from
-           there. Writes nothing: claims that expired and were not put back yet are counted as expired.
+purpose:   The newest roots, each with the counts of its children and, where asked for, children.
+guarantee: One consistent view of about `budget` rows; the caller goes on from there, with those that are roots
+           still. Writes nothing: claims that expired and were not put back yet are counted as expired.
            When very many are in that state it does nothing but say so.
-args:      ids shown budget
-           ids = packed list; shown = how many of each item's children to show, 0 for none
-reply:     {finished, list of {row, counts by role code, {active, expired, unclaimed}, children {row, counts}}},
-           finished = how many ids are done, -1 when expired claims have to be put back first
+args:      limit ids shown budget
+           limit = how many roots; ids = packed list of those left by the run before, or ''; shown = how many of each
+           one's children to show, 0 for none
+reply:     {late, list of {row, counts by role code, {active, expired, unclaimed}, children {row, counts}}, ids left},
+           late = whether expired claims have to be put back first
 errors:    none
 --]]
 -- @include clock
@@ -14,10 +15,10 @@ errors:    none
 -- @include rows
 -- @include tallies
 
-local MOST_LATE = 500
-local now, left = server_time(), tonumber(budget)
+local MOST_LATE, FINDING = 500, 20 -- finding the newest of a scope costs about as much as so many rows
+local now, left = server_time(), tonumber(budget) - (ids == '' and FINDING or 0)
 local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, MOST_LATE)
-if #agents == MOST_LATE then return cmsgpack.pack({-1, {}}) end
+if #agents == MOST_LATE then return cmsgpack.pack({true, {}, {}}) end
 local late = {}
 for _, id in ipairs(agents[1] and redis.call('HMGET', K_AGENTS, unpack(agents)) or {}) do
   local parent = redis.call('HGET', K_ITEM .. id, 'pa')
@@ -32,16 +33,17 @@ local function shown_children(id)
   return list
 end
 
-local finished, list, reply = 0, cmsgpack.unpack(ids), {}
-while finished < #list and left > 0 do
-  finished, left = finished + 1, left - 1
-  local id = list[finished]
-  local row = short_row(id)
-  if row then
+local reply, more = {}, {}
+for _, id in ipairs(ids == '' and newest_of('p', tonumber(limit)) or cmsgpack.unpack(ids)) do
+  local row = left > 0 and short_row(id)
+  if left <= 0 then
+    more[#more + 1] = id
+  elseif row and not row[2] then
     local counts, held = tally(id)
     local below = shown ~= '0' and shown_children(id) or {}
     reply[#reply + 1] = {row, counts, claim_tally(id, counts, held, late), below}
-    left = left - #below - (shown ~= '0' and 20 or 0) -- finding them costs about as much as 20 rows
+    left = left - #below - (shown ~= '0' and FINDING or 0)
   end
+  left = left - 1
 end
-return cmsgpack.pack({finished, reply})
+return cmsgpack.pack({false, reply, more})

@@ -60,11 +60,6 @@ class Search(NamedTuple):
         }
 
 
-def newest_roots(limit: int) -> Search:
-    """The search behind the overview of the roots."""
-    return Search([("d", ["p"])], "".join(_CLASSES.values()), _EVERYTHING, {"d": 0}, "a", True, limit, 0)
-
-
 def given(text: str | None) -> str | None:
     """A blank text counts as left out (seed 004)."""
     return text if text and text.strip() else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Semaphore
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from time import perf_counter
 from typing import NamedTuple
 
@@ -117,7 +117,7 @@ _READ = Script(PACKAGE, "read_item", tuple[View, Path])
 _PAGE = Script(PACKAGE, "search_page", Indexed)
 _SCAN = Script(PACKAGE, "scan_items", Scanned)
 _ROWS = Script(PACKAGE, "read_rows", tuple[list[ShortView], list[Path], list[bool]])
-_ROOTS = Script(PACKAGE, "overview_roots", tuple[int, list[Root]])
+_ROOTS = Script(PACKAGE, "overview_roots", tuple[bool, list[Root], list[str]])
 _ITEM = Script(PACKAGE, "overview_item", tuple[View, Counts, list[ShortView]])
 _EXPIRE = Script(PACKAGE, "expire_claims", bool, rest=SETTLE)
 
@@ -249,21 +249,19 @@ class QueryStore(RoomStore):
             claimed += part[2]
         return rows, paths, claimed
 
-    async def overview(self, project: str, ids: Sequence[str], children: bool) -> list[Root]:
-        """Items with the counts of their children, those that are gone left out."""
+    async def overview(self, project: str, limit: int, children: bool) -> list[Root]:
+        """The newest roots with the counts of their children."""
         roots: list[Root] = []
-        position = 0
-        while position < len(ids):
-            part = pack(ids[position:])
-            shown = SHOWN_CHILDREN if children else 0
-            finished, entries = await self._store.run(_ROOTS, project, part, shown, OVERVIEW_BUDGET)
-            if finished < 0:
-                while not await self._store.run(_EXPIRE, project, self._events):
-                    pass
-                continue
-            position += finished
+        shown = SHOWN_CHILDREN if children else 0
+        left: bytes | str = ""
+        while True:
+            late, entries, ids = await self._store.run(_ROOTS, project, limit, left, shown, OVERVIEW_BUDGET)
+            while late and not await self._store.run(_EXPIRE, project, self._events):
+                pass
             roots += entries
-        return roots
+            if not late and not ids:
+                return roots
+            left = left if late else pack(ids)
 
     async def overview_item(self, project: str, item: str, limit: int) -> tuple[View, Counts, list[ShortView]]:
         """One item in full, the counts of its children and the newest of them.

@@ -83,8 +83,7 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
             return ItemOverview(
                 item=_full(view), child_counts=_counts(counts), children=[ShortItem(**_short(row)) for row in children]
             )
-        newest = await items.search(call.project, rules.newest_roots(args.limit or DEFAULT_ROOTS), ancestors=False)
-        roots = await items.overview(call.project, [row.id for row in newest.rows], args.include_children)
+        roots = await items.overview(call.project, args.limit or DEFAULT_ROOTS, args.include_children)
         return RootsOverview(items=[_root(root, args.include_children) for root in roots], total=len(roots))
 
     async def query_items(call: Call, args: QueryItems) -> FullItem | SearchResult | ItemOverview | RootsOverview:
