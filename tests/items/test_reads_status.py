@@ -7,6 +7,7 @@ import pytest
 
 from coordinator.settings import Settings
 from coordinator.store import Store
+from tests.items.between import after
 from tests.items.client import Client, Json
 
 pytestmark = pytest.mark.anyio
@@ -148,3 +149,20 @@ async def test_all_of_many_blockers_are_named_once(tools: Client) -> None:
     await tools.link_all((source, hub) for source in sources)
     blockers = (await tools("get_next_status", itemId=hub))["blockers"]
     assert sorted(entry["fromItemId"] for entry in blockers) == sorted(sources)
+
+
+async def test_what_changes_meanwhile_is_in_the_answer_as_a_whole_or_not_at_all(
+    tools: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = await tools.add_many(450)
+    hub = await tools.add()
+    await tools.link_all((source, hub) for source in sources)
+
+    async def change() -> None:
+        await tools.unlink(toItemId=hub, deleteAll=True)
+        await tools.move(hub, "start")
+
+    before = await tools("get_next_status", itemId=hub)
+    after(monkeypatch, tools.store, 1, change)
+    answer = await tools("get_next_status", itemId=hub)
+    assert answer in (before, await tools("get_next_status", itemId=hub))

@@ -1,8 +1,8 @@
-"""What blocks an item, as get_next_status and get_blocked_items show it."""
+"""What blocks an item, as get_next_status, advance_item and get_blocked_items show it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -17,16 +17,11 @@ if TYPE_CHECKING:
     from coordinator.toolsets.items.store.reads import BlockerRow
 
 
-def unsatisfied(rows: Sequence[BlockerRow]) -> list[Blocker]:
-    """Those that the item still waits for."""
+def unsatisfied(found: Iterable[tuple[str, int, int]]) -> list[Blocker]:
+    """Those that the item still waits for: id, role, role that is waited for."""
     return [
-        Blocker(
-            from_item_id=dashed(row.field[1:]),
-            current_role=ROLE_NAMES[row.role],
-            required_role=given_threshold(row.mark) or "terminal",
-        )
-        for row in rows
-        if not row.satisfied
+        Blocker(from_item_id=dashed(blocker), current_role=ROLE_NAMES[role], required_role=ROLE_NAMES[needed])
+        for blocker, role, needed in found
     ]
 
 

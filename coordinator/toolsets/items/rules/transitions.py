@@ -10,13 +10,13 @@ from msgspec import UNSET
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import Distrusted, Trusted, attribution, signature, stored_verification
 from coordinator.toolsets.items.contract.work import (
-    Blocker,
     CascadeEvent,
     MissingNote,
     Transition,
     TransitionResult,
     UnblockedItem,
 )
+from coordinator.toolsets.items.rules import blockers
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -157,10 +157,7 @@ def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Reso
         result.error = f"Cannot apply '{trigger}': {problem}; the claim expires at {iso(expires)}"
         result.error_code = "not_claim_holder"
     elif reason == "dependencies":
-        result.blockers = [
-            Blocker(from_item_id=dashed(blocker), current_role=ROLE_NAMES[role], required_role=ROLE_NAMES[needed])
-            for blocker, role, needed in detail
-        ]
+        result.blockers = blockers.unsatisfied(detail)
         result.error = f"Cannot apply '{trigger}': {len(detail)} blocking dependencies are not satisfied"
     elif reason == "gate":
         specs = {note.key: note for note in schema.notes} if schema else {}

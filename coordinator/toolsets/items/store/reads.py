@@ -43,8 +43,8 @@ class Status(NamedTuple):
     role: int
     returns: bool
     schema: Filled
-    cursor: str
-    blockers: list[BlockerRow]
+    blockers: list[tuple[str, int, int]]
+    """Unsatisfied ones: id, role, role that is waited for."""
 
 
 class Ranked(NamedTuple):
@@ -163,22 +163,15 @@ class ReadStore(RoomStore):
         return found
 
     async def status(self, project: str, item: str) -> Status:
-        """What decides the item's next transition, with all its blockers if one is unsatisfied.
+        """What decides the item's next transition, as of one moment.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND.
         """
-        blockers: dict[str, BlockerRow] = {}
-        cursor = START
-        while True:
-            try:
-                status = await self._store.run(_STATUS, project, item, cursor)
-            except ScriptFailure:
-                raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None
-            blockers.update((blocker.field, blocker) for blocker in status.blockers)
-            cursor = status.cursor
-            if cursor == START:
-                return status._replace(blockers=list(blockers.values()))
+        try:
+            return await self._store.run(_STATUS, project, item)
+        except ScriptFailure:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None
 
     async def context(self, project: str, item: str, ancestors: bool) -> Context:
         """One item with its notes and its claim.
