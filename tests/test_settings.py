@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -167,6 +168,43 @@ def test_home_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert load_settings({"data_dir": "~/d"}, {}).settings.data_dir == str(tmp_path / "d")
     write(tmp_path, "port: 7\n")
     assert load_settings({}, {"FLEET_CONFIG": "~/fleet.yaml"}).settings.port == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("data_dir: ~absent/x", "data_dir must be a path, not '~absent/x': ~absent is nobody's home here"),
+        ('data_dir: "a\\0b"', "data_dir must be a path, not 'a\\x00b': no file can be called so"),
+        ("auth: {tokens: ~absent/x}", "auth.tokens must be a path, not '~absent/x'"),
+        (
+            "auth: {verifier: {type: jwks, algorithms: [RS256], audience: a, jwks_path: ~absent/x}}",
+            "auth.verifier.jwks_path must be a path",
+        ),
+        (
+            "actor_authentication: {verifier: {type: jwks, algorithms: [RS256], audience: a, jwks_path: ~absent/x}}",
+            "actor_authentication.verifier.jwks_path must be a path",
+        ),
+        ("workflows: {navigator: [a, ~absent/x]}", "workflows.navigator must be a path, not '~absent/x'"),
+        ("gateway: {include: ~absent/x}", "gateway.include must be a path, not '~absent/x'"),
+        ("gateway: {audit: {path: ~absent/x}}", "gateway.audit.path must be a path, not '~absent/x'"),
+    ],
+)
+def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(f"port: 1\n{text}\n")
+    with pytest.raises(SettingsError, match="^" + re.escape(f"{file}:2: {words}")):
+        load_settings({}, {}, file)
+
+
+def test_a_path_that_no_file_can_have_is_refused_wherever_it_is_said() -> None:
+    for flags, env, config, words in (
+        ({"data_dir": "~absent"}, {}, None, "flag --data-dir: data_dir must be a path, not '~absent'"),
+        ({}, {"FLEET_DATA_DIR": "~absent"}, None, "environment FLEET_DATA_DIR: data_dir must be a path, not '~absent'"),
+        ({}, {"AGENT_CONFIG_DIR": "~absent"}, None, "environment AGENT_CONFIG_DIR must be a path, not '~absent'"),
+        ({}, {}, Path("~absent/fleet.yaml"), "the config file must be a path, not '~absent/fleet.yaml'"),
+    ):
+        with pytest.raises(SettingsError, match=f"^{re.escape(words)}: ~absent is nobody's home here$"):
+            load_settings(flags, env, config)
 
 
 # --- what is refused, and how it is said ------------------------------------------------------

@@ -6,14 +6,14 @@ business of ``coordinator.identity.door``.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from coordinator.settings.example_sections import AUTH_VERIFIER
-from coordinator.settings.identity import VerifierSettings, located
+from coordinator.settings.identity import VerifierSettings, located_verifier
+from coordinator.settings.paths import Locate
 
 _URL = r"https?://[^\s/@?#]+(/[^\s@?#]*)?"
 
@@ -103,13 +103,7 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
 
-def located_auth(auth: Auth, tokens_base: Path, keys_base: Path) -> Auth:
-    """The section with absolute paths.
-
-    Args:
-        tokens_base: where a relative path of a token file starts.
-        keys_base: where one of a key file starts.
-    """
-    tokens = str((tokens_base / Path(auth.tokens).expanduser()).absolute()) if auth.tokens else ""
-    verifier = located(auth.verifier, keys_base) if auth.verifier is not None else None
-    return msgspec.structs.replace(auth, tokens=tokens, verifier=verifier)
+def located_auth(auth: Auth, tokens: Locate, keys: Locate) -> Auth:
+    """The section with absolute paths of the token file and of key files. Raises SettingsError."""
+    verifier = located_verifier(auth.verifier, keys) if auth.verifier is not None else None
+    return msgspec.structs.replace(auth, tokens=tokens(auth.tokens) if auth.tokens else "", verifier=verifier)

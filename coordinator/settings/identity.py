@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
+from coordinator.settings.paths import Locate
 from coordinator.settings.problems import KeyPath
 
 Policy = Literal["accept-cached", "accept-self-reported", "reject"]
@@ -260,12 +260,11 @@ def unused_verifier(verifier: VerifierSettings, path: KeyPath, sources: Mapping[
     return None
 
 
-def located(verifier: VerifierSettings, base: Path) -> VerifierSettings:
-    """The verifier with an absolute ``jwks_path``; a relative one starts at ``base``."""
+def located_verifier(verifier: VerifierSettings, locate: Locate) -> VerifierSettings:
+    """The verifier with an absolute ``jwks_path``. Raises SettingsError."""
     if not verifier.jwks_path:
         return verifier
-    path = base / Path(verifier.jwks_path).expanduser()
-    return msgspec.structs.replace(verifier, jwks_path=str(path.absolute()))
+    return msgspec.structs.replace(verifier, jwks_path=locate(verifier.jwks_path))
 
 
 def _open_pattern(pattern: str) -> str:

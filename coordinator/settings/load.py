@@ -17,6 +17,7 @@ from coordinator.settings.contradictions import contradictions
 from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
 from coordinator.settings.gateway import includes
 from coordinator.settings.model import Settings
+from coordinator.settings.paths import Locate, located
 from coordinator.settings.problems import KeyPath, SettingsError, unknown
 
 if TYPE_CHECKING:
@@ -92,13 +93,15 @@ def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: P
     loaded = load(Settings, flags, env, config, contradictions)
     settings = msgspec.structs.replace(
         loaded.settings,
-        data_dir=str(_data_dir(loaded)),
+        data_dir=_data_dir(loaded),
         actor_authentication=_actor_authentication(loaded, env),
         auth=auth.located_auth(
-            loaded.settings.auth, _beside(loaded, "auth.tokens"), _base(loaded, env, "auth.verifier")
+            loaded.settings.auth,
+            _locate(loaded, "auth.tokens"),
+            _locate(loaded, "auth.verifier", ".jwks_path", _keys(env)),
         ),
         workflows=workflows.located_workflows(
-            loaded.settings.workflows, _beside(loaded, "workflows.sessions"), _beside(loaded, "workflows.navigator")
+            loaded.settings.workflows, _locate(loaded, "workflows.sessions"), _locate(loaded, "workflows.navigator")
         ),
     )
     again = functools.partial(load_settings, dict(flags), dict(env), loaded.config)
@@ -154,7 +157,7 @@ def load(
 def _config_path(env: Mapping[str, str], config: Path | None) -> Path | None:
     if config is None and (named := env.get(CONFIG_VARIABLE)):
         config = Path(named)
-    return config.expanduser().absolute() if config is not None else None
+    return located(str(config), Path.cwd(), "the config file") if config is not None else None
 
 
 def _from_file(cls: type[Struct], path: Path, lines: Lines, places: includes.Places, problems: _Problems) -> Values:
@@ -283,15 +286,11 @@ def _build(cls: type[S], values: Values, path: tuple[str, ...], problems: _Probl
         return None
 
 
-def _data_dir(loaded: LoadedSettings) -> Path:
-    """Absolute; relative paths start where the person who wrote them would look."""
+def _data_dir(loaded: LoadedSettings) -> str:
     written = loaded.settings.data_dir
     if not written:
-        return platformdirs.user_state_path("fleet-coordinator").absolute()
-    path = Path(written).expanduser()
-    if not path.is_absolute() and loaded.config is not None and loaded.sources["data_dir"].startswith("file "):
-        path = loaded.config.parent / path
-    return path.absolute()
+        return str(platformdirs.user_state_path("fleet-coordinator").absolute())
+    return _locate(loaded, "data_dir")(written)
 
 
 def _actor_authentication(loaded: LoadedSettings, env: Mapping[str, str]) -> identity.ActorAuthentication:
@@ -305,19 +304,25 @@ def _actor_authentication(loaded: LoadedSettings, env: Mapping[str, str]) -> ide
     if sentence := identity.unused_verifier(section.verifier, path, loaded.sources):
         at = f"{loaded.config}:{_line(loaded.lines, path)}: " if path in loaded.lines else ""
         raise SettingsError([at + sentence])
-    return msgspec.structs.replace(
-        section, verifier=identity.located(section.verifier, _base(loaded, env, ".".join((*path, "jwks_path"))))
-    )
+    locate = _locate(loaded, ".".join((*path, "jwks_path")), base=_keys(env))
+    return msgspec.structs.replace(section, verifier=identity.located_verifier(section.verifier, locate))
 
 
-def _base(loaded: LoadedSettings, env: Mapping[str, str], name: str) -> Path:
-    """Where a relative path to a key file starts that the setting ``name`` states (seed 004, jwks_path)."""
-    if named := env.get(identity.BASE_VARIABLE):
-        return Path(named).expanduser().absolute()
-    return _beside(loaded, name)
+def _keys(env: Mapping[str, str]) -> Path | None:
+    """Where relative paths to key files start (seed 004, jwks_path); None: as other paths do."""
+    named = env.get(identity.BASE_VARIABLE)
+    return located(named, Path.cwd(), f"environment {identity.BASE_VARIABLE}") if named else None
 
 
-def _beside(loaded: LoadedSettings, name: str) -> Path:
-    """Where the relative path of the setting ``name`` starts: where the person who wrote it would look."""
-    written = loaded.sources[name].startswith("file ")
-    return loaded.config.parent if written and loaded.config is not None else Path.cwd()
+def _locate(loaded: LoadedSettings, name: str, part: str = "", base: Path | None = None) -> Locate:
+    """Makes paths absolute that the setting ``name`` states.
+
+    Args:
+        part: of the setting, which is the path.
+        base: where a relative one starts; None: where the person who wrote it would look.
+    """
+    source = loaded.sources[name].removeprefix("file ")
+    if base is None:
+        in_file = loaded.sources[name].startswith("file ")
+        base = loaded.config.parent if in_file and loaded.config is not None else Path.cwd()
+    return lambda written: str(located(written, base, f"{source}: {name}{part}"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
+
+from coordinator.settings.paths import Locate
 
 _DIRECTORY = {"one": True, "allowed": "a directory path, or a list of them"}
 
@@ -93,15 +93,10 @@ class Signing(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = 90
 
 
-def absolute(paths: Sequence[str], base: Path) -> tuple[str, ...]:
-    """Directories with those that are relative starting at ``base``."""
-    return tuple(str((base / Path(path).expanduser()).absolute()) for path in paths)
-
-
-def located_workflows(section: Workflows, sessions_base: Path, navigator_base: Path) -> Workflows:
-    """The section with absolute paths."""
+def located_workflows(section: Workflows, sessions: Locate, navigator: Locate) -> Workflows:
+    """The section with absolute paths. Raises SettingsError."""
     return msgspec.structs.replace(
         section,
-        sessions=absolute(section.sessions, sessions_base),
-        navigator=absolute(section.navigator, navigator_base),
+        sessions=tuple(map(sessions, section.sessions)),
+        navigator=tuple(map(navigator, section.navigator)),
     )

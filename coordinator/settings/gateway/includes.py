@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from coordinator.settings.connections import VARIABLE
+from coordinator.settings.paths import located
 from coordinator.settings.problems import KeyPath, SettingsError, shown
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _included(node: _Node, file: Path, above: tuple[Path, ...], budget: _Budget)
     for entry in entries:
         if not isinstance(entry.value, str) or not entry.value:
             raise SettingsError([f"{entry.place}: gateway.include must be a list of files, not {_said(entry)}"])
-        other = (file.parent / Path(_filled(entry.value)).expanduser()).absolute()
+        other = located(_filled(entry.value), file.parent, f"{entry.place}: gateway.include")
         if other.resolve() in above:
             chain = " -> ".join(str(one) for one in (*above, other.resolve()))
             raise SettingsError([f"{entry.place}: the files include each other: {chain}"])
@@ -150,7 +151,7 @@ def _plain(node: _Node, at: KeyPath, places: Places, late: bool) -> Any:
         return [_plain(entry, (*at, number), places, late) for number, entry in enumerate(node.value)]
     if isinstance(node.value, str):
         text = node.value if late else _filled(node.value)
-        return _beside(node.file, text) if at[-1] == _DIRECTORY or at[-2:] == _AUDIT_FILE else text
+        return _beside(node, text, at) if at[-1] == _DIRECTORY or at[-2:] == _AUDIT_FILE else text
     if isinstance(node.value, dt.date | dt.time):
         return node.value.isoformat()
     if isinstance(node.value, float) and not math.isfinite(node.value):
@@ -158,9 +159,11 @@ def _plain(node: _Node, at: KeyPath, places: Places, late: bool) -> Any:
     return node.value
 
 
-def _beside(file: Path, text: str) -> str:
+def _beside(node: _Node, text: str, at: KeyPath) -> str:
     """A path where the person who wrote it would look; one that a variable begins is left alone."""
-    return text if not text or text.startswith("${") else os.path.normpath(file.parent / Path(text).expanduser())
+    if not text or text.startswith("${"):
+        return text
+    return os.path.normpath(located(text, node.file.parent, f"{node.place}: {'.'.join(map(str, at))}"))
 
 
 def _filled(text: str, environment: Mapping[str, str] = os.environ) -> str:

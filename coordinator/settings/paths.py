@@ -1,0 +1,30 @@
+"""Paths as people write them in settings, made absolute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from coordinator.settings.problems import SettingsError, short, shown
+
+Locate = Callable[[str], str]
+"""Makes the path that a setting states absolute. Raises SettingsError: it can't be one."""
+
+
+def located(written: str, base: Path, where: str) -> Path:
+    """The absolute path; ``~`` is somebody's home, and a relative path starts at ``base``.
+
+    Args:
+        where: says what states the path.
+
+    Raises:
+        SettingsError: no file can be called so.
+    """
+    try:
+        path = Path(written).expanduser()
+    except RuntimeError:  # it has no other for this
+        user = short(written.partition("/")[0])
+        raise SettingsError([f"{where} must be a path, not {shown(written)}: {user} is nobody's home here"]) from None
+    if "\0" in written:
+        raise SettingsError([f"{where} must be a path, not {shown(written)}: no file can be called so"])
+    return (base / path).absolute()
