@@ -370,7 +370,7 @@ def _password(directory: Path) -> str:
     path = directory / "redis.password"
     try:
         kept = path.read_text(encoding="ascii").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, UnicodeDecodeError):  # the latter is damage: no server runs, so any password will do
         kept = ""
     if kept:
         path.chmod(0o600)

@@ -74,7 +74,9 @@ def probe(path: Path) -> Binary:
         StoreTooOld: it is older than 7.0.
     """
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, errors="replace", timeout=_PROBE_SECONDS, check=False
+        )
     except OSError as error:
         raise ServerMissing(f"{path} does not run: {error.strerror}") from None
     except subprocess.TimeoutExpired:

@@ -218,6 +218,13 @@ def test_a_password_that_others_could_read_is_closed_to_them(tmp_path: Path) -> 
         assert (tmp_path / "redis.password").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("damaged", [b"", b"\xff\n"])
+def test_a_password_that_cannot_be_read_is_made_anew(tmp_path: Path, damaged: bytes) -> None:
+    (tmp_path / "redis.password").write_bytes(damaged)
+    with EmbeddedServer(tmp_path) as server:
+        assert find_running(tmp_path) == server.url
+
+
 def test_a_running_server_is_found_by_its_directory(tmp_path: Path) -> None:
     assert find_running(tmp_path) is None
     with EmbeddedServer(tmp_path) as server:

@@ -74,13 +74,16 @@ def test_no_server_at_all_is_told_with_what_helps(tmp_path: Path, no_package: No
         assert remedy in str(raised.value)
 
 
-@pytest.mark.parametrize("problem", ["missing", "directory", "not a server"])
+@pytest.mark.parametrize("problem", ["missing", "directory", "not a server", "not text"])
 def test_a_named_server_that_cannot_be_used_is_told(tmp_path: Path, problem: str) -> None:
     path = tmp_path / "server"
     if problem == "directory":
         path.mkdir()
     elif problem == "not a server":
         fake(path, "hello")
+    elif problem == "not text":
+        path.write_text("#!/bin/sh\nprintf '\\377'\n")
+        path.chmod(0o755)
     with pytest.raises(ServerMissing, match=f"FLEET_REDIS_SERVER: {path}"):
         find({"FLEET_REDIS_SERVER": str(path)})
 
