@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+import signal
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from coordinator.cli.exits import Exit
+from coordinator.cli.fleetfile import Fleet, FleetFile
 from coordinator.cli.top.readings import Between, read
-from tests.support.fleets import Http, RunningFleet, fleet_command, scrape
+from tests.support.fleets import Http, RunningCommand, RunningFleet, fleet_command, scrape
 from tests.support.wait import wait_until_sync
+from tests.support.web import LocalServer, Quiet
 
 BEFORE = """
 # TYPE calls counter
@@ -104,6 +110,42 @@ def test_it_keeps_the_password_of_a_url_to_itself(fleet: RunningFleet, path: str
     assert "http://someone:***@127.0.0.1" in done.stdout + done.stderr
     assert "sesame" not in done.stdout + done.stderr
     assert done.stderr.endswith(" cannot be read: the answer is 404 Not Found\n") is bool(path)
+
+
+class Front(Quiet, BaseHTTPRequestHandler):
+    """Answers until it is told not to."""
+
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status, "Gone\x07")
+        self.end_headers()
+        self.wfile.write(BEFORE.encode())
+
+
+class Next(Front):
+    """A fleet that comes later."""
+
+    status = 200
+
+
+def test_it_goes_on_where_the_fleet_is_away_for_a_while_and_then_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with LocalServer(Front) as first, LocalServer(Next) as second, closing(FleetFile(data)) as file:
+        fleet = Fleet(1, "1.0", first.url, True, "2026-01-01T00:00:00Z", str(data), "embedded", 2, ())
+        file.write(fleet)
+        arguments = ("--interval", "0.2", "--data-dir", str(data))
+        # As at a terminal, where every screen is drawn.
+        with RunningCommand(tmp_path / "top", "top", *arguments, FORCE_COLOR="1", COLUMNS="200") as top:
+            wait_until_sync(lambda: f"{first.url}   0 front-ends" in top.stdout, what="the first screen")
+            monkeypatch.setattr(Front, "status", 503)
+            why = f"the metrics at {first.url} cannot be read: the answer is 503 Gone?"
+            wait_until_sync(lambda: why in top.stdout, what="the reason")
+            file.write(msgspec.structs.replace(fleet, base_url=second.url))
+            wait_until_sync(lambda: f"{second.url}   0 front-ends" in top.stdout, what="the next screen")
+            assert top.end(signal.SIGINT) == Exit.OK, top.stderr
 
 
 def test_without_a_fleet_it_says_what_to_do(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from coordinator.cli.doors import TOKEN_VARIABLE
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet
+from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Between, Reading, read
 from coordinator.metrics.hot import Hot, published
 from coordinator.settings import LoadedSettings, redacted
@@ -36,14 +37,15 @@ def top(
     interval: Annotated[float, Parameter(help="Seconds between two readings. [0.2 to 60]")] = 2.0,
     once: Annotated[bool, Parameter(negative="", help="Print one interval and end.")] = False,
 ) -> int:
-    """Shows rates and latencies until interrupted.
+    """Shows rates and latencies until interrupted, and meanwhile why there are none.
 
     Raises:
-        CommandFailed: there is nothing to read.
+        CommandFailed: there is nothing to read at first.
     """
     # Imported here: only a person at a terminal pays for rich.
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
     from coordinator.cli.top.screen import screen
 
@@ -52,10 +54,8 @@ def top(
     if url is not None and not _is_base(url):
         raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
     data_dir = Path(loaded.settings.data_dir)
-    fleet = read_fleet(data_dir)
-    where = url
-    if where is None and fleet is not None:
-        where = fleet.admin_url or fleet.base_url
+    fleet = read_fleet(data_dir) if url is None else None
+    where = url or _place(fleet)
     if where is None:
         raise CommandFailed(f"no fleet runs on {data_dir}: start `fleet up` there, or say where with --url")
     console = Console()
@@ -65,8 +65,16 @@ def top(
             with Live(console=console, auto_refresh=False, transient=once) as live:
                 while True:
                     time.sleep(interval)
-                    after = _scrape(client, where)
                     fleet = read_fleet(data_dir) if url is None else None
+                    where = _place(fleet) or where
+                    try:
+                        after = _scrape(client, where)
+                    except CommandFailed as failure:
+                        if once:
+                            raise
+                        # It may be starting again, and whoever looks at it wants to see that above all.
+                        live.update(Text(printable(str(failure)), style="bold red"), refresh=True)
+                        continue
                     shown = screen(Between(before, after), fleet, _hot(fleet), redacted(where))
                     if once:
                         break
@@ -76,6 +84,10 @@ def top(
             return Exit.OK
     console.print(shown)
     return Exit.OK
+
+
+def _place(fleet: Fleet | None) -> str | None:
+    return (fleet.admin_url or fleet.base_url) if fleet is not None else None
 
 
 def _is_base(url: str) -> bool:
