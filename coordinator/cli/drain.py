@@ -117,7 +117,8 @@ def _unseen(what: str, error: Exception) -> CommandFailed:
 
 
 async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> int:
-    known, _ = await workers_of(client, scope)
+    async with asyncio.timeout(_ANSWER_SECONDS):
+        known, _ = await workers_of(client, scope)
     if not known:
         _say("no worker is among them; calls end within their deadline")
         return Exit.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.doctor import store
-from coordinator.cli.exits import Exit
+from coordinator.cli.doctor import command, store
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.store import ServerError, Store, key_space
 from tests.support.fleets import RunningFleet, fleet_command
 
 GOOD_INFO: dict[str, Any] = {
@@ -98,6 +100,25 @@ def test_the_fleet_of_its_own_server_is_well(fleet: RunningFleet) -> None:
     assert not troubles, shown.stdout
     silent = doctor(fleet)
     assert (silent.returncode == Exit.OK) == (silent.stdout == "")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("error", "why"), [(None, "nothing within 0 seconds"), (ServerError("NOPERM no"), "NOPERM no")], ids=str
+)
+async def test_a_store_that_stops_answering_meanwhile_is_told(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, error: ServerError | None, why: str
+) -> None:
+    async def noted(_: Store) -> int:
+        if error is not None:
+            raise error
+        return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(key_space, "noted", noted)
+    monkeypatch.setattr(command, "_ANSWER_SECONDS", 0.05 if error is None else 30.0)
+    with pytest.raises(CommandFailed, match=f"^the store does not answer: {why}$") as failed:
+        await command._look(redis_url, 5000)
+    assert failed.value.code == Exit.STORE_UNREACHABLE
 
 
 def test_without_a_store_it_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -21,7 +21,7 @@ import redis.exceptions
 from coordinator.cli import drain as module
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.store import Store, keys
-from coordinator.store.drains import FLEET_SCOPE
+from coordinator.store.drains import FLEET_SCOPE, host_scope
 from tests.flows.downstream import PROGRAM
 from tests.items.moments import server_time
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment, fleet_command, once
@@ -195,21 +195,26 @@ def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("ends", [True, False], ids=["gone", "stands still"])
+@pytest.mark.parametrize(
+    ("looks", "scope", "at"),
+    [("look", FLEET_SCOPE, "what is in hand"), ("workers_of", host_scope("other"), "the workers")],
+    ids=["fleet", "host"],
+)
 async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch, ends: bool
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, looks: str, scope: str, at: str, ends: bool
 ) -> None:
-    async def look(_: redis.asyncio.Redis) -> module.Left:
+    async def look(*_: object) -> object:
         if ends:
             raise redis.exceptions.ConnectionError("connection lost")
         return await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(module, "look", look)
+    monkeypatch.setattr(module, looks, look)
     monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.05)
     why = "connection lost" if ends else "no answer"
-    with pytest.raises(CommandFailed, match=f"cannot look at what is in hand: {why}") as failed:
-        await module._drain(redis_url, redis_url, 5000, FLEET_SCOPE, 300, end=False)
+    with pytest.raises(CommandFailed, match=f"cannot look at {at}: {why}") as failed:
+        await module._drain(redis_url, redis_url, 5000, scope, 300, end=False)
     assert failed.value.code == Exit.STORE_UNREACHABLE
-    assert await module._drain(redis_url, redis_url, 5000, FLEET_SCOPE, 0, end=True) == Exit.OK
+    assert await module._drain(redis_url, redis_url, 5000, scope, 0, end=True) == Exit.OK
 
 
 @pytest.mark.anyio

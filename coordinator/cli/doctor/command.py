@@ -18,9 +18,11 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import open_store, running_url
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
-from coordinator.store import KeySpaceDiffers, key_space
+from coordinator.store import KeySpaceDiffers, Store, StoreError, key_space
 
 _PINGS = 5
+_ANSWER_SECONDS = 30.0
+"""How long all that is asked may take: a fraction of a second, or for ever where the store stands still."""
 
 
 @with_settings()
@@ -49,26 +51,32 @@ def doctor(
 async def _look(url: str, timeout_ms: int) -> list[Finding]:
     opened = await open_store(url, timeout_ms)
     try:
-        client = opened.client
-        waits = []
-        for _ in range(_PINGS):
-            began = time.perf_counter()
-            await client.ping()
-            waits.append((time.perf_counter() - began) * 1000)
-        info = await client.info("all")
-        offset = store.offset(await client.time())
-        try:
-            config = await client.config_get("*")
-        except RedisError:
-            config = {}
-        text = {_text(name): _text(value) for name, value in config.items()}
-        return list(store.judge(info, text, min(waits), offset, await key_space.noted(opened)))
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return await _judged(opened)
     except KeySpaceDiffers as error:
         raise CommandFailed(str(error)) from None
-    except (RedisError, ToolFailure) as error:
-        raise CommandFailed(f"the store does not answer: {error}", Exit.STORE_UNREACHABLE) from None
+    except (RedisError, StoreError, ToolFailure, TimeoutError) as error:
+        why = str(error) or f"nothing within {_ANSWER_SECONDS:.0f} seconds"
+        raise CommandFailed(f"the store does not answer: {why}", Exit.STORE_UNREACHABLE) from None
     finally:
         await opened.close()
+
+
+async def _judged(opened: Store) -> list[Finding]:
+    client = opened.client
+    waits = []
+    for _ in range(_PINGS):
+        began = time.perf_counter()
+        await client.ping()
+        waits.append((time.perf_counter() - began) * 1000)
+    info = await client.info("all")
+    offset = store.offset(await client.time())
+    try:
+        config = await client.config_get("*")
+    except RedisError:
+        config = {}
+    text = {_text(name): _text(value) for name, value in config.items()}
+    return list(store.judge(info, text, min(waits), offset, await key_space.noted(opened)))
 
 
 def _text(value: bytes | str | None) -> str:
