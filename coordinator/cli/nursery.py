@@ -74,8 +74,8 @@ class Nursery:
         self._template: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
         self._preparing: asyncio.Task[None] | None = None
-        self._started: set[int] = set()
-        """Process ids of all that were ever started, but for the template."""
+        self._started: dict[int, Process] = {}
+        """All that were ever started, but for the template, by the process id; of several with one, the latest."""
         self._waiting: dict[int, float] = {}
         """Processes that have ended and that were left to somebody else to wait for, and since when."""
         if ON_LINUX:
@@ -85,9 +85,10 @@ class Nursery:
         """Starts the template and waits until it can be copied. Without one, processes start all the same."""
         if not ON_LINUX:
             return
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
+        ours: socket.socket | None = None
         try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.setblocking(False)
             with theirs:
                 self._template = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would want to wait for it
                     [sys.executable, "-P", "-m", "coordinator.cli.template", str(theirs.fileno()), *self._roles],
@@ -98,12 +99,13 @@ class Nursery:
                     start_new_session=True,
                 )
             async with asyncio.timeout(_IMPORT_SECONDS):
-                if await asyncio.get_running_loop().sock_recv(ours, 64):
-                    self._requests = ours
+                if not await asyncio.get_running_loop().sock_recv(ours, 64):
+                    raise ConnectionError("it has ended")
+            self._requests = ours
         except (TimeoutError, OSError) as error:
             _log.warning("no template: processes take longer to start", reason=str(error))
         finally:
-            if self._requests is not ours:
+            if ours is not None and self._requests is not ours:
                 ours.close()
 
     def start(self, slot: str, brief: IO[bytes], status: int, control: int) -> Process:
@@ -115,7 +117,7 @@ class Nursery:
             control: descriptor that the process reads news from.
         """
         process = self._process(slot, brief, status, control)
-        self._started.add(process.pid)
+        self._started[process.pid] = process
         return process
 
     def _process(self, slot: str, brief: IO[bytes], status: int, control: int) -> Process:
@@ -149,11 +151,14 @@ class Nursery:
         """
         now, waiting = monotonic(), dict[int, float]()
         for pid in ended_children():
-            if pid in self._started:
+            # One whose end is known has given its number away since.
+            if pid in self._started and self._started[pid].returncode is None:
                 continue
             waiting[pid] = self._waiting.get(pid, now)
             with contextlib.suppress(ChildProcessError, ProcessLookupError):
-                if os.getsid(pid) in self._started or now - waiting[pid] >= FORGOTTEN_SECONDS:
+                session = os.getsid(pid)
+                of_ours = session != pid and session in self._started
+                if of_ours or now - waiting[pid] >= FORGOTTEN_SECONDS:
                     os.waitpid(pid, 0)
                     del waiting[pid]
         self._waiting = waiting

@@ -29,7 +29,7 @@ line, end = os.pipe()
 worker = subprocess.Popen(
     [sys.executable, "-c", sys.argv[1]], stdin=line, stdout=subprocess.PIPE, start_new_session=True
 )
-fleet._started.add(worker.pid)
+fleet._started[worker.pid] = worker
 assert list(linux.ended_children()) == []
 linux.Path = real
 pids = map(int, worker.stdout.read().split())
@@ -52,6 +52,16 @@ assert mine.wait() == 0
 nursery.FORGOTTEN_SECONDS = 0.0
 assert not fleet.bury()
 print(left())
+again = subprocess.Popen(["true"], start_new_session=True)
+names[again.pid] = "namesake"
+fleet._started[again.pid] = worker  # whose number it has been given
+os.waitid(os.P_PID, again.pid, os.WEXITED | os.WNOWAIT)
+nursery.FORGOTTEN_SECONDS = 60.0
+assert fleet.bury()
+print(left())
+nursery.FORGOTTEN_SECONDS = 0.0
+assert not fleet.bury()
+print(left())
 """
 ALONE = """
 import asyncio, os, pathlib, subprocess
@@ -71,17 +81,19 @@ asyncio.run(main())
 """
 
 FULL = """
-import asyncio, os, pathlib, subprocess
+import asyncio, os, pathlib, socket, subprocess, sys
 from coordinator.cli import children, exits, nursery, supervisor
 from coordinator.settings import Settings
 
 tried = []
 
-def full(command, **_):
-    tried.append(command[3])
+def full(command, *_, **__):
+    tried.append(command[3] if isinstance(command, list) else "pair")
     raise BlockingIOError(11, "Resource temporarily unavailable")
 
 async def main():
+    if "descriptors" in sys.argv:
+        socket.socketpair = full  # the event loop has its own
     before = os.listdir("/proc/self/fd")
     fleet = supervisor.Supervisor(
         [children.Spec("worker", "w-0", Settings, pathlib.Path("."))], pathlib.Path("."), 1.0, 0
@@ -92,7 +104,7 @@ async def main():
         print(failed)
     await fleet.drain()
     assert os.listdir("/proc/self/fd") == before
-    assert tried == ["coordinator.cli.template"] + 3 * ["coordinator.cli.child"], tried
+    print(*tried)
 
 subprocess.Popen = full
 asyncio.run(main())
@@ -113,7 +125,13 @@ def run(*program: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
 def test_orphans_are_taken_note_of_and_what_others_wait_for_is_left_to_them() -> None:
     done = run(SUPERVISOR, WORKER)
-    assert done.stdout.splitlines() == ["['command', 'mine', 'stranger']", "['mine', 'stranger']", "[]"], done.stderr
+    assert done.stdout.splitlines() == [
+        "['command', 'mine', 'stranger']",
+        "['mine', 'stranger']",
+        "[]",
+        "['namesake']",
+        "[]",
+    ], done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
@@ -123,8 +141,10 @@ def test_an_orphan_is_taken_note_of_although_nothing_else_ends_later() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no template")
-def test_where_no_process_can_be_made_that_is_said() -> None:
-    done = run(FULL)
+@pytest.mark.parametrize(("short", "first"), [("processes", "coordinator.cli.template"), ("descriptors", "pair")])
+def test_where_no_process_can_be_made_that_is_said(short: str, first: str) -> None:
+    done = run(FULL, short)
     assert done.returncode == 0, done.stderr
     reason = "no process can be made for it: Resource temporarily unavailable"
-    assert done.stdout.splitlines()[-1] == f"worker w-0 does not start: {reason}"
+    told = f"worker w-0 does not start: {reason}"
+    assert done.stdout.splitlines()[-2:] == [told, " ".join([first] + 3 * ["coordinator.cli.child"])]
