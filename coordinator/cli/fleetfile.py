@@ -7,12 +7,15 @@ ends, in whatever way.
 from __future__ import annotations
 
 import fcntl
+import time
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
 from coordinator.cli.exits import CommandFailed, Exit
+
+_PAUSE_SECONDS = 0.001
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -117,6 +120,9 @@ def _locked(lock: IO[str]) -> bool:
         except BlockingIOError:
             return False
         # No fleet has it: a command that looks for one (``read_fleet``) does, for a moment.
+        # Nor may we, or two that begin at once would stand in each other's way for ever.
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _read(path: Path) -> Fleet | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -164,6 +166,16 @@ def test_a_directory_that_somebody_looks_at_can_be_taken(tmp_path: Path) -> None
                 FleetFile(tmp_path).close()
         finally:
             ended.set()
+
+
+def test_who_takes_a_directory_leaves_those_who_look_at_it_the_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FleetFile(tmp_path).close()
+    with open(tmp_path / "fleet.lock", encoding="ascii") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        monkeypatch.setattr(time, "sleep", lambda seconds: looking.close())
+        FleetFile(tmp_path).close()
 
 
 def test_a_state_file_of_another_version_is_no_obstacle(tmp_path: Path) -> None:
