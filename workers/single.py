@@ -10,12 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote, urlencode
 
-import redis
 import structlog
 from rq import get_current_job
 
@@ -26,7 +23,7 @@ from coordinator.steps.handoff import Handoff
 from coordinator.steps.room import opened
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store
-from coordinator.store.address import TLS_FILES
+from coordinator.store.address import url_of
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.isolated import IsolatedCalls
@@ -123,24 +120,3 @@ def _url_of_job() -> str:
     if job is None:
         raise RuntimeError("not called by an RQ worker")
     return url_of(job.connection)
-
-
-def url_of(client: redis.Redis) -> str:
-    """Where a client's Redis is, as the settings state it."""
-    pool = client.connection_pool
-    options = pool.connection_kwargs
-    password = quote(options.get("password") or "", safe="")
-    user = quote(options.get("username") or "", safe="")
-    login = f"{user}:{password}@" if user or password else ""
-    if "path" in options:
-        return f"unix://{login}{quote(options['path'])}?db={options.get('db') or 0}"
-    host = options.get("host") or "localhost"
-    place = f"{login}{f'[{host}]' if ':' in host else host}:{options.get('port') or 6379}/{options.get('db') or 0}"
-    if not issubclass(pool.connection_class, redis.SSLConnection):
-        return f"redis://{place}"
-    stated = {name: options[name] for name in TLS_FILES if options.get(name)}
-    if options.get("ssl_check_hostname") is False:
-        stated["ssl_check_hostname"] = "false"
-    if options.get("ssl_cert_reqs") in ("none", ssl.CERT_NONE):
-        stated["ssl_cert_reqs"] = "none"
-    return f"rediss://{place}?{urlencode(stated)}"

@@ -13,13 +13,14 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+
+import redis
 
 from coordinator.store.errors import AddressError
 
-TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-"""Options of redis-py that are paths."""
-_TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", *TLS_FILES)
+_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", *_TLS_FILES)
 _SCHEMES = ("redis", "rediss", "unix")
 
 
@@ -130,6 +131,27 @@ def parse(url: str) -> Address:
         tls=tls,
         tls_options=tuple(sorted(tls_options.items())),
     )
+
+
+def url_of(client: redis.Redis) -> str:
+    """The URL, with the password in it, of the server that a client of redis-py asks."""
+    pool = client.connection_pool
+    options = pool.connection_kwargs
+    password = quote(options.get("password") or "", safe="")
+    user = quote(options.get("username") or "", safe="")
+    login = f"{user}:{password}@" if user or password else ""
+    if "path" in options:
+        return f"unix://{login}{quote(options['path'])}?db={options.get('db') or 0}"
+    host = options.get("host") or "localhost"
+    place = f"{login}{f'[{host}]' if ':' in host else host}:{options.get('port') or 6379}/{options.get('db') or 0}"
+    if not issubclass(pool.connection_class, redis.SSLConnection):
+        return f"redis://{place}"
+    stated = {name: options[name] for name in _TLS_FILES if options.get(name)}
+    if options.get("ssl_check_hostname") is False:
+        stated["ssl_check_hostname"] = "false"
+    if options.get("ssl_cert_reqs") in ("none", ssl.CERT_NONE):
+        stated["ssl_cert_reqs"] = "none"
+    return f"rediss://{place}?{urlencode(stated)}"
 
 
 def _options(parts: SplitResult) -> dict[str, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from redis import Redis
 
-from coordinator.store.address import Address, parse
+from coordinator.store.address import Address, parse, url_of
 from coordinator.store.errors import AddressError
 
 
@@ -90,6 +91,22 @@ def test_the_client_gets_the_same_address() -> None:
     assert options == {
         "db": 2, "host": "h", "port": 1, "ssl": True, "ssl_cert_reqs": "none", "ssl_check_hostname": False,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://localhost",
+        "redis://user:p%40s%2Fs@10.0.0.1:6390/3",
+        "redis://[::1]:6379/1",
+        "unix://:secret@/run/a%20redis.sock?db=2",
+        "rediss://store",
+        "rediss://store:6390/2?ssl_ca_certs=/etc/a+ca.pem&ssl_check_hostname=false",
+        "rediss://store/0?ssl_cert_reqs=none",
+    ],
+)
+def test_the_url_of_a_client_is_that_of_its_server(url: str) -> None:
+    assert parse(url_of(Redis.from_url(url))) == parse(url)
 
 
 def test_certificates_that_cannot_be_read_are_told() -> None:

@@ -10,21 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
 
 import workers
 from coordinator.settings import Settings
 from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import QUEUE
 from coordinator.store import Store
-from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.support.fleets import RunningCommand, environment
 from tests.support.wait import wait_until, wait_until_sync
 from tests.tracing.collector import Collector
 from tests.workers.fleet import Flows, assert_recorded_once, chain, echo, fan, sleep
-from workers.single import url_of
 
 # isort: split
 from rq import Worker
@@ -86,22 +83,6 @@ async def test_a_stock_worker_ends_a_step_that_was_cancelled(server: EmbeddedSer
     done = await working
     assert done.returncode == 0, done.stderr
     assert (await flows.step(made)).status == "cancelled"
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "redis://localhost",
-        "redis://user:p%40s%2Fs@10.0.0.1:6390/3",
-        "redis://[::1]:6379/1",
-        "unix://:secret@/run/a%20redis.sock?db=2",
-        "rediss://store",
-        "rediss://store:6390/2?ssl_ca_certs=/etc/a+ca.pem&ssl_check_hostname=false",
-        "rediss://store/0?ssl_cert_reqs=none",
-    ],
-)
-def test_the_store_of_a_stock_worker_is_where_its_jobs_come_from(url: str) -> None:
-    assert parse(url_of(Redis.from_url(url))) == parse(url)
 
 
 def _work(server: EmbeddedServer, worker_class: str, **more: str) -> subprocess.CompletedProcess[str]:
