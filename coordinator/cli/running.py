@@ -51,8 +51,8 @@ class Announcer:
         """Prints the line."""
         if self._role is not None:
             recorder().processes(self._role, 1)
-        # Whoever started us may not care to read.
-        with contextlib.suppress(BrokenPipeError):
+        # Whoever started us may not care to read, and a full disk must not stop the service.
+        with contextlib.suppress(OSError):
             print(self._line, flush=True)
 
     def on_news(self, take: Callable[[News], None]) -> None:

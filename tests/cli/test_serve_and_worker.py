@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,7 +15,7 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.store.address import parse
-from tests.support.fleets import Http, RunningCommand, fleet_command, once, scrape
+from tests.support.fleets import Http, RunningCommand, environment, fleet_command, once, scrape
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until_sync
 
@@ -49,6 +51,28 @@ def test_one_front_end_is_one_process(start: Start, redis_url: str) -> None:
     assert scrape(port)["coordinator_requests_total{outcome=ok,tool=get_next_item}"] == 1
     assert command.end() == 0
     assert command.logged("front-end stopped", slot="fe-0")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("whereto", ["full disk", "nobody"])
+def test_it_serves_although_it_cannot_say_so(tmp_path: Path, redis_url: str, whereto: str) -> None:
+    port = free_port()
+    read, write = os.pipe()
+    os.close(read)
+    with open("/dev/full", "wb") as full, os.fdopen(write, "wb") as closed, open(tmp_path / "err", "wb") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "coordinator", "serve", "--port", str(port), "--frontends", "1"],
+            stdout=full if whereto == "full disk" else closed,
+            stderr=err,
+            env=environment(FLEET_REDIS_URL=redis_url, FLEET_DATA_DIR=str(tmp_path / "data")),
+        )
+    try:
+        wait_until_sync(lambda: "front-end ready" in (tmp_path / "err").read_text(), what="the front-end")
+        assert once(port, "/readyz")[0] == 200
+    finally:
+        process.terminate()
+        process.wait(80)
+    assert "front-end stopped" in (tmp_path / "err").read_text()
 
 
 def test_several_front_ends_under_a_supervisor_and_a_worker_beside_them(start: Start, redis_url: str) -> None:
