@@ -207,6 +207,21 @@ def test_a_path_that_no_file_can_have_is_refused_wherever_it_is_said() -> None:
             load_settings(flags, env, config)
 
 
+def test_text_that_is_no_utf_8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for flags, env, words in (
+        ({"data_dir": "/x\udcff"}, {}, "flag --data-dir: data_dir must be text in UTF-8, not '/x\\udcff'"),
+        ({}, {"FLEET_REDIS_URL": "unix:///\udcff"}, "environment FLEET_REDIS_URL: redis_url must be text in UTF-8"),
+    ):
+        with pytest.raises(SettingsError, match=f"^{re.escape(words)}$"):
+            load_settings(flags, env)
+    odd = tmp_path / "\udcff"
+    odd.mkdir()
+    monkeypatch.chdir(odd)
+    with pytest.raises(SettingsError, match=r"data_dir must be a path in UTF-8, not '.*\\udcff/data'$"):
+        load_settings({"data_dir": "data"}, {})
+    assert load_settings({"data_dir": "/data"}, {}).settings.data_dir == "/data"
+
+
 # --- what is refused, and how it is said ------------------------------------------------------
 
 

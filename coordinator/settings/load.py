@@ -18,7 +18,7 @@ from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare
 from coordinator.settings.gateway import includes
 from coordinator.settings.model import Settings
 from coordinator.settings.paths import Locate, located
-from coordinator.settings.problems import KeyPath, SettingsError, unknown
+from coordinator.settings.problems import KeyPath, SettingsError, is_text, unknown
 
 if TYPE_CHECKING:
     from coordinator.settings.yaml_file import Lines
@@ -248,6 +248,9 @@ def _from_flags(fields: tuple[Field, ...], flags: Mapping[str, object], problems
 def _convert_text(
     field: Field, value: object, source: str, found: list[tuple[Field, Any]], problems: _Problems
 ) -> None:
+    if isinstance(value, str) and not is_text(value):
+        problems.add(f"{source}: {field.name} must be text in UTF-8{convert.got(field.type, value)}", field.path[0])
+        return
     try:
         if isinstance(value, str):
             found.append((field, convert.from_text(field, value)))

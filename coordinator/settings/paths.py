@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from coordinator.settings.problems import SettingsError, short, shown
+from coordinator.settings.problems import SettingsError, is_text, short, shown
 
 Locate = Callable[[str], str]
 """Makes the path that a setting states absolute. Raises SettingsError: it can't be one."""
@@ -27,4 +27,7 @@ def located(written: str, base: Path, where: str) -> Path:
         raise SettingsError([f"{where} must be a path, not {shown(written)}: {user} is nobody's home here"]) from None
     if "\0" in written:
         raise SettingsError([f"{where} must be a path, not {shown(written)}: no file can be called so"])
-    return (base / path).absolute()
+    whole = (base / path).absolute()
+    if not is_text(str(whole)):
+        raise SettingsError([f"{where} must be a path in UTF-8, not {shown(str(whole))}"])
+    return whole

@@ -50,6 +50,15 @@ def unknown(what: str, name: str, known: Iterable[str], within: str = "") -> str
     return f"unknown {what} {within + short(name)!r}; {hint}"
 
 
+def is_text(text: str) -> bool:
+    """Whether the text can be written: arguments, variables and names of files may hold bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shown(value: Any) -> str:
     """A wrong value, short enough for a sentence."""
     return short(repr(value))
