@@ -33,7 +33,10 @@ def given_url(settings: Settings, env: Mapping[str, str]) -> str:
     password = env.get("FLEET_REDIS_PASSWORD")
     if not settings.redis_url or not password:
         return settings.redis_url
-    parts = urlsplit(settings.redis_url)
+    try:
+        parts = urlsplit(settings.redis_url)
+    except ValueError:  # told by whoever opens the store
+        return settings.redis_url
     if parts.password:
         return settings.redis_url
     endpoint = parts.netloc.rpartition("@")[2]

@@ -194,6 +194,7 @@ def test_a_state_file_of_another_version_is_no_obstacle(tmp_path: Path) -> None:
         ("redis://user@h:1", "p", "redis://user:p@h:1"),
         ("redis://:own@h", "p", "redis://:own@h"),
         ("unix:///run/x.sock?db=1", "p", "unix://:p@/run/x.sock?db=1"),
+        ("redis://[::1", "p", "redis://[::1"),
     ],
 )
 def test_the_password_from_the_environment_goes_into_the_url(url: str, password: str, expected: str) -> None:
