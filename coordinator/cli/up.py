@@ -70,7 +70,6 @@ class _Up:
         """
         await self._wait_for_leftovers()
         with reserved(self._settings) as self._settings:
-            self._metrics_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             clear_free_slots(self._metrics_dir)
             try:
                 with slots(self._metrics_dir, _PREFIX) as (slot,):

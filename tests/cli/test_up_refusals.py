@@ -61,6 +61,12 @@ def test_a_data_directory_that_cannot_be(tmp_path: Path) -> None:
     assert "--data-dir or FLEET_DATA_DIR" in sentence
 
 
+def test_a_metrics_directory_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    said = refused(fleet_command("up", "--port", "0", "--data-dir", str(tmp_path)), Exit.DATA_DIR)
+    assert f"cannot keep metrics in {tmp_path}/run/metrics: Not a directory" in said
+
+
 def test_a_toolset_that_does_not_exist_is_refused_before_anything_begins(tmp_path: Path) -> None:
     done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--port", "0", "--toolsets", "nonsense")
     assert "nonsense" in refused(done, Exit.USAGE)
