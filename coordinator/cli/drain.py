@@ -81,7 +81,8 @@ def drain(
         queue_url = loaded.settings.steps.queue_url or url
         return asyncio.run(_drain(url, queue_url, loaded.settings.redis_timeout_ms, scope, wait, end))
     except KeyboardInterrupt:
-        raise CommandFailed(f"interrupted; {scope} stays drained until `fleet drain --end`") from None
+        told = f"if {scope} was asked to take no new work, that holds until `fleet drain --end`"
+        raise CommandFailed(f"interrupted; {told}") from None
 
 
 async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: float, end: bool) -> int:

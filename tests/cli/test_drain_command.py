@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -24,7 +25,17 @@ from coordinator.store import Store, keys
 from coordinator.store.drains import FLEET_SCOPE, host_scope
 from tests.flows.downstream import PROGRAM
 from tests.items.moments import server_time
-from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment, fleet_command, once
+from tests.support.fleets import (
+    MCP_HEADERS,
+    Http,
+    RunningCommand,
+    RunningFleet,
+    call_body,
+    environment,
+    fleet_command,
+    once,
+)
+from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 
 ACTOR = {"id": "ann", "kind": "subagent"}
@@ -249,6 +260,15 @@ async def test_a_long_look_that_began_before_all_have_heard_is_not_the_last(caps
 
     assert await module._until_nothing(in_hand, settled, 300, "") == Exit.OK
     assert capsys.readouterr().out == "in hand: 1 claim\nnothing is left in hand\n"
+
+
+def test_an_interrupted_command_does_not_say_what_it_cannot_know(tmp_path: Path) -> None:
+    nowhere = f"redis://127.0.0.1:{free_port()}"
+    with RunningCommand(tmp_path, "drain", "--redis-url", nowhere) as command:
+        wait_until_sync(lambda: "waiting for the store" in command.stdout + command.stderr, what="the wait")
+        assert command.end(signal.SIGINT) == Exit.FAILED
+        told = "fleet: interrupted; if fleet was asked to take no new work, that holds until `fleet drain --end`\n"
+        assert command.stderr.endswith(told)
 
 
 def test_malformed_names_are_refused(fleet: RunningFleet, tmp_path: Path) -> None:
