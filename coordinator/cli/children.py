@@ -70,7 +70,7 @@ class Child:
         self._process: Process | None = None
         self._status = self._control = -1
         self._said = self._unsent = b""
-        self._ready_at = 0.0
+        self._ready_at = self._ready_seconds = 0.0
         self._looks_in_vain = 0
 
     @property
@@ -107,7 +107,7 @@ class Child:
         except OSError as error:
             for end in pipes:
                 os.close(end)
-            self.failures += 1
+            self._down()
             self.reason = f"no process can be made for it: {error.strerror or error}"
             return False
         self.session = self._process.pid
@@ -129,10 +129,7 @@ class Child:
         self._hang_up()
         status = self._process.returncode or 0
         self._process = None
-        if self.state == "ready":
-            self.failures = 0
-        else:
-            self.failures += 1
+        self._down()
         if not self.reason:
             self.code = status if status > 0 else Exit.FAILED
             self.reason = f"it was killed by signal {-status}" if status < 0 else f"it ended with exit code {status}"
@@ -146,9 +143,7 @@ class Child:
 
     def restart_delay(self) -> float:
         """Seconds to wait before the next start."""
-        ready = asyncio.get_running_loop().time() - self._ready_at if self.state == "ready" else 0.0
-        self.state = "down"
-        return self._backoff.delay(ready)
+        return self._backoff.delay(self._ready_seconds)
 
     def signal(self, number: int) -> None:
         """Sends a signal to the process, if there is one."""
@@ -213,6 +208,14 @@ class Child:
                 self.state = "ready"
                 self._ready_at = asyncio.get_running_loop().time()
             self._on_report(self)
+
+    def _down(self) -> None:
+        """Nothing runs any more: remembers how long the last process was ready, if it was."""
+        if self.state == "ready":
+            self.failures, self._ready_seconds = 0, asyncio.get_running_loop().time() - self._ready_at
+        else:
+            self.failures, self._ready_seconds = self.failures + 1, 0.0
+        self.state = "down"
 
     def _hang_up(self) -> None:
         if self._status >= 0:

@@ -360,11 +360,16 @@ def test_a_process_that_never_gets_ready_stops_the_start(tmp_path: Path) -> None
 
 
 def test_what_does_not_end_in_time_is_killed(start: Start) -> None:
-    fleet = start("--workers", "0", "--frontends", "1", "--drain-seconds", "3")
+    fleet = start("--workers", "1", "--frontends", "1", "--drain-seconds", "6")
     pids, frontend = fleet.pids, fleet.pid("fe-0")
     assert frontend is not None
     os.kill(frontend, signal.SIGSTOP)
-    assert fleet.end() == Exit.OK
+    fleet.process.terminate()
+    ended = [("fe-0", frontend, True), ("w-0", None, False)]
+    wait_until_sync(
+        lambda: [(one.slot, one.pid, one.ready) for one in fleet.state.processes] == ended, what="the worker's end"
+    )
+    assert fleet.process.wait(80) == Exit.OK
     assert fleet.all_gone(pids)
     assert fleet.logged("killing what did not end in time", processes="front-end fe-0")
 
