@@ -12,6 +12,7 @@ import contextlib
 import errno
 import socket
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -73,6 +74,24 @@ def base_url(host: str, port: int) -> str:
     """Where a client on this machine reaches the fleet."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+def check_base_url(url: str | None) -> None:
+    """Makes sure that a path can be put behind the URL of ``--url``, and somebody asked for what is there.
+
+    Raises:
+        CommandFailed: it can't.
+    """
+    if url is None:
+        return
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        good = whole and not parts.query + parts.fragment
+    except ValueError:
+        good = False
+    if not good:
+        raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
 
 
 def _bound(setting: str, host: str, port: int, *options: int) -> socket.socket:

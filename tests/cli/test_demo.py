@@ -146,6 +146,7 @@ async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(redis
         (["--trees", "101"], "--trees must be from 1 to 100, not 101"),
         (["--chaos-seconds", "0"], "--chaos-seconds must be from 0.1 to 3600, not 0"),
         (["--url", "ftp://host"], "--url must be an http or https URL"),
+        (["--url", "http://[::1"], "--url must be an http or https URL"),
         (["--project", "Not OK"], "--project: must be 1 to 63 lower-case letters"),
         (["--report", "/no/such/dir/report.json"], "there is no directory /no/such/dir"),
         (["--from", "/no/such/file"], "--from /no/such/file: No such file or directory"),

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import msgspec
 from cyclopts import Parameter
@@ -17,6 +16,7 @@ from coordinator.cli.demo import files, graph, run
 from coordinator.cli.demo.report import Report, text
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.sockets import check_base_url
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.settings.fields import fields_of
@@ -84,8 +84,7 @@ def demo(
     _check("--ttl", ttl, 1, 86_400)
     _check("--wait-ms", wait_ms, 0, MAX_WAIT_MS)
     _check("--chaos-seconds", chaos_seconds, 0.1, 3600)
-    if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
-        raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
+    check_base_url(url)
     if project is not None:
         try:
             check_project(project)

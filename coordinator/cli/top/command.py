@@ -6,7 +6,6 @@ import os
 import time
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import httpx2
 from cyclopts import Parameter
@@ -15,6 +14,7 @@ from coordinator.cli.doors import TOKEN_VARIABLE
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet
+from coordinator.cli.sockets import check_base_url
 from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Between, Reading, read
 from coordinator.metrics.hot import Hot, published
@@ -51,8 +51,7 @@ def top(
 
     if not 0.2 <= interval <= _MOST_SECONDS:
         raise CommandFailed(f"--interval must be from 0.2 to {_MOST_SECONDS:.0f}, not {interval}", Exit.USAGE)
-    if url is not None and not _is_base(url):
-        raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
+    check_base_url(url)
     data_dir = Path(loaded.settings.data_dir)
     fleet = read_fleet(data_dir) if url is None else None
     where = url or _place(fleet)
@@ -88,16 +87,6 @@ def top(
 
 def _place(fleet: Fleet | None) -> str | None:
     return (fleet.admin_url or fleet.base_url) if fleet is not None else None
-
-
-def _is_base(url: str) -> bool:
-    """Whether a path can be put behind the URL, and somebody asked for what is there."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and not parts.query + parts.fragment
 
 
 def _hot(fleet: Fleet | None) -> list[Hot]:
