@@ -16,6 +16,7 @@ import structlog
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store import keys
+from coordinator.store.errors import StoreError
 from coordinator.store.scripts import Script
 from coordinator.store.store import Store
 
@@ -76,11 +77,11 @@ class Drains:
 
         Args:
             apply: called with the scope that the process is drained with, or '' when it is no longer; not
-                called while nothing changes. What was asked before holds while the store is away.
+                called while nothing changes. What was asked before holds while the store does not tell.
         """
         host, known = socket.gethostname(), ""
         while True:
-            with contextlib.suppress(ToolFailure):
+            with contextlib.suppress(ToolFailure, StoreError):
                 asked = scope_of(await self.read(), host, slot)
                 if asked != known:
                     _log.info("drained" if asked else "no longer drained", scope=asked or known)

@@ -21,8 +21,8 @@ import redis.exceptions
 
 from coordinator.cli import drain as module
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.store import Store, keys
-from coordinator.store.drains import FLEET_SCOPE, host_scope
+from coordinator.store import ServerError, Store, drains, keys
+from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope, process_scope
 from tests.flows.downstream import PROGRAM
 from tests.items.moments import server_time
 from tests.support.fleets import (
@@ -260,6 +260,33 @@ async def test_a_long_look_that_began_before_all_have_heard_is_not_the_last(caps
 
     assert await module._until_nothing(in_hand, settled, 300, "") == Exit.OK
     assert capsys.readouterr().out == "in hand: 1 claim\nnothing is left in hand\n"
+
+
+@pytest.mark.anyio
+async def test_a_store_that_refuses_to_tell_is_asked_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, refusals = Drains.read, [ServerError("NOPERM no permission")]
+    told = asyncio.get_running_loop().create_future()
+
+    async def refused(self: Drains) -> dict[str, int]:
+        if refusals:
+            raise refusals.pop()
+        return await read(self)
+
+    async def apply(scope: str) -> None:
+        told.set_result(scope)
+
+    monkeypatch.setattr(Drains, "read", refused)
+    monkeypatch.setattr(drains, "LOOK_SECONDS", 0.01)
+    scope = process_scope(socket.gethostname(), "fe-99")
+    await Drains(store).ask(scope)
+    following = asyncio.create_task(Drains(store).follow("fe-99", apply))
+    try:
+        await asyncio.wait([following, told], return_when=asyncio.FIRST_COMPLETED)
+        assert not following.done(), "it looks no more"
+        assert told.result() == scope
+    finally:
+        following.cancel()
+        await Drains(store).end(scope)
 
 
 def test_an_interrupted_command_does_not_say_what_it_cannot_know(tmp_path: Path) -> None:
