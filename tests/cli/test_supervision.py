@@ -20,6 +20,7 @@ from coordinator.cli.backoff import Backoff
 from coordinator.cli.children import Child, Spec
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, read_fleet
+from coordinator.cli.news import News
 from coordinator.cli.nursery import Nursery
 from coordinator.cli.sockets import base_url, listening, reserve
 from coordinator.cli.stores import given_url, open_store
@@ -57,13 +58,14 @@ class Stage(Nursery):
     """Starts nothing; the test says what a process reports."""
 
     reports = -1
+    process: Alive
 
     def __init__(self) -> None:
         """Adopts nobody either."""
 
     def start(self, slot: str, brief: IO[bytes], status: int, control: int) -> Alive:
-        self.reports = os.dup(status)
-        return Alive()
+        self.reports, self.process = os.dup(status), Alive()
+        return self.process
 
     def beat(self) -> None:
         os.write(self.reports, b'{"ready":true}\n')
@@ -81,6 +83,13 @@ async def test_a_process_owes_a_sign_of_life_a_beat_after_the_last(tmp_path: Pat
         # The event loop may hear of it at once, and not only when somebody looks.
         child._listen()
         assert [child.overdue() for _ in range(5)] == [0.0, 0.0, 1.0, 2.0, 3.0]
+    stage.process.returncode = -9
+    os.close(stage.reports)
+    assert child.ended()
+    child.start()
+    assert child.overdue() == 0.0, "the next one owes nothing for the last"
+    child.tell(News("2026-01-01T00:00:00Z", None, "wrong"))
+    assert child._unsent == b"", "nobody reads it, so it is not to be tried again and again"
     os.close(stage.reports)
     child._listen()
 
