@@ -36,6 +36,7 @@ FITTING: dict[str, Json] = {
 }
 TOO_MUCH: dict[str, Json] = {
     "many tags": {"tags": listed(33)},
+    "a tag many times": {"tags": "t," * 33},
     "a long tag": {"tags": "t" * 101},
     "many commas": {"tags": "a" + "," * 100_000},
     "many traits": {"traits": listed(33)},

@@ -62,7 +62,7 @@ def summary(value: Any) -> str:
 def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
     """The tags as given, '' for none; what is blank around them is so for scripts too.
 
-    Each tag is a place in the index, so there are bounds.
+    Each tag is a place in the index, written as often as it is named, so there are bounds.
 
     Raises:
         ToolFailure: VALIDATION_ERROR for a malformed tag, or too many or too long ones.
@@ -70,7 +70,7 @@ def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
     text = given(value)
     if text is None or not text.strip():
         return ""
-    names = names_in(text)
+    names = _listed(text)
     if len(names) > most or len(text) > (most + 1) * (MAX_NAME + 2):
         raise invalid(field, f"must be at most {most} tags")
     for tag in names:
@@ -134,7 +134,11 @@ def size(text: str) -> int:
 
 def names_in(text: str) -> list[str]:
     """Names of a comma list: trimmed, without empties and repeats."""
-    return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+    return list(dict.fromkeys(_listed(text)))
+
+
+def _listed(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def traits(names: list[str], field: str) -> str:
