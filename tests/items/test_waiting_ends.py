@@ -104,7 +104,7 @@ async def test_a_repeated_call_keeps_its_place(fronts: Fronts) -> None:
 
 async def test_a_repetition_that_frees_items_gets_the_one_that_its_call_is_given(fronts: Fronts) -> None:
     tools = await fronts.make()
-    first, second = [await tools.add(), await tools.add()]
+    first, second = [await tools.add(priority="high"), await tools.add()]
     for item in (first, second):
         await tools.claim(f"holder of {item}", item)
     call = await tools.park("agent")
