@@ -40,7 +40,7 @@ def bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]:
     if low is not None and high is not None and low > high:
         raise invalid(f"{name}After", f"must not be later than {name}Before")
     # Nothing is as old as 1970: its first millisecond stands for all before it.
-    return 0 if low is None else max(low, 1), 0 if high is None else max(high, 1)
+    return low or 0, 0 if high is None else max(high, 1)
 
 
 def selector(filters: Filters, parent: str, ancestor: str = "", place: str = "") -> Selector:
