@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.toolsets.items.tools import reads
 from tests.items.client import Client, Json
 from tests.items.moments import lapse
 
@@ -161,7 +162,9 @@ async def test_a_parent_restricts_the_answer_to_its_children(tools: Client) -> N
 
 
 @pytest.mark.every_store
-async def test_an_item_with_many_blockers_is_shown_once_with_all_of_them(tools: Client) -> None:
+async def test_an_item_with_many_blockers_is_shown_once_with_all_of_them(
+    tools: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sources = await tools.add_many(450)
     before, hub, after = [await tools.add(complexity=number) for number in (1, 2, 3)]
     await tools.link_all((source, hub) for source in sources)
@@ -175,6 +178,11 @@ async def test_an_item_with_many_blockers_is_shown_once_with_all_of_them(tools: 
     assert sorted(by["itemId"] for by in entry["blockedBy"]) == sorted(sources)
     assert entry["blockerCount"] == 351
     assert [len(entry["blockedBy"]) for entry in found] == [0, 1, 450, 1]
+    monkeypatch.setattr(reads, "BLOCKED_PER_ROLE", 2)
+    await tools.claim("holder", before)  # which takes it out of the class of those behind it: none has more than two
+    answer = await tools("get_blocked_items")
+    assert [len(entry["blockedBy"]) for entry in answer["blockedItems"]] == [0, 1, 450]
+    assert answer["truncated"] is True
 
 
 async def test_a_role_with_more_than_an_answer_holds_is_cut_at_the_best(tools: Client) -> None:
