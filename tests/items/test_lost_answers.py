@@ -78,7 +78,7 @@ async def test_a_call_in_slices_goes_on_where_another_process_was_lost(
 ) -> None:
     ids = await tools.add_many(120)
     parts: dict[str, Json] = {
-        "create": {"items": [{"title": str(n)} for n in range(120)]},
+        "create": {"items": [{"title": str(n)} for n in range(120)], "parentId": ids[0][:8]},
         "update": {"items": [{"id": item, "title": "new"} for item in ids]},
         "delete": {"ids": [item[:8] for item in ids]},
     }
