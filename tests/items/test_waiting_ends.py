@@ -212,6 +212,22 @@ async def test_a_request_id_that_waits_cannot_be_used_for_something_else(fronts:
     assert await call.item() == item
 
 
+async def test_a_repetition_waits_below_the_parent_that_its_prefix_means_now(
+    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, other = await fronts.pair()
+    with monkeypatch.context() as chosen:
+        upcoming = iter(["abcdef" + digit * 26 for digit in "12"])
+        chosen.setattr("coordinator.toolsets.items.tools.crud.new_id", lambda: next(upcoming))
+        gone = await tools.add(role="work")
+        call = await tools.park("agent", {"parentId": "abcdef"})
+        await tools.delete(gone)
+        parent = await tools.add(role="work")
+    again = await other.park("agent", {"parentId": "abcdef"}, request_id=call.request_id)
+    item = await tools.add(parentId=parent)
+    assert await again.item() == item
+
+
 async def test_another_agents_request_id_is_another_request(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     one = await tools.park("one")

@@ -123,6 +123,7 @@ async def test_a_longer_wait_keeps_the_queue_for_as_long(fronts: Fronts) -> None
     calls = {keys.waiter.key(tools.project, call.name) for call in tools.calls}
     shared = set(await left_by(tools)) - calls
     assert len(shared) == 3
+    await tools.park("other", {"orderBy": "oldest"}, wait_ms=3_000)  # a queue of its own, listed beside the first
     for key in shared:
         assert await tools.store.command("PTTL", key) > 60_000
 
