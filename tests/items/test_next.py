@@ -255,3 +255,16 @@ async def test_bounds_of_creation_narrow_what_is_looked_at(tools: Client, order:
     assert await tools.next(createdAfter="2089-01-01T00:00:00Z", orderBy=order) == []
     assert await tools.next(createdBefore="2019-12-31T23:59:59.999Z", orderBy=order) == []
     assert len(runs) == 2
+
+
+@pytest.mark.parametrize("order", ["priority", "oldest", "newest"])
+async def test_ready_and_claimed_items_are_found_before_and_behind_many_others(tools: Client, order: str) -> None:
+    top = await tools.add(role="work")
+    first = await tools.add_many(8, parentId=top)  # of one moment, so in order of their ids
+    await tools.add_many(500)
+    last = await tools.add_many(8, parentId=top)
+    for item in (*first[::2], *last[::2]):
+        await tools.claim(f"holder of {item}", item)
+    found = await tools.next(limit=16, ancestorId=top, orderBy=order, includeClaimed=True)
+    halves = [set(found[:8]), set(found[8:])]
+    assert halves == ([set(last), set(first)] if order == "newest" else [set(first), set(last)])
