@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.store import Script, ServerError
 from tests.items.client import Client, Json, actor
 from tests.items.moments import claim_for
 from tests.items.parked import Fronts
@@ -275,6 +276,27 @@ async def test_an_expired_claim_is_noticed_in_time(fronts: Fronts) -> None:
     await tools.claim("holder", item, ttlSeconds=1)
     assert await call.item() == item
     assert 1 <= time.monotonic() - began < 30, "one second, and one between two looks; it would wait for a minute"
+
+
+async def test_a_look_for_expired_claims_that_is_refused_is_not_the_last(
+    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while an operator takes a command away from the user of the store."""
+    tools, other = await fronts.pair()
+    item = await tools.add()
+    await tools.claim("holder", item)
+    call = await other.park("waiter")
+    run = other.store.run
+
+    async def refusing(script: Script[Any], *arguments: Any) -> Any:
+        if script.name == "sweep_claims":
+            monkeypatch.undo()
+            raise ServerError("NOPERM no permission")
+        return await run(script, *arguments)
+
+    monkeypatch.setattr(other.store, "run", refusing)
+    await tools.claim("holder", item, ttlSeconds=1)
+    assert await call.item() == item
 
 
 async def test_what_does_not_suit_wakes_nobody(fronts: Fronts) -> None:

@@ -18,7 +18,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
-from coordinator.store import Store
+from coordinator.store import Store, StoreError
 from coordinator.store.subscription import Subscription
 from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
@@ -182,8 +182,8 @@ class Parking:
                     self._ask_again()
                 if earliest:
                     pause = min(pause, max((earliest - now) / 1000, _SOONEST_SECONDS))
-            except ToolFailure as failure:
-                _log.warning("parked claims cannot be tended", project=project, reason=failure.message)
+            except (ToolFailure, StoreError) as failure:
+                _log.warning("parked claims cannot be tended", project=project, reason=str(failure))
             await asyncio.sleep(pause)
 
     def _ask_again(self) -> None:
