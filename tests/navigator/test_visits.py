@@ -77,3 +77,22 @@ async def test_a_loop_that_was_taken_away_while_it_was_under_way_begins_anew(tre
     assert before.state(now).active_loops == []
     now = await before.must(now, "advance_loop", loop_id="l", loop_items=[1])
     assert now["position"]["step"]["id"] == "x"
+
+
+async def test_a_question_that_was_away_when_its_activity_was_entered_again_is_asked_again(
+    tree: Tree, client: Make
+) -> None:
+    """As where two front-ends differ for a moment: its answer of an earlier visit neither counts nor leads anywhere."""
+    asked = question("c", {"id": "o", "label": "O", "effect": {"transitionTo": "a"}})
+
+    def activity(*questions: Json) -> Json:
+        return {"id": "a", "checkpoints": list(questions), "transitions": [{"to": "a"}, {"to": "workflow-end"}]}
+
+    write(tree, activity(asked))
+    before = client()
+    now = await before.must(await before.start("w"), "respond_to_checkpoint", checkpoint_id="c", option_id="o")
+    write(tree, activity())
+    now = await client().must(now, "transition", activity_id="a")
+    now = await before("nav_situation", state=now["state"])
+    assert now["checkpoint"]["id"] == "c"
+    assert await before.refused(now, "transition", activity_id="workflow-end") == "ACTIVITY_NOT_COMPLETE"

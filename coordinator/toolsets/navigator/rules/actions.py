@@ -261,8 +261,9 @@ def _enter(walk: Walk, activity: Activity) -> None:
         if activity.id in finished:
             finished.remove(activity.id)
     state.completed_steps.pop(activity.id, None)
-    for checkpoint in activity.checkpoints:
-        state.checkpoint_responses.pop(answer_key(activity.id, checkpoint.id), None)
+    # Also to questions that it does not ask just now, as in a process that has not read its definition anew.
+    for key in [key for key in state.checkpoint_responses if key.startswith(answer_key(activity.id, ""))]:
+        del state.checkpoint_responses[key]
     state.record(walk.now, "activity_entered", activity=activity.id)
 
 
