@@ -77,8 +77,7 @@ def _go_on(walk: Walk, activity: Activity, loop: Loop, active: LoopState, items:
         return f"Completed loop '{loop.id}' after iteration {number}"
     active.current_iteration = number
     state.completed_steps.pop(loop_key(activity.id, loop.id), None)
-    carried = None if active.items is UNSET else active.items
-    _take_item(walk, loop, active, items or carried or _held(walk, loop))
+    _take_item(walk, loop, active, items or active.items or _held(walk, loop))
     state.record(walk.now, "loop_iteration", activity=activity.id, loop=loop.id, data={"iteration": number + 1})
     return f"Advanced loop '{loop.id}' to iteration {number + 1} of {active.total_items}"
 
