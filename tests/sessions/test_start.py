@@ -166,7 +166,14 @@ async def test_a_damaged_token_is_recovered_and_told_why(sessions: Sessions, dam
 async def test_a_token_of_another_project_is_recovered_there(sessions: Sessions, elsewhere: Sessions) -> None:
     token = await sessions.start("lab")
     assert (await resume(elsewhere, token))["recovered"] is True
-    assert (await elsewhere.refusal("get_skills", session_token=token)).error == "invalid_session_token"
+    more: dict[str, dict[str, object]] = {
+        "next_activity": {"activity_id": "prepare"},
+        "yield_checkpoint": {"checkpoint_id": "go"},
+        "respond_checkpoint": {"option_id": "proceed"},
+    }
+    for name in ("get_skills", "get_workflow_status", "get_trace", "present_checkpoint", "resume_checkpoint", *more):
+        refused = await elsewhere.refusal(name, session_token=token, **more.get(name, {}))
+        assert refused.error == "invalid_session_token", name
 
 
 async def test_every_front_end_verifies_the_tokens_of_every_other(make: Make) -> None:
