@@ -7,6 +7,8 @@ import pytest
 from coordinator.definitions import Variable
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.navigator.rules import variables
+from tests.navigator.test_actions import Make, question, write
+from tests.support.workflows import Tree
 
 DECLARED = (
     Variable(name="text", type="string"),
@@ -28,3 +30,22 @@ def test_a_part_of_what_holds_no_object_makes_one_of_it() -> None:
     variables.assign(held, "free.x.y", 2)
     variables.assign(held, "map.x", 3)
     assert held == {"free": {"x": {"y": 2}}, "map": {"kept": 1, "x": 3}}
+
+
+@pytest.mark.anyio
+async def test_what_a_walk_sets_a_part_of_is_its_own(tree: Tree, client: Make) -> None:
+    effect = {"setVariable": {"plan": {"size": 1}, "plan.size": 2}}
+    write(tree, {"id": "a", "checkpoints": [question("c", {"id": "o", "label": "O", "effect": effect})]},
+          variables=[{"name": "map", "type": "object", "defaultValue": {"in": {"k": 1}}}])  # fmt: skip
+    nav = client()
+    now = await nav.start("w", **{"map.in.k": 2, "map.more": 3})
+    assert nav.state(now).variables == {"map": {"in": {"k": 2}, "more": 3}}
+    now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="c", option_id="o")
+    state = nav.state(now)
+    assert state.variables["plan"] == {"size": 2}
+    assert [entry.data for entry in state.history if entry.type == "variable_set"] == [
+        {"plan": {"size": 1}}, {"plan.size": 2}
+    ]  # fmt: skip
+    assert nav.state(await nav.start("w")).variables == {"map": {"in": {"k": 1}}}
+    shown = await nav("get_checkpoint", workflow_id="w", activity_id="a", checkpoint_id="c")
+    assert shown["options"][0]["effect"] == effect

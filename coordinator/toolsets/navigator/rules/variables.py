@@ -62,7 +62,7 @@ def assign(variables: dict[str, Any], name: str, value: Any) -> None:
     into = variables
     for part in path:
         inner = into.get(part)
-        if not isinstance(inner, dict):
-            inner = into[part] = {}
+        # Objects on the way are replaced: they may be those of the definition, which all walks share.
+        inner = into[part] = dict(inner) if isinstance(inner, dict) else {}
         into = inner
     into[last] = value
