@@ -221,6 +221,16 @@ def test_activities_can_be_borrowed(tree: Tree, read: Read) -> None:
         ("two/workflow.toon", "id: two\nversion: 1.0.0\ntitle: Two\n", "has no activity that can be used"),
         ("two/workflow.toon", "id: two\n", "missing required field `version`"),
         ("two.toon", "id: two\nversion: 1.0.0\ntitle: Two\nactivities: all\n", "must be a list of activities"),
+        (
+            "two.toon",
+            "id: two\nversion: 1.0.0\ntitle: Two\nactivities[1]{id,version,name}:\n  ../x,1.0.0,X\n",
+            "activities[0]: '../x' cannot be an id",
+        ),
+        (
+            "two.toon",
+            "id: two\nversion: 1.0.0\ntitle: Two\nactivities[1]{id,version}:\n  x,1.0.0\n",
+            "activities[0]: Object missing required field `name`; it is left out",
+        ),
         ("t wo/workflow.toon", "id: two\n", "cannot be an id"),
         ("one/skills/05-x.toon", "id: x\nversion: 1.0.0\n", "missing required field `capability`"),
         ("one/rules.toon", "id: x\n", "missing required field `version`"),
@@ -309,11 +319,14 @@ def test_one_damaged_file_takes_nothing_else_down(tmp_path: Path, damage: bytes)
             assert {one.place for one in left.folders[name].activities.values()} == kept, place
 
 
-def test_a_missing_root_is_told(tmp_path: Path) -> None:
+def test_a_root_that_is_no_folder_is_told(tmp_path: Path) -> None:
     library = Definitions([tmp_path / "nowhere"], poll_seconds=0).current
     (problem,) = library.problems
     assert str(problem) == f"{tmp_path}/nowhere: broken: there is no such folder"
     assert library.workflows == {}
+    (tmp_path / "file").touch()
+    (problem,) = Definitions([tmp_path / "file"], poll_seconds=0).current.problems
+    assert str(problem) == f"{tmp_path}/file: broken: cannot be listed: Not a directory"
 
 
 def test_ids_and_names_that_differ_are_told(tree: Tree, read: Read) -> None:
@@ -326,6 +339,7 @@ def test_ids_and_names_that_differ_are_told(tree: Tree, read: Read) -> None:
     library = read()
     assert list(library.workflows["one"].activities) == ["a", "bee"]
     assert library.folders["one"].skills["s"].index == "00"
+    assert "initialActivity: there is no activity 'z'" in [problem.message for problem in library.problems]
     told = {(problem.level, problem.place) for problem in library.problems}
     assert told == {
         ("odd", "one/workflow.toon"),
