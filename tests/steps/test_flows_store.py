@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.steps.model import NewStep, Plan
-from coordinator.steps.store import OVER, REFUSED
+from coordinator.steps.store import OVER, RECORDED, REFUSED
 from coordinator.steps.times import CRASHES
 from coordinator.store import Script, keys
 from coordinator.store.requests import request
@@ -17,7 +17,7 @@ from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store import flows
 from coordinator.toolsets.flows.store.flows import NONE, NewFlow
 from tests.items.moments import server_time
-from tests.steps.rig import Rig, fork, join, then
+from tests.steps.rig import NOTHING, Rig, fork, join, then
 
 pytestmark = pytest.mark.anyio
 
@@ -248,8 +248,12 @@ async def test_a_gate_that_was_passed_is_not_closed_when_the_flow_runs_again(rig
     steps = {step.key: step for step in await rig.worker.take(2)}
     await rig.worker.failed(steps["a"])
     assert await rig.worker.done(steps["g"]) == OVER
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
-    assert {step.key: step.verdict for step in await rig.worker.take(2)} == {"g": "recorded", "a": ""}
+    assert await rig.flows.retry("default", NONE, flow, "alice") == (2, "failed")
+    again = {step.key: step for step in await rig.worker.take(2)}
+    assert {key: step.verdict for key, step in again.items()} == {"g": "recorded", "a": ""}
+    assert (await rig.step(flow, "g")).approved_by == "bob"
+    assert await rig.worker.done(again["g"], NOTHING) == RECORDED
+    assert (await rig.step(flow, "g")).approved_by == "bob"
 
 
 async def test_whatever_failed_after_its_flow_did_runs_again_too(rig: Rig) -> None:

@@ -39,7 +39,9 @@ if #again > 0 then
     local more = row[10]
     local st = {id = whole(flow + row[1]), r = flow, k = row[2], f = whole(row[4] + 1), e = at, q = more.q,
       z = more.z, a = more.a, t = more.t, y = more.y}
-    if more.u == 'o' then st.v, st.a, st.b = 'recorded', row[8], row[6] and whole(flow + row[6]) end
+    if more.u == 'o' then
+      st.v, st.a, st.b, st.g = 'recorded', row[8], row[6] and whole(flow + row[6]), row[9] or nil
+    end
     if st.t == 'g' and not st.v then open_gate(st) else make_ready(st) end
   end
   reply[1], reply[3] = #again, hand_over()
