@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 import pytest
@@ -338,9 +339,15 @@ def test_judging_the_worst_flow_does_not_take_long() -> None:
     long = {"start": end("s", args={"k" * 100_000: ["{{q}}"] * 10_000})}
     alike = {name: step("ab" * 45 + name, next="ba" * 47 + str(at)) for at, name in enumerate(names)}
     lacking = {"start": end("s", args={"q": "{{input.q}} " * 10_000})}
-    given = {f"k{number}": "" for number in range(50_000)}
+    split = {"start": end("s", args={"q": ("{{input.split." + "a." * 45 + "b}}") * 2_400})}
+    given: Json = {f"k{number}": "" for number in range(30_000)} | {"split": {}}
+    members = deque([given["split"]])
+    for _ in range(8_000):  # a path leads through them in as many ways
+        member = members.popleft()
+        member |= {".".join("a" * dots): {} for dots in range(1, 6)}
+        members.extend(member.values())
     for flow in (
-        *(wide, tokens, braces, deep, long, alike, lacking),
+        *(wide, tokens, braces, deep, long, alike, lacking, split),
         {name: end(name, tool="z" * 150 + name) for name in names},
     ):
         began = time.process_time()

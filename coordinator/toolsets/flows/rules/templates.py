@@ -15,6 +15,9 @@ import msgspec
 from coordinator.toolsets.flows.rules.limits import MAX_ARGS_BYTES, MAX_TOKEN
 
 _LONGEST_PLACE = 100
+_MOST_TRIED = 500
+"""Ways to split one path that are tried: with keys that hold dots, there can be as many as the value has members."""
+_NOTHING: Any = object()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -125,26 +128,34 @@ def reach(value: Any, path: str) -> Any:
     A key that itself holds dots is found as it is written.
 
     Raises:
-        KeyError: there is none.
+        KeyError: there is none, or it is not found by ``_MOST_TRIED`` splits.
     """
+    found = _reach(value, path, iter(range(_MOST_TRIED)))
+    if found is _NOTHING:
+        raise KeyError(path)
+    return found
+
+
+def _reach(value: Any, path: str, tries: Iterator[int]) -> Any:
     if not path:
         return value
     if isinstance(value, dict) and path in value:
         return value[path]
-    for dot in (position for position, letter in enumerate(path) if letter == "."):
-        try:
-            return reach(_member(value, path[:dot]), path[dot + 1 :])
-        except KeyError:
-            continue
+    dot = path.find(".")
+    while dot >= 0 and next(tries, None) is not None:
+        member = _member(value, path[:dot])
+        if member is not _NOTHING and (found := _reach(member, path[dot + 1 :], tries)) is not _NOTHING:
+            return found
+        dot = path.find(".", dot + 1)
     return _member(value, path)
 
 
 def _member(value: Any, name: str) -> Any:
     if isinstance(value, dict):
-        return value[name]
+        return value.get(name, _NOTHING)
     if isinstance(value, list) and name.isascii() and name.isdigit() and len(name) < 10 and int(name) < len(value):
         return value[int(name)]
-    raise KeyError(name)
+    return _NOTHING
 
 
 class _Values:
