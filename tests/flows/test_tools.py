@@ -219,6 +219,17 @@ async def test_a_repeated_request_has_one_effect(flows: Flows) -> None:
     assert other != made[0]
 
 
+async def test_a_request_is_repeated_by_a_process_that_knows_other_tools(store: Store, project: str) -> None:
+    asked: Json = {"name": "n", "flow": {"start": {"name": "s", "tool": "files.list", "done": True}}}
+    knows = Settings(connections={"files": Connection(kind="mcp", command="x")})
+    made = await Flows(store, project, knows)("workflow_create", **asked, requestId="r1")
+    other = Flows(store, project)
+    assert await other("workflow_create", **asked, requestId="r1") == made
+    for more in ({}, {"requestId": "r2"}):
+        assert (await other.refusal("workflow_create", **asked, **more)).code == "VALIDATION_ERROR"
+    assert (await other.refusal("workflow_create", **asked, parent=1, requestId="r1")).code == "request_id_reused"
+
+
 def test_names_of_step_tools(redis_url: str) -> None:
     settings = Settings(
         connections={"files": Connection(kind="mcp", command="x"), "git": Connection(kind="cli", command="git")}

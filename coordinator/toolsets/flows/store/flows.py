@@ -13,7 +13,7 @@ from coordinator.metrics.tracing import carried
 from coordinator.steps.model import Plan
 from coordinator.steps.runs import INCLUDES, RunStore
 from coordinator.store import Script
-from coordinator.store.requests import NONE, Request
+from coordinator.store.requests import NONE, Request, recorded_reply
 
 PACKAGE = "coordinator.toolsets.flows"
 MAX_READ_BYTES = 4 * 1024 * 1024
@@ -130,6 +130,15 @@ class FlowStore(RunStore):
         run, told = await self._change(_CREATE, project, request, _pack(flow), new.spec, _pack(new.plan))
         await self._ring(project, told)
         return run
+
+    async def created(self, project: str, request: Request) -> int | None:
+        """The workflow that was created when this call was made before; None: it was not.
+
+        Raises:
+            ToolFailure: ``request_id_reused``.
+        """
+        reply = await recorded_reply(self._store, project, request) if request.key else None
+        return None if reply is None or _CREATE.decode is None else _CREATE.decode(reply)[0]
 
     async def get(self, project: str, flow: int) -> FlowRecord | None:
         """A workflow with all its steps; None: unknown, or its retention is over."""

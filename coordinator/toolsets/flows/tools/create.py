@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from coordinator.errors import invalid
+from coordinator.errors import ToolFailure, invalid
 from coordinator.steps.names import StepNames
 from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
 from coordinator.toolsets.flows.rules import limits, planner
@@ -37,11 +37,17 @@ def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool,
         if args.priority is not None and args.priority not in limits.PRIORITIES:
             raise invalid("priority", f"must be one of {', '.join(limits.PRIORITIES)}")
         given = args.input or {}
-        flow = check_flow(args.flow, given, names.problem, with_results=with_results)
-        if args.delay_ms and flow[START].gate:
-            raise invalid("delay_ms", "the first step is a gate, which waits for its release, not for a time")
         asked = (args.name, args.flow, given, args.parent, args.queue, args.priority, args.delay_ms)
         record = keyed(who.id, args.request_id, "workflow_create", *asked)
+        try:
+            flow = check_flow(args.flow, given, names.problem, with_results=with_results)
+        except ToolFailure:
+            # A process that knew other tools may have created it.
+            if (made := await flows.created(call.project, record)) is None:
+                raise
+            return Created(id=made, status="started")
+        if args.delay_ms and flow[START].gate:
+            raise invalid("delay_ms", "the first step is a gate, which waits for its release, not for a time")
         new = NewFlow(
             name=args.name,
             creator=who.id,
