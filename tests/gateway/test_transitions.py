@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from coordinator.errors import ToolFailure
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, states
 
@@ -360,3 +362,21 @@ async def test_a_repeated_request_has_the_first_answer(make_lab: MakeLab) -> Non
     again = await lab("workflow.submit", **moving)
     assert (again["version"], again["context"]) == (2, {"n": 1})
     assert (await lab.get(first))["context"] == later["context"] == {"n": 2}
+
+
+@pytest.mark.parametrize("given", [{}, {"capability": "echo"}, {"capability": "echo", "x": 1}])
+async def test_a_start_is_repeated_by_a_process_that_does_not_know_what_was_started(
+    working: Callable[..., Any], make_lab: MakeLab, given: Json
+) -> None:
+    went = states(a={"transitions": {"go": {"target": "a"}}})
+    echo = {"inputSchema": {"type": "object"}, "executor": {"kind": "noop"}}
+    lab, other = await working(workflows={"w": went}, capabilities={"echo": echo}), make_lab(workflows={"v": went})
+    asked: Json = {"definitionId": "proxy_default" if given else "w", "input": given}
+    first = await lab("workflow.start", **asked, requestId="r-1")
+    assert await other("workflow.start", **asked, requestId="r-1") == first
+    reused = asked | {"input": {"y": 1}}
+    with pytest.raises(ToolFailure, match="was used before"):
+        await other("workflow.start", **reused, requestId="r-1")
+    for unknown in ({}, {"requestId": "r-2"}):
+        refused = await other.refused("workflow.start", **asked, **unknown)
+        assert refused["error"]["code"] == ("INPUT_SCHEMA_VIOLATION" if given else "DEFINITION_NOT_FOUND")

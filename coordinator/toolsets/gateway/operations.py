@@ -320,20 +320,26 @@ class Operations:
         )
 
     async def _repeated(self, asked: Submission) -> Standing | None:
-        """How it went when this call was made before; None: it was not.
+        return await self.repeated(asked.project, asked.request, asked.workflow, hurried=asked.hurried)
+
+    async def repeated(self, project: str, request: Request, workflow: str = "", *, hurried: bool) -> Standing | None:
+        """How it went when this call was made before, whatever is configured now; None: it was not.
+
+        Args:
+            workflow: the instance that it is about; empty: the one that it started.
+            hurried: whether the call has to be answered within its deadline.
 
         Raises:
             ToolFailure: ``request_id_reused``.
         """
-        if not asked.request.key:
-            return None
-        reply = await recorded_reply(self._store, asked.project, asked.request)
+        reply = await recorded_reply(self._store, project, request) if request.key else None
         if reply is None:
             return None
-        operation = msgspec.msgpack.decode(reply, type=Begun).operation
-        standing = await self._current(asked.project, asked.workflow)
-        seconds = self._patient_seconds(standing.bundle, asked.hurried)
-        return await self._finished(asked.project, asked.workflow, operation, asyncio.Event(), seconds)
+        begun: tuple[str, str, bool] = msgspec.msgpack.decode(reply)
+        workflow, operation = workflow or begun[0], begun[1]
+        standing = await self._current(project, workflow)
+        seconds = self._patient_seconds(standing.bundle, hurried)
+        return await self._finished(project, workflow, operation, asyncio.Event(), seconds)
 
     # --- waiting ----------------------------------------------------------------------------------
 

@@ -46,6 +46,10 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             else:
                 standing = await _start_workflow(desk, call.project, principal, args, request)
         except Rejected as refused:
+            hurried = not _may_wait(desk, args)
+            if (repeated := await desk.operations.repeated(call.project, request, hurried=hurried)) is not None:
+                # It began under definitions that this process does not have, or has no more.
+                return answer(repeated, principal, links)
             asked = args.input.get("capability") if checks.is_session(args.definition_id) else None
             capability = asked if isinstance(asked, str) else ""
             await desk.operations.refuse(call.project, principal, args.definition_id, capability, refused)
