@@ -6,12 +6,14 @@ import asyncio
 import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import pytest
 
+from coordinator.identity.copies import KeyCopies
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connection
@@ -335,6 +337,12 @@ async def test_what_permissions_are_enough(registry: Registry, permissions: tupl
 
 
 async def test_rights_are_looked_up_again(store: Store, project: str, tmp_path: Path, monkeypatch: Any) -> None:
+    ahead, store_time = 0, KeyCopies.time
+
+    async def time(copies: KeyCopies) -> int:
+        return await store_time(copies) + ahead
+
+    monkeypatch.setattr(KeyCopies, "time", time)
     monkeypatch.setattr("workers.tools.rights.LOOK_SECONDS", 0.0)
     file = tmp_path / "tokens.yaml"
     digest = "0" * 64
@@ -359,6 +367,12 @@ async def test_rights_are_looked_up_again(store: Store, project: str, tmp_path: 
     assert await tools.permits("elsewhere", ana, "echo") == now
     file.write_text("tokens: nonsense")
     assert await tools.permits("elsewhere", ana, "echo") == now
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+    write(f'{{id: ana, sha256: "{digest}", permissions: [echo], expires: "{in_an_hour.isoformat()}"}}')
+    assert await tools.permits(project, ana, "echo") == now
+
+    ahead = 3_600_000  # by the store's time, whatever that of this machine
+    assert await tools.permits(project, ana, "echo") == lacking
     write()
     assert await tools.permits("elsewhere", ana, "echo") == lacking
     bob = Caller("bob", permissions=frozenset({"echo"}))

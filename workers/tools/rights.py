@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 
 import msgspec
 import structlog
 
 from coordinator.identity.bearers import of_entry
+from coordinator.identity.clock import FleetClock
 from coordinator.identity.grants import Grant
 from coordinator.identity.token_file import Stamp, TokenFileError, read_tokens, stamp_of
 from coordinator.settings import Settings
@@ -18,16 +19,20 @@ from coordinator.toolsets.caller import Caller
 _log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
-"""How often the token file is looked at, while there are steps to check."""
+"""How often the token file and the clock are looked at, while there are steps to check."""
 
 
 class Rights:
     """Looks callers up in the token file.
 
     Who came with a JWT keeps what it said when he created the workflow: nobody can ask its issuer.
+
+    Args:
+        clock: decides which tokens have expired, as at the front door.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: FleetClock) -> None:
+        self._clock = clock
         self._grants: dict[str, list[Grant]] = {}
         self._reading = asyncio.Lock()
         self.configure(settings)
@@ -49,7 +54,7 @@ class Rights:
         good = [
             grant
             for grant in self._grants.get(creator.id, ())
-            if grant.until > time() and (grant.projects is None or project in grant.projects)
+            if grant.until > self._clock.now() and (grant.projects is None or project in grant.projects)
         ]
         if not good:
             return None
@@ -67,6 +72,7 @@ class Rights:
         async with self._reading:
             if monotonic() - self._looked < LOOK_SECONDS:
                 return
+            await self._clock.look()
             stamp = await asyncio.to_thread(stamp_of, path)
             if stamp != self._stamp:
                 try:
