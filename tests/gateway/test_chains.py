@@ -222,3 +222,30 @@ async def test_a_start_executes_the_entry_into_its_first_state(working: Working)
     found = await lab.get(refused)
     assert found["terminal"] is True
     assert found["outcome"] == "failure"
+
+
+@pytest.mark.parametrize("kind", ["workflow", "human"])
+async def test_the_entry_into_the_first_state_is_not_taken_for_the_next_one(working: Working, kind: str) -> None:
+    """The version is 1 during both."""
+
+    def entry(name: str) -> Json:
+        named = {"definitionId": name} if kind == "workflow" else {"queue": name}
+        return {"executor": {"kind": kind, **named}, "output": {name: "$.output"}}
+
+    lab = await working(
+        workflows={
+            "w": states(
+                a={"onEnter": entry("one"), "transitions": {"go": auto("b")}},
+                b={"onEnter": entry("two"), "transitions": {"end": {"target": "a", "actor": "human"}}},
+            ),
+            "one": states(done={"terminal": True}) | {"initialContext": {"is": "one"}},
+            "two": states(done={"terminal": True}) | {"initialContext": {"is": "two"}},
+        }
+    )
+    at = await lab.start("w")
+    assert at["state"] == "b"
+    if kind == "workflow":
+        assert at["context"] == {"one": {"is": "one"}, "two": {"is": "two"}}
+    else:
+        assert at["context"]["one"]["requestId"] != at["context"]["two"]["requestId"]
+        assert [one["requestId"] for one in at["pendingHuman"]] == [at["context"]["two"]["requestId"]]

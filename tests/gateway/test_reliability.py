@@ -190,3 +190,8 @@ def test_each_hop_and_each_entry_has_a_key_of_its_own() -> None:
     assert key_of(executor, replace(chained, phase="enter")) == "wf_1.go.cor_1.3.enter"
     # The call of a capability is what its session was started for.
     assert key_of(executor, replace(chained, kind="start", version=1)) == "wf_1.go.cor_1"
+    # What a start enters first, and the state after that, while the version is still 1.
+    named = Executor(kind="noop", idempotency_key="{workflowId}")
+    first = replace(task, kind="start", version=1, transition="", phase="enter")
+    assert key_of(named, first) == "wf_1.enter"
+    assert key_of(named, replace(first, first_done=True, transition="go")) == "wf_1.1.enter"

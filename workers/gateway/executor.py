@@ -168,8 +168,8 @@ class GatewayExecutor:
         if workflow is None:
             return permanent(f"there is no workflow {name!r} among the definitions that this one started with")
         # All attempts start the same one.
-        identity = "\0".join((task.op, str(task.version), task.phase, str(task.candidate)))
-        child = "wf_" + blake2b(f"{task.workflow}\0{identity}".encode(), digest_size=8).hexdigest()
+        identity = "\0".join((task.workflow, task.place, str(task.candidate)))
+        child = "wf_" + blake2b(identity.encode(), digest_size=8).hexdigest()
         try:
             given = checks.checked(workflow.input_schema, job.call.arguments, "input")
             await self._operations.start(

@@ -133,8 +133,8 @@ def key_of(executor: Executor, task: Task) -> str:
         key = re.sub(r"\{(\w+)\}", lambda match: facts.get(match[1], match[0]), executor.idempotency_key)
     else:
         key = f"{task.workflow}.{task.transition or task.target}.{task.op}"
-    if task.first_done and not (task.kind == "start" and task.version == 1):
-        # A chain may come by the same transition again.
+    if task.first_done and (task.phase == "enter" or task.kind != "start" or task.version > 1):
+        # A chain may come by the same transition again, and what it enters after the first state is another hop.
         key += f".{task.version}"
     if task.phase == "enter":
         key += ".enter"

@@ -156,7 +156,7 @@ class _Run:
     def _ask(self, executor: Executor) -> Advance:
         """Puts a request into a queue of people; this needs nobody to execute it."""
         task = self.task
-        request = "hr_" + _digest(task.op, str(task.version), task.phase, str(len(task.asked)))
+        request = "hr_" + _digest(task.place, str(len(task.asked)))
         task.asked = [
             *task.asked,
             Approval("ask", request, executor.queue, executor.distinct_from is not None, task.principal.id,

@@ -85,6 +85,11 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     first_done: bool = False
     """Whether the hop that was asked for is committed."""
 
+    @property
+    def place(self) -> str:
+        """Where the operation stands; what is executed on entry of the first state leaves the version as it is."""
+        return "\0".join((self.op, str(self.version), self.phase, self.transition))
+
     def packed(self) -> str:
         """As a step carries it."""
         return _encode(self).decode()
