@@ -151,6 +151,8 @@ async def test_unknown_ids(rig: Rig) -> None:
     found = await rig.flows.find_step("default", flow + 1)
     assert found is not None
     assert (found.flow.id, found.step.key, found.spec) == (flow, "start", b"spec")
+    single = await rig.create(steps=1)
+    assert await rig.flows.find_step("default", single + 1) is not None
 
 
 # --- running a flow again -----------------------------------------------------------------------
@@ -385,6 +387,7 @@ async def test_lists_are_newest_first_and_know_status_name_and_creator(rig: Rig)
 
 
 async def test_a_search_goes_through_more_than_one_page(rig: Rig) -> None:
+    await rig.flows.cancel("default", NONE, await rig.create(), "bob")
     wanted = await rig.create(name="needle")
     for _ in range(130):
         await rig.create(name="hay")
