@@ -16,6 +16,7 @@ fails again; ``--hypothesis-profile=explore`` tries others.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import uuid
 from collections import Counter
@@ -43,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     *first, _ = structlog.get_config()["processors"]
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*first, plain])
+    # What a shell starts in the background ignores interrupts, and so would the commands that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
