@@ -108,10 +108,12 @@ class StaticFinder:
 
     async def find(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[Found]:
         """Keys by this name in any source; for a token that names none, the one key that suits."""
+        began = time.monotonic()
+        await _renew_left_alone(self._rings)
         found = self._look(kid, algorithm)
         if not found:
             _refuse_known(self._rings, kid, algorithm)
-            name, began = ("", kid or ""), time.monotonic()
+            name = ("", kid or "")
             if name not in self._unknown:
                 await _ask(self._rings, lambda: bool(self._look(kid, algorithm)), began)
                 found = self._look(kid, algorithm)
@@ -182,15 +184,17 @@ class DidFinder:
             raise BadToken("claims", "the token names no issuer ('iss')")
         if issuer not in self._trust:
             raise BadToken("policy", "the issuer is not one of those that are trusted")
+        began = time.monotonic()
         ring = await self._ring(issuer)
         self.used(ring)
+        await _renew_left_alone([ring])
         name = did.fragment(kid, issuer) if kid else None
         if kid and name is None:
             raise BadToken("crypto", "'kid' of the token is a key of somebody else than its issuer")
         found = self._named(ring, name, algorithm)
         if not found:
             _refuse_known([ring], name, algorithm)
-            cached, began = (issuer, name or ""), time.monotonic()
+            cached = (issuer, name or "")
             if cached not in self._unknown:
                 await _ask([ring], lambda: bool(self._named(ring, name, algorithm)), began)
                 self._settle(issuer, ring)
@@ -206,19 +210,22 @@ class DidFinder:
         ring.renew_if_due()
 
     def ages(self) -> dict[str, float]:
-        """The documents that are known."""
-        return ages(self._known.values())
+        """The documents that are known and in use."""
+        return {"did": 0.0, **ages(self._in_use())}
 
     def report(self) -> dict[str, Any]:
         """How many issuers are known, and how they are as a whole; who they are is nobody's business."""
-        rings = list(self._known.values())
-        return {"state": state(rings) if rings else "ok", "issuers": len(rings), "sought": len(self._sought)}
+        return {"state": state(self._in_use()), "issuers": len(self._known), "sought": len(self._sought)}
 
     async def aclose(self) -> None:
         """Stops every issuer's ring."""
         await asyncio.gather(*(ring.aclose() for ring in (*self._known.values(), *self._sought.values())))
         if self._closing:
             await asyncio.wait(self._closing)
+
+    def _in_use(self) -> list[Keyring]:
+        """Keys that nobody uses are not renewed, which is no trouble."""
+        return [ring for ring in self._known.values() if not ring.left_alone]
 
     async def _ring(self, issuer: str) -> Keyring:
         ring = self._known.get(issuer)
@@ -281,6 +288,13 @@ def described(ring: Keyring) -> dict[str, Any]:
     if ring.trouble:
         found["trouble"] = ring.trouble
     return found
+
+
+async def _renew_left_alone(rings: Sequence[Keyring]) -> None:
+    """Old keys count only where newer ones are not to be had (seed 004: ``stale_on_error``)."""
+    asking = [ring for ring in rings if ring.left_alone]
+    if asking:
+        await asyncio.gather(*(ring.ask() for ring in asking))
 
 
 async def _ask(rings: Sequence[Keyring], enough: Callable[[], bool], began: float) -> None:

@@ -137,7 +137,7 @@ class JwksVerifier:
         """What a proof that was verified before is worth now; None: it has to be looked at anew."""
         now = self._clock.now()
         ring = proof.ring
-        if not proof.begins <= now <= proof.ends or not ring.answers:
+        if not proof.begins <= now <= proof.ends or not ring.answers or ring.left_alone:
             return None
         if ring.keys is not proof.keys:
             # Other keys have come. If this one is among them, nothing has changed for its tokens.

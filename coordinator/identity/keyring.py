@@ -2,8 +2,9 @@
 
 What may be relied on:
 
-* Keys that are there answer at once, whatever the key server does. Nobody waits for it but calls
-  that no key can answer, at most ``WAIT_SECONDS`` from the moment when somebody began to ask.
+* Keys that are kept fresh answer at once, whatever the key server does. Nobody waits for it but calls
+  that no key can answer, and the first ones after keys were left alone for longer than their time
+  to live, at most ``WAIT_SECONDS`` from the moment when somebody began to ask.
 * The process has at most one request to a source under way, and the fleet at most one per
   cooldown, also after failures (``copies``). No lock is held meanwhile. A renewal in time leaves
   room for one request more, so that a key which is new at that very moment is found.
@@ -93,7 +94,7 @@ class Keyring:
         self._fetched: float | None = None
         self._next_ask = 0.0
         self._began = 0.0
-        self._asked = 0.0
+        self._asked = -math.inf
         self._renewing: asyncio.Task[None] | None = None
         self._answered = asyncio.Event()
         """Set unless the source, or the process that is asking it, is still to answer."""
@@ -121,6 +122,11 @@ class Keyring:
     def answers(self) -> bool:
         """Whether tokens may be verified with them now."""
         return self._fetched is not None and (self._stale_on_error or self.fresh)
+
+    @property
+    def left_alone(self) -> bool:
+        """Whether they are past their time to live and nobody asked the source within it, so nobody knows how it is."""
+        return self.loaded and not self.fresh and not self.asked_since(time.monotonic() - self._ttl)
 
     @property
     def sound(self) -> bool:
@@ -166,7 +172,7 @@ class Keyring:
             return
         if self._renewing is not None and self._answered.is_set():
             await asyncio.wait([self._renewing], timeout=WAIT_SECONDS)  # it is only telling the others
-        self.renew_soon(demanded=self.loaded)
+        self.renew_soon(demanded=self.fresh)
         left = self._began + WAIT_SECONDS - time.monotonic()
         if left <= 0 or self._answered.is_set():
             return

@@ -14,6 +14,7 @@ import pytest
 from coordinator.identity import addresses, fetch, finders
 from coordinator.identity.finders import DidFinder
 from coordinator.identity.jwks import JwksVerifier
+from coordinator.identity.keyring import Keyring
 from coordinator.identity.verifier import Outcome
 from coordinator.store import Store
 from tests.identity.certificates import localhost_certificate
@@ -67,6 +68,17 @@ def said(outcome: Outcome) -> tuple[str, str | None]:
 def token(signer: Signer, did: str | None, kid: str | None = None, **claims: Any) -> str:
     head: Json = {} if kid is None else {"kid": kid}
     return signer.token(head=head, iss=did, **claims)
+
+
+def leave_alone(verifier: JwksVerifier, did: str, seconds: float) -> Keyring:
+    """Has an issuer's keys unused for so long."""
+    finder = verifier._finder
+    assert isinstance(finder, DidFinder)
+    ring = finder._known[did]
+    assert ring._fetched is not None
+    ring._fetched -= seconds
+    ring._asked -= seconds
+    return ring
 
 
 async def test_keys_of_trusted_issuers_verify(site: KeyServer, make_verifier: MakeVerifier) -> None:
@@ -162,11 +174,7 @@ async def test_issuers_that_are_down_keep_their_keys(site: KeyServer, make_verif
     verifier = trusting(make_verifier, did)
     assert said(await verifier.verify(token(ONE, did))) == ("verified", None)
     site.kill()
-    finder = verifier._finder
-    assert isinstance(finder, DidFinder)
-    known = finder._known[did]
-    assert known._fetched is not None
-    known._fetched -= 900
+    leave_alone(verifier, did, 900)
     outcome = await verifier.verify(token(ONE, did, sub="another"))
     assert outcome.metadata["verifiedFromCache"] == "true"
     assert int(outcome.metadata["cacheAgeSeconds"]) >= 900
@@ -182,16 +190,66 @@ async def test_keys_are_renewed_while_they_are_used(
     presented = token(ONE, did)
     assert said(await verifier.verify(presented)) == ("verified", None)
     publish(site, did, TWO)
-    finder = verifier._finder
-    assert isinstance(finder, DidFinder)
-    known = finder._known[did]
-    assert known._fetched is not None
-    known._fetched -= 900
+    known = leave_alone(verifier, did, 270)
     if not known_token:
         presented = token(ONE, did, jti="another")
     assert said(await verifier.verify(presented)) == ("verified", None)
-    await wait_until(lambda: known.fresh, what="the keys to be renewed")
+    await wait_until(lambda: known.age < 270, what="the keys to be renewed")
     assert said(await verifier.verify(presented)) == ("rejected", "crypto")
+
+
+@pytest.mark.parametrize("known_token", [True, False])
+async def test_a_key_withdrawn_while_nobody_used_it_verifies_nothing(
+    site: KeyServer, make_verifier: MakeVerifier, known_token: bool
+) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    verifier = trusting(make_verifier, did)
+    presented = token(ONE, did)
+    assert said(await verifier.verify(presented)) == ("verified", None)
+    publish(site, did, TWO)
+    leave_alone(verifier, did, 900)
+    if not known_token:
+        presented = token(ONE, did, jti="another")
+    assert said(await verifier.verify(presented)) == ("rejected", "crypto")
+
+
+async def test_a_site_that_hangs_keeps_callers_waiting_once_after_a_pause(
+    site: KeyServer, make_verifier: MakeVerifier, patience: Patience, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    verifier = trusting(make_verifier, did)
+    assert said(await verifier.verify(token(ONE, did))) == ("verified", None)
+    monkeypatch.setattr(fetch, "TOTAL_SECONDS", 100.0)
+    site.misbehave("hang", "/a/did.json")
+    leave_alone(verifier, did, 900)
+    patience(0.2)
+    outcome = await verifier.verify(token(ONE, did))
+    assert outcome.metadata["verifiedFromCache"] == "true"
+    patience(0.0)
+    assert said(await verifier.verify(token(ONE, did))) == ("verified", None)
+
+
+@pytest.mark.parametrize("stale_on_error", [True, False])
+async def test_issuers_that_nobody_uses_are_no_trouble(
+    site: KeyServer, make_verifier: MakeVerifier, stale_on_error: bool
+) -> None:
+    used, unused = did_of(site, "used"), did_of(site, "unused")
+    publish(site, used, ONE)
+    publish(site, unused, TWO)
+    verifier = trusting(make_verifier, used, unused, stale_on_error=stale_on_error)
+    for presented in (token(ONE, used), token(TWO, unused)):
+        assert said(await verifier.verify(presented)) == ("verified", None)
+    leave_alone(verifier, unused, 9_000)
+    assert verifier.report() == {"state": "ok", "issuers": 2, "sought": 0}
+    assert verifier._finder.ages()["did"] < 9_000
+    site.kill()
+    await verifier.verify(token(TWO, unused))
+    assert verifier.report()["state"] == ("stale" if stale_on_error else "unavailable")
+    for did in (used, unused):
+        leave_alone(verifier, did, 9_000)
+    assert (verifier.report()["state"], verifier._finder.ages()) == ("ok", {"did": 0.0})
 
 
 @pytest.mark.parametrize("mode", ["hang", "drop", "redirect", "404", "html"])

@@ -161,6 +161,20 @@ async def test_an_old_copy_is_used_and_said_to_be_old(
     assert (await strict.verify(OLD.token())).failure == "network"
 
 
+async def test_an_old_copy_is_not_used_where_newer_keys_are_to_be_had(
+    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+) -> None:
+    key_server.serve(jwks(OLD))
+    first = make_verifier(key_server.url(), store)
+    assert (await first.verify(OLD.token())).status == "verified"
+    key_server.serve(jwks(NEW))
+    fleet_keys.hincrby(copy_key(first), "f", -5_000_000)
+    fleet_keys.delete(keys.key_turn.key(keys.FLEET, remote(first).name))
+    second = make_verifier(key_server.url(), store)
+    await second.start()
+    assert (await second.verify(OLD.token())).failure == "crypto"
+
+
 @pytest.mark.parametrize(
     "garbage",
     [
