@@ -141,7 +141,8 @@ class Detour:
         if scope["method"] != "POST":
             raise Refused(405, "MCP endpoints take POST only", [(b"allow", b"POST")])
         if body is None:
-            length = head.get(b"content-length", b"")
+            # HTTP allows any number of zeros in front, Python's integers do not.
+            length = head.get(b"content-length", b"").lstrip(b"0")
             if length.isdigit() and int(length) > self._bodies.limit:
                 raise self._bodies.too_large()
             body = await self._bodies.read(receive)
