@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from math import inf
@@ -103,6 +104,7 @@ async def test_what_does_not_open_the_door(doors: Doors, tokens: Tokens, mode: A
         (f"Bearer {token}\x00".encode(), "malformed"),
         (f"Bearer é{token}".encode(), "malformed"),
         ("Bearer " + "x" * (LONGEST_TOKEN + 1), "malformed"),
+        ("Bearer " + "x" * LONGEST_TOKEN, "unknown"),
         (f"Basic {token}", "missing"),
         (token, "missing"),
         ("", "missing"),
@@ -446,12 +448,38 @@ async def test_a_changed_verifier_forgets_what_the_old_one_said(doors: Doors, mo
     other = VerifierSettings(type="jwks", jwks_uri="https://k.example", algorithms=("RS256",))
     door.configure(with_auth(settings, verifier=other))
     assert door.known(JWT.encode()) is None
+    await admitted(door, JWT)  # the change takes the next turn of the event loop
     await wait_until(lambda: old.closed == 1 and doors.verifier.started == 1, what="the change")
     assert doors.verifier.settings.jwks_uri == "https://k.example"
     assert (await denied(door, f"Bearer {JWT}"))[0] == "rejected"
     door.configure(with_auth(settings, mode="none"))
     await wait_until(lambda: doors.verifiers[1].closed == 1, what="the end of it")
     assert len(doors.verifiers) == 2
+
+
+async def test_what_a_verifier_says_when_it_was_replaced_is_not_kept(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(actor_authentication=ActorAuthentication(verifier=KEYS))
+    door = doors.open(settings)
+    old, asked, go_on = doors.verifier, asyncio.Event(), asyncio.Event()
+    old.knows(JWT)
+    says = old.verify
+
+    async def slowly(token: str | None) -> Outcome:
+        asked.set()
+        await go_on.wait()
+        return await says(token)
+
+    monkeypatch.setattr(old, "verify", slowly)
+    late = asyncio.create_task(admitted(door, JWT))
+    await asked.wait()
+    door.configure(with_auth(settings, verifier=msgspec.structs.replace(KEYS, algorithms=("RS256",))))
+    await wait_until(lambda: doors.verifier is not old, what="the change")
+    assert old.closed == 0  # it still serves what began with it
+    go_on.set()
+    await late
+    assert door.known(JWT.encode()) is None
 
 
 @pytest.mark.parametrize(
