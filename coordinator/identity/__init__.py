@@ -18,5 +18,5 @@ fleet's time.
 
 What this does not promise: that a withdrawn key stops verifying before the fleet has asked again.
 That is at the latest after ``cache_ttl_seconds`` while the key server answers; while it does not,
-``stale_on_error`` decides.
+``stale_on_error`` decides. The front door goes by what it found of a bearer token for as long again.
 """
