@@ -185,7 +185,10 @@ class Admission:
         if not critical and 2 * self.in_flight >= self.limit.value:
             self._check_shares(criticality, actor, project)
         surplus = self._surplus[criticality]
-        if self.in_flight < self._rooms[criticality] and (critical or not self._queued):
+        # Who waits for want of room in a class below does not keep this one from its own.
+        if self.in_flight < self._rooms[criticality] and (
+            critical or not self._queued or not any(self._queues[criticality:])
+        ):
             if surplus.lasts:
                 surplus.came(False, now)
             return self._admit(Ticket(actor, project, True, now))

@@ -117,6 +117,21 @@ async def test_who_waits_is_let_in_by_criticality_and_then_by_arrival() -> None:
     assert (front.admission.in_flight, front.admission.waiting) == (0, 0)
 
 
+async def test_who_waits_is_overtaken_by_those_only_that_are_more_critical() -> None:
+    front = Front()
+    front.fill(SHEDDABLE, 4)
+    search = front.wait(SHEDDABLE)
+    await asyncio.sleep(0)
+    front.fill(NORMAL, 2)
+    claim = front.wait(NORMAL)
+    await asyncio.sleep(0)
+    front.configure(least_limit=16, most_limit=16)
+    assert front.enter(NORMAL) is None
+    front.fill(READ, 1)
+    for task in (search, claim):
+        task.cancel()
+
+
 async def test_a_full_queue_turns_away_the_least_critical() -> None:
     front = Front()
     front.fill(CRITICAL, 12)
