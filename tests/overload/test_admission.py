@@ -470,6 +470,8 @@ def test_a_call_far_from_entering_is_refused_as_one_that_enters(
             front.admission._surplus[each].begin(front.now)
     refusal = front.admission.refusal(criticality, parks=parks)
     counted = front.watcher.shed_calls.copy()
+    if state == "draining":
+        assert (refusal is None) is (criticality in (READ, CRITICAL) and not parks)
     if refusal is None:
         assert not counted
         assert front.enter(criticality, parks=parks) is not None

@@ -165,6 +165,16 @@ def test_who_sends_on_before_the_answer_is_answered_in_order(watched: Watched, r
         for following in range(5):
             assert json.loads(client.answer()[2])["id"] == 10 + following
         assert json.loads(client.answer()[2])["id"] == 20
+        # One alone that waited leaves the connection open for the next.
+        warm(watched, modern("tools/call", ADD, 30))
+        client.send(raw(late))
+        wait_until_sync(lambda: rig.waiting == {"g"})
+        client.send(raw(modern("tools/call", ADD, 30)))
+        open_gate(rig)
+        for number in (1, 30):
+            assert json.loads(client.answer()[2])["id"] == number
+        client.send(raw(modern("tools/call", ADD, 31)))
+        assert json.loads(client.answer()[2])["id"] == 31
     assert watched.app.in_flight == 0
 
 
