@@ -263,6 +263,7 @@ def test_a_store_that_fails_is_left_alone() -> None:
     with pytest.raises(ToolFailure) as refused:
         front.enter(CRITICAL)
     assert code(refused) == "store_unavailable"
+    assert refused.value.retry_after_ms == SMALL.breaker_open_ms, "not before it is asked again"
     front.now = 1.0
     assert front.enter(CRITICAL) is not None
     for _ in range(3):
