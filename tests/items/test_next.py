@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.store import Script, keys
+from coordinator.store import keys
+from tests.items.between import after
 from tests.items.client import Client, Json
 from tests.items.moments import claim_for, lapse
 from tests.items.selectors import PRIORITIES
@@ -167,18 +168,7 @@ async def test_an_item_that_is_claimed_or_released_meanwhile_is_seen(
     at = (await tools.get(item))["createdAt"]
     if held:
         await tools.claim("one", item)
-    run, runs = tools.store.run, 0
-
-    async def changing(script: Script[Any], *arguments: Any, **options: Any) -> Any:
-        nonlocal runs
-        if script.name == "next_items":
-            runs += 1
-            if runs > 1:
-                monkeypatch.setattr(tools.store, "run", run)
-                await (tools.release("one", item) if held else tools.claim("one", item))
-        return await run(script, *arguments, **options)
-
-    monkeypatch.setattr(tools.store, "run", changing)
+    after(monkeypatch, tools.store, 1, lambda: tools.release("one", item) if held else tools.claim("one", item))
     assert item in await tools.next(includeClaimed=True, roleChangedAfter=at, limit=20)
 
 
