@@ -47,12 +47,18 @@ def start(path):
 async def nap(ms, idempotency_key):
     await asyncio.sleep(ms / 1000)
     return idempotency_key
+
+async def take_all(things, beside):
+    taken = things["left"][:]
+    things["left"].clear()
+    return [taken, beside["left"]]
 '''
 CONFIG = """
 flows:
   demo_tools: true
   step_results: true
-  tools: {{square: "{module}:square", spin: "{module}:spin", start: "{module}:start", nap: "{module}:nap"}}
+  tools: {{square: "{module}:square", spin: "{module}:spin", start: "{module}:start", nap: "{module}:nap",
+    take_all: "{module}:take_all"}}
 auth:
   mode: optional
   tokens: {tokens}
@@ -250,6 +256,16 @@ async def test_templates_keep_types_and_may_ask_for_results(agent: Agent) -> Non
     flow["b"]["args"]["value"] = "{{steps.first.result.nowhere}}"
     steps = await agent.run(flow, "failed", input={"n": 1})
     assert result(steps["second"])["type"] == "template"
+
+
+async def test_what_a_coroutine_does_to_its_arguments_is_its_own_business(agent: Agent) -> None:
+    args = {"things": "{{input.v}}", "beside": "{{input.v}}"}
+    flow: Json = {
+        "start": {"name": "first", "tool": "take_all", "args": args, "next": "b"},
+        "b": {"name": "second", "tool": "take_all", "args": args, "done": True},
+    }
+    steps = await agent.run(flow, input={"v": {"left": [1, 2]}})
+    assert [result(step) for step in steps.values()] == [[[1, 2], [1, 2]]] * 2
 
 
 async def test_a_long_result_is_cut_and_the_step_is_done(agent: Agent) -> None:

@@ -92,7 +92,8 @@ async def _await(
     except TypeError as error:
         return Failure(f"args: {error}", "VALIDATION_ERROR", retryable=False)
     try:
-        return _kept(await function(**arguments))
+        # A copy: what templates bring in is the run's input, which later steps and attempts are given too.
+        return _kept(await function(**msgspec.to_builtins(arguments)))
     except asyncio.CancelledError:
         raise
     except BaseException as error:
