@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from typing import Any
 
 import structlog
@@ -52,7 +53,8 @@ class Subscription:
     def start(self) -> None:
         """Begins to listen, unless it does."""
         if self._task is None:
-            self._task = asyncio.create_task(self._listen(), name=self._name)
+            # In a context of its own: what it logs later is no part of the request that happened to begin it.
+            self._task = asyncio.create_task(self._listen(), name=self._name, context=Context())
 
     async def ready(self) -> None:
         """Waits until it listens, at most 2 s.

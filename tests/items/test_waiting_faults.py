@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.contextvars import bound_contextvars, merge_contextvars
+from structlog.testing import capture_logs
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
@@ -219,6 +221,25 @@ async def test_waiting_calls_outlive_the_store(server: EmbeddedServer, own: Fron
     assert sorted(given) == sorted(items)
     for call, item in zip(calls, given, strict=True):
         assert (await pair[1].release(call.agent, item))["outcome"] == "success"
+
+
+async def test_what_goes_on_for_all_calls_is_logged_as_no_request_s(server: EmbeddedServer, own: Fronts) -> None:
+    front = await own.make()
+    with capture_logs(processors=[merge_contextvars]) as logged:
+        with bound_contextvars(request_id="first"):
+            call = await front.park("agent")
+        kill(server)
+
+        def told() -> set[tuple[str, object]]:
+            events = ("a subscription was lost", "parked claims cannot be tended")
+            return {(line["event"], line.get("request_id")) for line in logged if line["event"] in events}
+
+        await wait_until(lambda: len(told()) >= 2, what="both lines")
+        await start_again(server, (front,))
+    assert {request_id for _, request_id in told()} == {None}
+    item = await front.add()
+    if await outcome(call) == "shedding":
+        assert await front.begin("agent", wait_ms=60_000, request_id=call.request_id).item() == item
 
 
 async def test_calls_that_cannot_ask_any_more_end(server: EmbeddedServer, own: Fronts) -> None:

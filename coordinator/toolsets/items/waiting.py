@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from uuid import uuid4
 
 import msgspec
@@ -154,7 +155,10 @@ class Parking:
         self._metrics.agents_waiting(self._calls)
         self._projects[project] = self._projects.get(project, 0) + 1
         if project not in self._tending:
-            self._tending[project] = asyncio.create_task(self._tend(project), name=f"parked claims of {project}")
+            # In a context of its own: it goes on for later calls when this one has ended.
+            self._tending[project] = asyncio.create_task(
+                self._tend(project), name=f"parked claims of {project}", context=Context()
+            )
         return parked
 
     def _exit(self, project: str, request: Request, parked: _Parked) -> None:
