@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from typing import Any
 
 import pytest
 
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import NOT_RECORDED, OVER, RECORDED, REFUSED, Report
 from coordinator.store import keys
-from coordinator.toolsets.flows.store.flows import REPORT
+from coordinator.toolsets.flows.store.flows import NONE, REPORT
 from tests.items.moments import server_time
 from tests.steps.rig import DONE, FAILED, Rig, fork, join, then
 
@@ -148,6 +149,28 @@ async def test_a_failure_ends_the_flow_and_what_runs_is_recorded(rig: Rig) -> No
     assert await rig.statuses(flow) == {"a": "failed", "b": "done", "c": "cancelled"}
     assert (await rig.step(flow, "b")).result_json == "7"
     assert await rig.queued() == []
+
+
+@pytest.mark.parametrize(
+    ("other", "becomes"),
+    [
+        (("D", "1", then("c")), {"a": "done", "b": "failed", "c": "cancelled"}),
+        (("Y", '{"error":"busy"}', 0), {"a": "cancelled", "b": "failed"}),
+    ],
+    ids=["what follows", "another attempt"],
+)
+async def test_nothing_begins_that_became_ready_in_the_call_that_the_flow_failed_in(
+    rig: Rig, other: tuple[str, str, Any], becomes: dict[str, str]
+) -> None:
+    flow = await rig.create(then("a", "b"))
+    a, b = await rig.worker.take(2)
+    failed = Report(b.step, 1, "F", '{"error":"it failed"}', FAILED)
+    taken = await rig.worker.reports("default", [Report(a.step, 1, *other), failed], 2)
+    assert (taken.results, taken.steps, await rig.queued()) == ([RECORDED, RECORDED], [], [])
+    assert await rig.statuses(flow) == becomes
+    again = becomes.keys() - {key for key, status in becomes.items() if status == "done"}
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
+    assert {step.key for step in await rig.worker.take(3)} == again
 
 
 async def test_a_failure_that_the_flow_goes_on_after(rig: Rig) -> None:

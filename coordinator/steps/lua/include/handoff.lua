@@ -9,7 +9,6 @@
 
 local env = cmsgpack.unpack(engine)
 local BELLS = 128 -- a bell is rung for each pointer; so many at most while nobody listens
-local fresh, pending = {}, 0
 
 -- 'fleet-steps', 'fleet-steps-gpu', 'fleet-steps-gpu.high': one list per pool and priority.
 local function list_of(pool, priority)
@@ -37,6 +36,7 @@ local function make_ready(st)
     return
   end
   st.s = 'q'
+  steps[K_STEP .. st.id] = st -- so that whoever ends it in this run finds it
   fresh[st.q] = fresh[st.q] or {}
   table.insert(fresh[st.q], st)
   pending = pending + 1

@@ -22,6 +22,7 @@ local function key_in(prefix, key)
 end
 
 local steps = {}
+local fresh, pending = {}, 0 -- steps that this run made ready, by list, and their number; written at its end
 
 -- The open step, or nil. One table per step and script run: what is handed over is written at the end.
 local function load_step(id, prefix)
@@ -76,7 +77,15 @@ end
 -- Takes a step off whatever it waits in or runs under.
 local function detach(st)
   if st.s == 'r' then redis.call('ZREM', K_STEP_LEASES, st.id)
-  elseif st.s == 'q' then redis.call('ZREM', K_STEP_QUEUE, st.id)
+  elseif st.s == 'q' then
+    redis.call('ZREM', K_STEP_QUEUE, st.id)
+    for n, other in ipairs(fresh[st.q] or {}) do
+      if other == st then
+        table.remove(fresh[st.q], n)
+        pending = pending - 1
+        break
+      end
+    end
   elseif st.s == 'h' then redis.call('ZREM', K_STEP_BACKLOG, st.id)
   else redis.call('ZREM', K_STEP_TIMERS, st.id) end
 end
