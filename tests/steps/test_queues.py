@@ -12,12 +12,12 @@ from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import queue_name, queue_names
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import RECORDED
-from coordinator.steps.times import LOOK_MS
+from coordinator.steps.times import CRASHES, LOOK_MS
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.items.moments import server_time
-from tests.steps.rig import Player, Rig, then
+from tests.steps.rig import NOTHING, Player, Rig, then
 from tests.support.servers import emptied
 
 pytestmark = pytest.mark.anyio
@@ -199,6 +199,21 @@ class TestLimits:
         await rig.store.command("ZREM", keys.step_leases.key("default"), *(step.step for step in gone))
         await rig.worker.steps.sweep("default")
         assert [step.key for step in await rig.worker.take(9)] == ["c", "d", "e"]
+
+    async def test_a_step_that_may_kill_workers_is_not_let_go_beside_another(self, rig: Rig) -> None:
+        flows = [await rig.create() for _ in range(2)]
+        for _ in range(CRASHES - 1):
+            await rig.expire(await rig.worker.take(2))
+            await rig.worker.steps.sweep("default")
+        (first,) = await rig.worker.take(2)
+        await rig.create(then("a", "b"))
+        a, _ = await rig.worker.take(2)
+        (other,) = {flow + 1 for flow in flows} - {int(first.step)}
+        await rig.ring(other)
+        await rig.worker.steps.sweep("default")
+        assert await rig.queued() == [], "it is held back"
+        assert (await rig.worker.report(a, "D", NOTHING, want=5)).steps == []
+        assert [step.step for step in await rig.player("w2").take(5)] == [str(other)]
 
     async def test_what_was_held_back_goes_on_when_there_is_no_limit_any_more(self, rig: Rig) -> None:
         await rig.create(then(*"abcdef"))

@@ -83,7 +83,7 @@ end
 
 local function take_own(list, want)
   local own = fresh[list]
-  while own and own[1] and known(own[1]) and #taken + #strangers < want do
+  while own and own[1] and #taken + #strangers < want and known(own[1]) and bearable(own[1], P) do
     local st = table.remove(own, 1)
     pending = pending - 1
     st.s, st.b, st.w = 'r', starts(st), env.worker
