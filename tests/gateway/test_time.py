@@ -115,6 +115,32 @@ async def test_whoever_looks_first_moves_it(make_lab: MakeLab) -> None:
     assert [entry.type for entry in await lab.audit(started)].count("workflow.timed_out") == 1
 
 
+async def test_a_timeout_that_was_planned_from_an_older_version_is_planned_again(
+    make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what was done in between would be undone."""
+    workflow = timed("late", 60_000)
+    workflow["states"]["open"]["transitions"]["count"] = {"target": "open", **COUNT}
+    lab = make_lab(workflows={"w": {**workflow, "initialContext": {"n": 0}}})  # no worker
+    started = await lab.start("w")
+    deadline = ("HSET", keys.run.key(project, started["workflowId"]), "d")
+    run = store.run
+
+    async def moving(script: Script[Any], *arguments: Any) -> Any:
+        if script.name == "expire_instance":
+            monkeypatch.undo()
+            # As if this had come first, and in time.
+            await store.command(*deadline, 2**45)
+            await lab.follow(started, "count")
+            await store.command(*deadline, 1)
+        return await run(script, *arguments)
+
+    monkeypatch.setattr(store, "run", moving)
+    await store.command(*deadline, 1)
+    found = await lab.get(started)
+    assert (found["state"], found["version"], found["context"]) == ("late", 3, {"n": 1})
+
+
 async def test_what_follows_a_timeout_is_not_called_a_start(make_lab: MakeLab) -> None:
     late = {"onEnter": {"executor": sh("true")}}
     lab = make_lab({"request_deadline_ms": 200}, workflows={"w": timed("late", 50, late=late)})  # no worker
