@@ -14,7 +14,7 @@ import pytest
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.gateway import records
 from coordinator.errors import ToolFailure
-from coordinator.store import Script, Store, keys
+from coordinator.store import Store, keys
 from coordinator.toolsets.gateway import operations, pace
 from coordinator.toolsets.gateway.store import audit
 from coordinator.toolsets.gateway.store.audit import AuditStore
@@ -22,6 +22,7 @@ from coordinator.toolsets.gateway.store.instances import Instance, InstanceStore
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, states
 from tests.gateway.test_chains import COUNT, Working, auto, sh
+from tests.items.between import before
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -258,15 +259,11 @@ async def test_an_answer_is_for_the_question_that_was_asked(
     acts: list[Callable[[Store], Awaitable[None]]] = []
     monkeypatch.setattr(records, "with_store", lambda _, act: acts.append(act))
     records.resolve(asked["context"]["request"], "approve", project=project)
-    run = store.run
 
-    async def changing(script: Script[Any], *arguments: Any) -> Any:
-        if script.name == "read_instance":
-            monkeypatch.undo()
-            await lab.follow(await lab.follow(asked, "back"), "ask")
-        return await run(script, *arguments)
+    async def change() -> None:
+        await lab.follow(await lab.follow(asked, "back"), "ask")
 
-    monkeypatch.setattr(store, "run", changing)
+    before(monkeypatch, store, "read_instance", change)
     with pytest.raises(CommandFailed, match="was withdrawn before"):
         await acts[0](store)
     assert (await lab.get(asked))["state"] == "asked"

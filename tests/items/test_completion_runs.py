@@ -14,6 +14,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.audit import audit
+from tests.items.between import after
 from tests.items.calls import contents, events
 from tests.items.client import Client, Json, actor, fresh_id
 
@@ -181,17 +182,7 @@ async def test_an_item_that_moves_within_the_tree_meanwhile_is_completed(
     root = await tools.add("root")
     first, second = await tools.add("first", parentId=root, priority="high"), await tools.add("second", parentId=root)
     item = await tools.add("item", parentId=second)
-    run, ahead = tools.store.run, 2
-
-    async def changing(script: Script[Any], *arguments: Any) -> Any:
-        nonlocal ahead
-        ahead -= script.name.startswith("list_")
-        if ahead < 0 or script.name == "read_dependents":
-            monkeypatch.undo()
-            await tools.update(item, parentId=first)
-        return await run(script, *arguments)
-
-    monkeypatch.setattr(tools.store, "run", changing)
+    after(monkeypatch, tools.store, 2, lambda: tools.update(item, parentId=first))
     await tools("complete_tree", rootId=root)
     assert (await tools.get(item))["parentId"] == first
     assert await tools.role(item) == "terminal"

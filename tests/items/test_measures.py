@@ -15,12 +15,13 @@ import coordinator.toolsets.items
 from coordinator.errors import ToolFailure
 from coordinator.metrics import MemoryCells, Recorder, recorder
 from coordinator.metrics.catalogue import CLAIM_HOLD, CLAIM_LOSERS
-from coordinator.store import Script, Store, keys
+from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.measuring import Measuring
 from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.store.measures import _MEASURE, EMPTY_SECONDS, MeasureStore
+from tests.items.between import before
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse, server_time
 from tests.items.parked import Fronts
@@ -433,17 +434,8 @@ async def test_a_project_that_gets_items_again_while_it_is_looked_at_stays(
 ) -> None:
     long_ago = await server_time(alone) // 1000 - EMPTY_SECONDS - 60
     await alone.command("ZADD", keys.item_projects.key(keys.FLEET), long_ago, "old")
-    process, run = Process(alone, "h/fe-0"), alone.run
-
-    async def changing(script: Script[Any], *arguments: Any) -> Any:
-        reply = await run(script, *arguments)
-        if script is _MEASURE:
-            monkeypatch.undo()
-            await Client(alone, "old").add()
-        return reply
-
-    monkeypatch.setattr(alone, "run", changing)
-    await process.round()
+    before(monkeypatch, alone, "forget_project", Client(alone, "old").add)
+    await Process(alone, "h/fe-0").round()
     assert [project for project, _ in await MeasureStore(alone).projects()] == ["old"]
 
 

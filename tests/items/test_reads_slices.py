@@ -16,7 +16,7 @@ from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.reads import Ranked, ReadStore
-from tests.items.between import after
+from tests.items.between import after, before
 from tests.items.client import Client, Json, fresh_id
 
 pytestmark = pytest.mark.anyio
@@ -163,16 +163,7 @@ async def test_an_item_that_goes_before_it_is_described_is_listed_without(
     item, stays, goes = await tools.add_many(3)
     for other in (stays, goes):
         await tools.link(item, other)
-    run = tools.store.run
-
-    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int) -> Any:
-        reply = await run(script, project, *args)
-        if script.name == "read_edges":
-            monkeypatch.undo()
-            await tools.delete(goes)
-        return reply
-
-    monkeypatch.setattr(tools.store, "run", wrapped)
+    before(monkeypatch, tools.store, "read_heads", lambda: tools.delete(goes))
     answer = await tools("query_dependencies", itemId=item, includeItemInfo=True)
     assert {edge["toItemId"]: "toItem" in edge for edge in answer["dependencies"]} == {stays: True, goes: False}
 

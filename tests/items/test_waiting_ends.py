@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
-from coordinator.store import Script
+from tests.items.between import before
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import LONG_MS, Fronts, Parked
@@ -255,16 +255,8 @@ async def test_a_call_that_comes_while_its_front_end_begins_to_drain_is_sent_awa
     fronts: Fronts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools, other = await fronts.pair()
-    run = tools.store.run
-
-    async def draining(script: Script[Any], *arguments: Any) -> Any:
-        if script.name == "sweep_claims":
-            monkeypatch.undo()
-            assert tools.drain is not None
-            await tools.drain()
-        return await run(script, *arguments)
-
-    monkeypatch.setattr(tools.store, "run", draining)
+    assert tools.drain is not None
+    before(monkeypatch, tools.store, "sweep_claims", tools.drain)
     call = tools.begin("agent", wait_ms=LONG_MS)
     assert await refusal(call) == "draining"
     assert not await other.is_parked(call)

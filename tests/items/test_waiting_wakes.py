@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.store import Script, ServerError
+from coordinator.store import ServerError
+from tests.items.between import before
 from tests.items.client import Client, Json, actor
 from tests.items.moments import claim_for
 from tests.items.parked import Fronts
@@ -286,15 +287,11 @@ async def test_a_look_for_expired_claims_that_is_refused_is_not_the_last(
     item = await tools.add()
     await tools.claim("holder", item)
     call = await other.park("waiter")
-    run = other.store.run
 
-    async def refusing(script: Script[Any], *arguments: Any) -> Any:
-        if script.name == "sweep_claims":
-            monkeypatch.undo()
-            raise ServerError("NOPERM no permission")
-        return await run(script, *arguments)
+    async def refuse() -> None:
+        raise ServerError("NOPERM no permission")
 
-    monkeypatch.setattr(other.store, "run", refusing)
+    before(monkeypatch, other.store, "sweep_claims", refuse)
     await tools.claim("holder", item, ttlSeconds=1)
     assert await call.item() == item
 
