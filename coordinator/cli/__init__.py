@@ -81,7 +81,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
         Claims, creates, searches and waiting calls are turned away with `draining`; heartbeats, releases,
         transitions and reads are answered, and workers begin no further steps. Holds for processes that start
-        later too, until `fleet drain --end`.
+        later too, until the same is said with --end.
         """,
     ),
     "top": (

@@ -81,7 +81,7 @@ def drain(
         queue_url = loaded.settings.steps.queue_url or url
         return asyncio.run(_drain(url, queue_url, loaded.settings.redis_timeout_ms, scope, wait, end))
     except KeyboardInterrupt:
-        told = f"if {scope} was asked to take no new work, that holds until `fleet drain --end`"
+        told = f"if {scope} was asked to take no new work, that holds until `{_ending(scope)}`"
         raise CommandFailed(f"interrupted; {told}") from None
 
 
@@ -94,7 +94,7 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
             _say(f"{scope} takes new work again" + (f"; still drained: {', '.join(sorted(left))}" if left else ""))
             return Exit.OK
         await drains.ask(scope)
-        _say(f"{scope} takes no new work from now on; `fleet drain --end` ends that")
+        _say(f"{scope} takes no new work from now on; `{_ending(scope)}` ends that")
         if scope == FLEET_SCOPE:
             return await _until_done(store, wait)
     except ToolFailure as failure:
@@ -111,6 +111,12 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
         raise _unseen("the workers", error) from None
     finally:
         await queue.close()
+
+
+def _ending(scope: str) -> str:
+    """The command that ends it, from whatever host."""
+    host, _, process = scope.partition(":")[2].partition("/")
+    return "fleet drain" + (f" --host {host}" if host else "") + (f" --process {process}" if process else "") + " --end"
 
 
 def _unseen(what: str, error: Exception) -> CommandFailed:

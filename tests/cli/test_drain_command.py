@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -169,7 +170,9 @@ def test_one_process_is_unready_while_it_is_drained(fleet: RunningFleet) -> None
     wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 503, what="it to be unready")
     _, body = once(fleet.port, "/readyz")
     assert json.loads(body)["checks"]["drained"]["scope"] == f"process:{socket.gethostname()}/fe-0"
-    assert drain(fleet, "--process", "fe-0", "--end").returncode == Exit.OK
+    told = re.search("`fleet drain (.*)` ends that", done.stdout)
+    assert told is not None
+    assert drain(fleet, *told[1].split()).stdout == f"process:{socket.gethostname()}/fe-0 takes new work again\n"
     wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, what="it to be ready")
 
 
