@@ -256,12 +256,14 @@ class QueryStore(RoomStore):
         left: bytes | str = ""
         while True:
             late, entries, ids = await self._store.run(_ROOTS, project, limit, left, shown, OVERVIEW_BUDGET)
-            while late and not await self._store.run(_EXPIRE, project, self._events):
-                pass
+            if late:
+                while not await self._store.run(_EXPIRE, project, self._events):
+                    pass
+                continue
             roots += entries
-            if not late and not ids:
+            if not ids:
                 return roots
-            left = left if late else pack(ids)
+            left = pack(ids)
 
     async def overview_item(self, project: str, item: str, limit: int) -> tuple[View, Counts, list[ShortView]]:
         """One item in full, the counts of its children and the newest of them.
