@@ -125,18 +125,14 @@ async def test_a_timeout_that_was_planned_from_an_older_version_is_planned_again
     lab = make_lab(workflows={"w": {**workflow, "initialContext": {"n": 0}}})  # no worker
     started = await lab.start("w")
     deadline = ("HSET", keys.run.key(project, started["workflowId"]), "d")
-    run = store.run
 
-    async def moving(script: Script[Any], *arguments: Any) -> Any:
-        if script.name == "expire_instance":
-            monkeypatch.undo()
-            # As if this had come first, and in time.
-            await store.command(*deadline, 2**45)
-            await lab.follow(started, "count")
-            await store.command(*deadline, 1)
-        return await run(script, *arguments)
+    async def move() -> None:
+        # As if this had come first, and in time.
+        await store.command(*deadline, 2**45)
+        await lab.follow(started, "count")
+        await store.command(*deadline, 1)
 
-    monkeypatch.setattr(store, "run", moving)
+    before(monkeypatch, store, "expire_instance", move)
     await store.command(*deadline, 1)
     found = await lab.get(started)
     assert (found["state"], found["version"], found["context"]) == ("late", 3, {"n": 1})
