@@ -57,7 +57,7 @@ async def run_once(
             raise
     except ToolFailure as failure:
         # A store that is full refuses scripts as a whole, before they look for the record.
-        record = await _record(store, project, request) if failure.code == "store_full" and request.key else None
+        record = await _record(store, project, request) if failure.code == "store_full" else None
         if record is None or record[:1] != _DONE or script.decode is None:
             raise
         return script.decode(record[1:])
@@ -65,7 +65,7 @@ async def run_once(
 
 
 async def recorded_reply(store: Store, project: str, request: Request) -> bytes | None:
-    """The packed reply that is recorded for a request; None: there is no record (any more).
+    """The packed reply that is recorded for a request; None: there is no record (any more), or none was asked for.
 
     Raises:
         ToolFailure: ``request_id_reused``, and as ``Store.command`` says.
@@ -76,6 +76,8 @@ async def recorded_reply(store: Store, project: str, request: Request) -> bytes 
 
 async def _record(store: Store, project: str, request: Request) -> bytes | None:
     """The letter of the record's state, and the reply."""
+    if not request.key:
+        return None
     record: bytes | None = await store.command("GET", keys.request.key(project, request.key))
     if record is None:
         return None

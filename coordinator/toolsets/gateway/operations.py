@@ -332,7 +332,7 @@ class Operations:
         Raises:
             ToolFailure: ``request_id_reused``.
         """
-        reply = await recorded_reply(self._store, project, request) if request.key else None
+        reply = await recorded_reply(self._store, project, request)
         if reply is None:
             return None
         begun: tuple[str, str, bool] = msgspec.msgpack.decode(reply)

@@ -137,8 +137,8 @@ class FlowStore(RunStore):
         Raises:
             ToolFailure: ``request_id_reused``.
         """
-        reply = await recorded_reply(self._store, project, request) if request.key else None
-        return None if reply is None or _CREATE.decode is None else _CREATE.decode(reply)[0]
+        reply = await recorded_reply(self._store, project, request)
+        return None if reply is None else int(_unpack(reply)[0])
 
     async def get(self, project: str, flow: int) -> FlowRecord | None:
         """A workflow with all its steps; None: unknown, or its retention is over."""

@@ -53,9 +53,9 @@ local function kept_from(agent, id, now)
 end
 
 -- Calls visit(item) for matching items of the classes (of several only without an agent) that are not shielded from
--- the agent (false: never mind shields), in the wanted order, until it returns true, which is likely after `wanted` items, or `budget`
--- candidates were looked at; without `visit` until there is one. Returns {position, id} of the last one looked
--- at, nil when there are no more, and the item that it ended with.
+-- the agent (false: never mind shields), in the wanted order, until it returns true, which is likely after `wanted`
+-- items, or `budget` candidates were looked at; without `visit` until there is one. Returns {position, id} of the last
+-- one looked at, nil when there are no more, and the item that it ended with.
 local function select_items(sel, classes, agent, now, after, budget, wanted, visit)
   local down, looked, stopped, found, walk = sel.order == 'newest', 0, nil, nil, nil
   local top = agent and (sel.ancestor or sel.parent)
