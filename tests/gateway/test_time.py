@@ -22,7 +22,7 @@ from coordinator.toolsets.gateway.store.instances import Instance, InstanceStore
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, states
 from tests.gateway.test_chains import COUNT, Working, auto, sh
-from tests.items.between import before
+from tests.support.between import before
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

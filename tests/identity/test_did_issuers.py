@@ -81,6 +81,24 @@ def leave_alone(verifier: JwksVerifier, did: str, seconds: float) -> Keyring:
     return ring
 
 
+async def with_another_key_since(
+    site: KeyServer, make_verifier: MakeVerifier, seconds: float, known_token: bool
+) -> tuple[JwksVerifier, Keyring, str]:
+    """One that knows a key which was replaced since, and was unused for so long; and a token of that old key.
+
+    Args:
+        known_token: whether the token was verified before.
+    """
+    did = did_of(site, "a")
+    publish(site, did, ONE)
+    verifier = trusting(make_verifier, did)
+    presented = token(ONE, did)
+    assert said(await verifier.verify(presented)) == ("verified", None)
+    publish(site, did, TWO)
+    ring = leave_alone(verifier, did, seconds)
+    return verifier, ring, presented if known_token else token(ONE, did, jti="another")
+
+
 async def test_keys_of_trusted_issuers_verify(site: KeyServer, make_verifier: MakeVerifier) -> None:
     root, worker = did_of(site), did_of(site, "agents", "worker")
     publish(site, root, ONE)
@@ -184,15 +202,7 @@ async def test_issuers_that_are_down_keep_their_keys(site: KeyServer, make_verif
 async def test_keys_are_renewed_while_they_are_used(
     site: KeyServer, make_verifier: MakeVerifier, known_token: bool
 ) -> None:
-    did = did_of(site, "a")
-    publish(site, did, ONE)
-    verifier = trusting(make_verifier, did)
-    presented = token(ONE, did)
-    assert said(await verifier.verify(presented)) == ("verified", None)
-    publish(site, did, TWO)
-    known = leave_alone(verifier, did, 270)
-    if not known_token:
-        presented = token(ONE, did, jti="another")
+    verifier, known, presented = await with_another_key_since(site, make_verifier, 270, known_token)
     assert said(await verifier.verify(presented)) == ("verified", None)
     await wait_until(lambda: known.age < 270, what="the keys to be renewed")
     assert said(await verifier.verify(presented)) == ("rejected", "crypto")
@@ -202,15 +212,7 @@ async def test_keys_are_renewed_while_they_are_used(
 async def test_a_key_withdrawn_while_nobody_used_it_verifies_nothing(
     site: KeyServer, make_verifier: MakeVerifier, known_token: bool
 ) -> None:
-    did = did_of(site, "a")
-    publish(site, did, ONE)
-    verifier = trusting(make_verifier, did)
-    presented = token(ONE, did)
-    assert said(await verifier.verify(presented)) == ("verified", None)
-    publish(site, did, TWO)
-    leave_alone(verifier, did, 900)
-    if not known_token:
-        presented = token(ONE, did, jti="another")
+    verifier, _, presented = await with_another_key_since(site, make_verifier, 900, known_token)
     assert said(await verifier.verify(presented)) == ("rejected", "crypto")
 
 

@@ -14,9 +14,9 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.audit import audit
-from tests.items.between import after
 from tests.items.calls import contents, events
 from tests.items.client import Client, Json, actor, fresh_id
+from tests.support.between import after
 
 pytestmark = pytest.mark.anyio
 

@@ -21,10 +21,10 @@ from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.measuring import Measuring
 from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.store.measures import _MEASURE, EMPTY_SECONDS, MeasureStore
-from tests.items.between import before
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse, server_time
 from tests.items.parked import Fronts
+from tests.support.between import before
 from tests.support.servers import emptied
 from tests.support.wait import wait_until
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from coordinator.store import keys
-from tests.items.between import after
 from tests.items.client import Client, Json
 from tests.items.moments import claim_for, lapse
 from tests.items.selectors import PRIORITIES
+from tests.support.between import after
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

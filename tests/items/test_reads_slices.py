@@ -16,8 +16,8 @@ from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.reads import Ranked, ReadStore
-from tests.items.between import after, before
 from tests.items.client import Client, Json, fresh_id
+from tests.support.between import after, before
 
 pytestmark = pytest.mark.anyio
 

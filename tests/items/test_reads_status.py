@@ -7,8 +7,8 @@ import pytest
 
 from coordinator.settings import Settings
 from coordinator.store import Store
-from tests.items.between import after
 from tests.items.client import Client, Json
+from tests.support.between import after
 
 pytestmark = pytest.mark.anyio
 

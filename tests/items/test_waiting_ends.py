@@ -11,11 +11,11 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
-from tests.items.between import before
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import LONG_MS, Fronts, Parked
 from tests.items.selectors import call_of, take
+from tests.support.between import before
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

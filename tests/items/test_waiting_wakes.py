@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from coordinator.store import ServerError
-from tests.items.between import before
 from tests.items.client import Client, Json, actor
 from tests.items.moments import claim_for
 from tests.items.parked import Fronts
 from tests.items.selectors import take
+from tests.support.between import before
 
 pytestmark = pytest.mark.anyio
 

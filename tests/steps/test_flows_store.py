@@ -16,9 +16,9 @@ from coordinator.store.requests import request
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store import flows
 from coordinator.toolsets.flows.store.flows import NONE, NewFlow
-from tests.items.between import after
 from tests.items.moments import server_time
 from tests.steps.rig import NOTHING, Rig, fork, join, then
+from tests.support.between import after
 
 pytestmark = pytest.mark.anyio
 
