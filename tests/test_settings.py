@@ -281,6 +281,7 @@ def test_toolsets_must_name_one() -> None:
         ("toolsets: &a [*a]\n", ":1: an alias refers to what holds it"),
         ("port: *nowhere\n", ":1: not valid YAML: found undefined alias"),
         ("port: \x07\n", ": not valid YAML: "),
+        ('host: "\\uD800"\n', ":1: half of a surrogate pair is no text"),
         ("host: 2026-13-45\n", ": not valid YAML: month must be in 1..12"),
         ("port: !!int x\n", ": not valid YAML: invalid literal for int()"),
         ("port: " + "[" * 5000 + "\n", ": not valid YAML: "),

@@ -68,7 +68,7 @@ Kind = Literal["orchestrator", "subagent", "user", "external"]
 class TokenEntry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One token."""
 
-    id: Annotated[str, Meta(pattern=rf"^(?!\s)[^\x00-\x1f\x7f]{{1,{MAX_ID}}}(?<!\s)\Z")]
+    id: Annotated[str, Meta(pattern=rf"^(?!\s)[^\x00-\x1f\x7f\ud800-\udfff]{{1,{MAX_ID}}}(?<!\s)\Z")]
     """Whose it is: the actor id that ownership counts on."""
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     """Digest of the token's bytes, in hex."""
@@ -80,7 +80,7 @@ class TokenEntry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     """None, or with '*' in it: all."""
     expires: Annotated[dt.datetime, Meta(tz=True)] | None = None
     created: Annotated[dt.datetime, Meta(tz=True)] | None = None
-    note: Annotated[str, Meta(max_length=500)] = ""
+    note: Annotated[str, Meta(pattern=r"^[^\ud800-\udfff]{0,500}\Z")] = ""
 
     @property
     def key(self) -> str:

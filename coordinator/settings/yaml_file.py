@@ -97,13 +97,24 @@ def _collect(path: Path, node: Node, at: KeyPath, lines: Lines, above: list[Node
             if key.tag not in _KEY_TAGS:
                 what = repr(key.value) if isinstance(key, ScalarNode) else "a list or mapping"
                 raise SettingsError([f"{path}:{key.start_mark.line + 1}: keys must be text, not {what}"])
+            _check_text(path, key)
             _note(path, lines, (*at, key.value), key)
             _collect(path, value, (*at, key.value), lines, above)
     elif isinstance(node, SequenceNode):
         for index, value in enumerate(node.value):
             _note(path, lines, (*at, index), value)
             _collect(path, value, (*at, index), lines, above)
+    else:
+        _check_text(path, node)
     above.pop()
+
+
+def _check_text(path: Path, scalar: Node) -> None:
+    """Refuses half of a surrogate pair, which an escape can name, but nobody can write as UTF-8 later."""
+    try:
+        scalar.value.encode()
+    except UnicodeEncodeError:
+        raise SettingsError([f"{path}:{scalar.start_mark.line + 1}: half of a surrogate pair is no text"]) from None
 
 
 def _note(path: Path, lines: Lines, at: KeyPath, node: Node) -> None:

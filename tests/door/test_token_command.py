@@ -95,6 +95,8 @@ def test_revoking_by_key_or_by_id(fleet: Fleet, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["create", ""], "the id must be 1 to 500 printable characters"),
+        (["create", "no text: \udcff"], "the id must be 1 to 500 printable characters"),
+        (["create", "a", "--note", "no text: \udcff"], "must be at most 500 characters of text"),
         (["create", "a", "--permission", "a b"], "--permission must be a list of permissions"),
         (["create", "a", "--project", "No"], "--project must be a list of project names"),
         (["create", "a", "--role", "a b"], "--role must be a list of words"),

@@ -66,6 +66,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str, wanted: list[TokenEn
         ("tokens:\n- id: a\n", ":2: tokens[0]: object missing required field `sha256`"),
         (f"tokens:\n- id: a\n  sha256: {SECRET}\n", ":3: tokens[0].sha256: must be 64 lower-case hex digits"),
         ("tokens:\n- {id: a, sha256: 12}\n", ":2: tokens[0].sha256: must be 64 lower-case hex digits as text"),
+        ('"\\uDFFF": 1\n', ":1: half of a surrogate pair is no text"),
         (f"tokens:\n- {{id: '', sha256: '{A}'}}\n", ":2: tokens[0].id: must be 1 to 500 printable characters"),
         (f'tokens:\n- {{id: "a\\e[1m", sha256: {A}}}\n', ":2: tokens[0].id: must be 1 to 500 printable characters"),
         (f"tokens:\n- {{id: a, sha256: {A}, kind: dog}}\n", ":2: tokens[0].kind: must be one of orchestrator, "),
