@@ -172,7 +172,7 @@ async def sound(tools: Client) -> bool:
     return not (await audit(tools.store, tools.project)).differences
 
 
-@pytest.mark.parametrize(("first", "second"), [(1000, 1000), (500, 200), (200, 500)])
+@pytest.mark.parametrize(("first", "second"), [(400, 400), (400, 200), (200, 400)])
 async def test_long_chains_are_joined_in_slices_and_not_joined_back(tools: Client, first: int, second: int) -> None:
     a, b = await chain(tools, first), await chain(tools, second)
     runs = watched(tools)
@@ -200,7 +200,7 @@ async def refused_back(tools: Client, a: list[str], b: list[str]) -> None:
 
 
 async def test_the_end_of_a_chain_does_not_block_its_beginning(tools: Client) -> None:
-    ids = await chain(tools, 1100)
+    ids = await chain(tools, 500)
     runs = watched(tools)
     assert refused_at(await link_pairs(tools, (ids[-1], ids[0]))) == [0]
     answer = await tools.try_link(ids[0], ids[-1], type="IS_BLOCKED_BY")
@@ -208,17 +208,17 @@ async def test_the_end_of_a_chain_does_not_block_its_beginning(tools: Client) ->
     assert "read_neighbours" in runs
     assert "shift_levels" not in runs
     assert (await tools.try_link(ids[-1], ids[0], type="RELATES_TO"))["created"] == 1
-    assert await levels_of(tools, ids) == list(range(1100))
+    assert await levels_of(tools, ids) == list(range(500))
     assert await sound(tools)
 
 
 async def test_an_edge_of_a_batch_makes_a_later_one_close_a_cycle(tools: Client) -> None:
-    a, b, c = [await chain(tools, 350) for _ in range(3)]
+    a, b, c = [await chain(tools, 320) for _ in range(3)]
     ring = [(a[-1], b[0]), (b[-1], c[0]), (c[-1], a[0])]
     assert refused_at(await link_pairs(tools, *ring)) == [2]
     assert refused_at(await link_pairs(tools, *reversed(ring))) == [2]
     assert refused_at(await link_pairs(tools, ring[0], (b[-1], a[0]), ring[1], ring[2], (c[300], b[100]))) == [1, 3, 4]
-    assert (await audit(tools.store, tools.project)).edges == 3 * 349
+    assert (await audit(tools.store, tools.project)).edges == 3 * 319
     assert (await link_pairs(tools, *ring[1:]))["created"] == 2
     assert refused_at(await link_pairs(tools, ring[0])) == [0]
     assert await sound(tools)
@@ -307,7 +307,7 @@ async def test_batches_in_any_order_are_refused_for_cycles_only(
         source, target = chains[first][chance.randrange(130, 180)], chains[second][chance.randrange(50)]
         return (source, target, "BLOCKS") if chance.random() < 0.5 else (target, source, "IS_BLOCKED_BY")
 
-    for _ in range(25):
+    for _ in range(15):
         batch = [one() for _ in range(chance.choice([1, 1, 2, 5]))]
         edges = [{"fromItemId": source, "toItemId": target, "type": kind} for source, target, kind in batch]
         answer = await tools("manage_dependencies", operation="create", dependencies=edges)
@@ -316,7 +316,7 @@ async def test_batches_in_any_order_are_refused_for_cycles_only(
         assert answer["created"] == (0 if problems else len(batch))
         refused += bool(problems)
     assert runs.count("shift_levels") >= 3
-    assert 3 < refused < 22, "both have to come up"
+    assert 2 < refused < 13, "both have to come up"
     assert await sound(tools)
 
 
