@@ -4,7 +4,8 @@
 the store), ``attempts`` (one attempt from start to report), ``listener`` (waits for work), ``keeper``
 (a thread that renews leases), ``sweeper`` (what time brings), ``relay`` (queues in another Redis),
 ``isolated`` (callables in child processes), ``worker`` (what RQ knows of it). ``rooms`` says whose steps
-are executed, ``tools`` what these can call. How steps hold together is told in ``coordinator.steps``.
+are executed, ``tools`` what these can call, ``downstream`` keeps sessions with other MCP servers. How steps
+hold together is told in ``coordinator.steps``.
 
 **Keys.** All of RQ's keys begin with ``fc:{RQ}:``. No project can have that tag, so RQ's
 data is apart from every project's, an access list of ``fc:*`` covers the whole product,

@@ -11,7 +11,7 @@ from coordinator.settings.connections import Connection
 from coordinator.toolsets.gateway.rules.resolve import all_connections
 
 if TYPE_CHECKING:
-    from coordinator.steps.downstream import DownstreamServer
+    from workers.downstream.server import DownstreamServer
 
 
 class Connections:
@@ -50,7 +50,7 @@ class Connections:
         server = self._servers.get(name)
         if server is None:
             # Imported here: the MCP client takes a second, and many a fleet does without.
-            from coordinator.steps.downstream import DownstreamServer
+            from workers.downstream.server import DownstreamServer
 
             told = (lambda: self.on_change(name)) if name in self._watched else None
             server = self._servers[name] = DownstreamServer(name, connection, on_change=told)

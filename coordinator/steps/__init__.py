@@ -1,4 +1,4 @@
-"""The step-run primitive: what workers execute for flows and, later, the gateway.
+"""The step-run primitive: what workers execute for flows and the gateway.
 
 A *run* is whatever a room runs, a *step* a piece of its work, an *attempt* one execution of a step by
 one worker. All of it is in the store and changes only in scripts; RQ carries pointers to it.

@@ -24,8 +24,8 @@ from coordinator.cli import drain as module
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.store import ServerError, Store, drains, keys
 from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope, process_scope
-from tests.flows.downstream import PROGRAM
 from tests.items.moments import server_time
+from tests.support.downstream import PROGRAM
 from tests.support.fleets import (
     MCP_HEADERS,
     Http,

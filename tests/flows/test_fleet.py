@@ -17,8 +17,8 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.flows.downstream import PROGRAM, HttpServer
 from tests.flows.fleet import Agent, Json, result
+from tests.support.downstream import PROGRAM, HttpServer
 from tests.support.fleets import RunningFleet
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until

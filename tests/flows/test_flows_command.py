@@ -21,9 +21,9 @@ from coordinator.store.address import parse
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord
 from tests.flows.client import Flows, gate
-from tests.flows.downstream import PROGRAM, RAW
 from tests.flows.programs import Json
 from tests.support import leaks
+from tests.support.downstream import PROGRAM, RAW
 from tests.support.fleets import ROOT, fleet_command
 from tests.support.ports import free_port
 

@@ -25,7 +25,7 @@ from coordinator.steps.room import CallFailed, opened
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.room import FlowRoom, ToolCall
-from tests.flows.downstream import HttpServer, stdio
+from tests.support.downstream import HttpServer, stdio
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from workers.isolated_child import TOO_DEEP

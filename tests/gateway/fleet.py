@@ -127,6 +127,6 @@ def link(answer: Json, transition: str) -> Json:
     return found[0]
 
 
-SERVER = str(Path(__file__).parent.parent / "flows" / "downstream_server.py")
+SERVER = str(Path(__file__).parent.parent / "support" / "downstream_server.py")
 STDIO: Json = {"kind": "mcp", "command": sys.executable, "args": [SERVER]}
 """A downstream MCP server on stdin and stdout."""

@@ -31,7 +31,7 @@ from workers.gateway.cli import run_command
 pytestmark = pytest.mark.anyio
 
 ANY = {"type": "object"}
-SERVER = str(Path(__file__).parent.parent / "flows" / "downstream_server.py")
+SERVER = str(Path(__file__).parent.parent / "support" / "downstream_server.py")
 
 
 def capability(executor: Json, **more: Any) -> Json:

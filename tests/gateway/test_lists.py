@@ -11,8 +11,8 @@ from coordinator.errors import ToolFailure
 from coordinator.store import Store
 from coordinator.toolsets.gateway.rules.catalogue import ServerTools
 from coordinator.toolsets.gateway.store.servers import ServerStore
-from tests.flows.downstream import stdio
 from tests.gateway.lab import section, settings_of
+from tests.support.downstream import stdio
 from tests.support.wait import wait_until
 from workers.connections import Connections
 from workers.gateway import servers

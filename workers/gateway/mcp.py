@@ -7,8 +7,9 @@ from typing import Any
 
 import mcp_types as types
 
-from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
 from coordinator.steps.model import Failure, Outcome, Success
+from workers.downstream.failures import CallRefused, ConnectionFailed
+from workers.downstream.server import DownstreamServer
 from workers.gateway.failures import permanent, rate_limited, transient, unreachable
 
 

@@ -138,7 +138,7 @@ class ServerLists:
         server = self._connections.server(name)
         if server is None:
             return None, "there is no such connection"
-        from coordinator.steps.downstream import CallRefused, ConnectionFailed
+        from workers.downstream.failures import CallRefused, ConnectionFailed
 
         try:
             async with asyncio.timeout(_LIST_SECONDS):

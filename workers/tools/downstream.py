@@ -10,10 +10,11 @@ import mcp_types as types
 import msgspec
 
 from coordinator.overload.retries import passing
-from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
+from workers.downstream.failures import CallRefused, ConnectionFailed
+from workers.downstream.server import DownstreamServer
 from workers.tools.repeating import Repeating, TurnedAway
 from workers.tools.source import SourceFailed, StepTool
 

@@ -16,12 +16,15 @@ import structlog
 
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
-from coordinator.steps import downstream
-from coordinator.steps.downstream import CallRefused, ConnectionFailed, DownstreamServer
-from tests.flows.downstream import HttpServer, RawHttp, raw, stdio
+from tests.support.downstream import HttpServer, RawHttp, raw, stdio
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until
 from workers.connections import Connections
+from workers.downstream import answers
+from workers.downstream import server as downstream
+from workers.downstream.failures import CallRefused, ConnectionFailed
+from workers.downstream.server import DownstreamServer
+from workers.downstream.session import Session
 
 pytestmark = pytest.mark.anyio
 
@@ -181,13 +184,13 @@ async def test_a_dead_one_is_not_asked_at_every_call(
 ) -> None:
     monkeypatch.setattr(downstream, "FIRST_PAUSE_SECONDS", 60.0)
     tried: list[str] = []
-    original = downstream._Session.open
+    original = Session.open
 
     async def counted(session: Any) -> None:
         tried.append(session._name)
         await original(session)
 
-    monkeypatch.setattr(downstream._Session, "open", counted)
+    monkeypatch.setattr(Session, "open", counted)
     server = DownstreamServer("it", Connection(kind="mcp", url=f"http://127.0.0.1:{free_port()}/mcp"))
     made.append(server)
     for _ in range(3):
@@ -212,7 +215,7 @@ async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamSe
 
 
 async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downstream, "MAX_ANSWER", 100_000)
+    monkeypatch.setattr(answers, "MAX_ANSWER", 100_000)
     with RawHttp() as http:
         server = DownstreamServer("it", http.connection)
         made.append(server)

@@ -16,9 +16,9 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from coordinator.settings.connections import Connection
-from tests.flows.raw_server import said
 from tests.support.fleets import environment
 from tests.support.ports import free_port
+from tests.support.raw_server import said
 from tests.support.wait import wait_until_sync
 from tests.support.web import LocalServer, Quiet
 

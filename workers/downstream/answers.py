@@ -1,0 +1,42 @@
+"""Answers over HTTP, bounded: the client library would read them whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+from mcp.client.streamable_http import MCP_SESSION_ID
+
+MAX_ANSWER = 16 * 1024 * 1024
+"""Bytes of an answer over HTTP; the client library bounds the events of streams, at less."""
+
+
+class _Answer(httpx2.AsyncByteStream):
+    """The body of an answer, up to the bound; what is compressed has none that could be told."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._inner: Any = response.stream
+        self._packed = response.headers.get("content-encoding", "identity").strip().lower() != "identity"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._packed:
+            raise httpx2.StreamError("it is compressed, which was not asked for")
+        left = MAX_ANSWER
+        async for chunk in self._inner:
+            left -= len(chunk)
+            if left < 0:
+                raise httpx2.StreamError(f"it has more than {MAX_ANSWER} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def bound_answer(response: httpx2.Response) -> None:
+    """A response hook of httpx2: bounds an answer that the client library would read whole."""
+    if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
+        # So servers say that they have forgotten the session; the library would go by what they write beside it.
+        response.headers.pop("content-type", None)
+    if response.headers.get("content-type", "").lower().startswith("application/json"):
+        response.stream = _Answer(response)

@@ -1,0 +1,211 @@
+"""One session with a downstream server, in a task of its own.
+
+What the client library opens must be closed by the task that opened it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+import httpx2
+import mcp_types as types
+import structlog
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+
+from coordinator import __version__
+from coordinator.settings.connections import Connection, Filling
+from workers.downstream.answers import bound_answer
+from workers.downstream.failures import ConnectionFailed
+from workers.downstream.stderr import Lines
+from workers.downstream.watched import Watched
+
+_log = structlog.get_logger(__name__)
+
+_CONNECT_SECONDS = 10.0
+_CLOSE_SECONDS = 8.0
+
+
+class Session:
+    """One session from its opening to its end."""
+
+    def __init__(
+        self,
+        name: str,
+        connection: Connection,
+        environment: Mapping[str, str],
+        on_change: Callable[[], None],
+        listen: bool,
+    ) -> None:
+        self._name = name
+        self._connection = connection
+        self._filled = Filling(environment)
+        self._on_change = on_change
+        self._listen = listen
+        self._stderr = Lines(name, self._filled.secrets)
+        self._leave = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._scope = anyio.CancelScope()
+        """What the client library does while it is cancelled by this goes on to its end, such as ending the server;
+        the cancellation of a task would interrupt that."""
+        self.client: Client
+        """There once ``open`` returned."""
+        self.ended = False
+        """Whether no further call may be made."""
+        self.calls = 0
+        """Those that wait for an answer."""
+
+    async def open(self) -> None:
+        """Connects, or starts the server.
+
+        Raises:
+            ConnectionFailed: within ``startSeconds``.
+        """
+        opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(opened), name=f"session {self._name}")
+        try:
+            async with asyncio.timeout(self._connection.start_seconds):
+                self.client = await asyncio.shield(opened)
+        except TimeoutError:
+            await self.close(patience=0)
+            raise ConnectionFailed(f"it did not answer within {self._connection.start_seconds:g} s") from None
+        except BaseException:
+            await self.close(patience=0)
+            raise
+        finally:
+            if opened.done() and not opened.cancelled():
+                opened.exception()
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is being closed, so that calls fail."""
+        return self._leave.is_set()
+
+    async def finish(self) -> None:
+        """Takes no more calls, and ends when those under way have."""
+        self.ended = True
+        if self.calls:
+            await self._leave.wait()
+        await self.close()
+
+    def leave(self) -> None:
+        """Ends it, without waiting."""
+        self.ended = True
+        self._leave.set()
+
+    async def close(self, patience: float = _CLOSE_SECONDS) -> None:
+        """Ends it and waits, but not for ever."""
+        self.leave()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=patience)
+            if not self._task.done():
+                self._scope.cancel()
+                await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
+            if not self._task.done():
+                self._task.cancel()
+                await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
+
+    async def _run(self, opened: asyncio.Future[Client]) -> None:
+        with self._scope:
+            await self._serve(opened)
+        if not opened.done():
+            opened.cancel()
+
+    async def _serve(self, opened: asyncio.Future[Client]) -> None:
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                transport = Watched(await self._transport(stack), self.leave)
+                info = types.Implementation(name="fleet-coordinator", version=__version__)
+                client = Client(transport, client_info=info, message_handler=self._heard, cache=None)
+                await stack.enter_async_context(client)
+                if not opened.done():
+                    opened.set_result(client)
+                async with anyio.create_task_group() as group:
+                    if self._listen:
+                        group.start_soon(self._hear, client)
+                    await self._leave.wait()
+                    group.cancel_scope.cancel()
+        except asyncio.CancelledError:
+            if not opened.done():
+                opened.cancel()
+            raise
+        except Exception as error:
+            reason = _reason(error)
+            if self._stderr.last:
+                _log.warning("a connection's server said", connection=self._name, lines=list(self._stderr.last))
+            if not opened.done():
+                opened.set_exception(ConnectionFailed(reason))
+            else:
+                _log.warning("connection lost", connection=self._name, reason=reason)
+        finally:
+            self.leave()
+
+    async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
+        given = self._connection
+
+        def filled(text: str) -> str:
+            try:
+                return self._filled(text)
+            except KeyError as missing:
+                raise ConnectionFailed(f"the environment variable {missing.args[0]} is not set") from None
+
+        if given.url:
+            headers = {name: filled(value) for name, value in given.headers.items()}
+            # How long a call may take is for who makes it to say.
+            timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
+            http = await stack.enter_async_context(
+                httpx2.AsyncClient(
+                    headers={"accept-encoding": "identity", **headers},
+                    timeout=timeout,
+                    event_hooks={"response": [bound_answer]},
+                )
+            )
+            return streamable_http_client(filled(given.url), http_client=http)
+        return stdio_client(
+            StdioServerParameters(
+                command=filled(given.command),
+                args=[filled(text) for text in given.args],
+                env={name: filled(value) for name, value in given.env.items()},
+                cwd=filled(given.working_directory) or None,
+            ),
+            errlog=await self._stderr.open(stack),
+        )
+
+    async def _hear(self, client: Client) -> None:
+        """Listens for changes of the list, where the protocol's revision does not send them anyway."""
+        with contextlib.suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            async with client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self._on_change()
+
+    async def _heard(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._on_change()
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in a few words that name no address and no secret."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ConnectionFailed):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return "the program, or its working directory, is not there"
+    if isinstance(error, PermissionError):
+        return "the program may not be executed"
+    if isinstance(error, MCPError):
+        if error.code == types.CONNECTION_CLOSED:
+            return "it ended without an answer"
+        return f"it answered with an error: {error.message[:200]}"
+    if isinstance(error, httpx2.ConnectError | ConnectionError):
+        return "nobody answers at its address"
+    if isinstance(error, httpx2.TimeoutException):
+        return "it takes too long to answer"
+    return f"{type(error).__name__}"
