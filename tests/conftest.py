@@ -29,7 +29,7 @@ import structlog
 from hypothesis import HealthCheck
 from hypothesis import settings as properties
 
-from coordinator.store import Store
+from coordinator.store import Store, subscription
 from coordinator.store.address import parse
 from tests.support import leaks
 from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers
@@ -100,6 +100,14 @@ def store_kind(request: pytest.FixtureRequest) -> Kind:
 @pytest.fixture(scope="session")
 def redis_url(servers: Servers, store_kind: Kind) -> str:
     return servers.url(store_kind.server)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def time_to_listen() -> Iterator[None]:
+    """So much for a store's subscription as for its answers."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(subscription, "_LISTEN_SECONDS", 5.0)
+        yield
 
 
 @pytest.fixture

@@ -90,10 +90,10 @@ class Connection:
 def connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connection]]:
     """As many to the one front-end as to the other."""
     folder = tmp_path_factory.mktemp("linear")
-    (folder / "config.yaml").write_bytes(msgspec.yaml.encode({**DECLARED, "request_deadline_ms": 20_000}))
+    (folder / "config.yaml").write_bytes(msgspec.yaml.encode(DECLARED))
     arguments = ("--config", str(folder / "config.yaml"), "--port", "0", "--frontends", "2", "--workers", "0")
     with ExitStack() as stack:
-        fleet = stack.enter_context(RunningFleet(folder / "data", *arguments))
+        fleet = stack.enter_context(RunningFleet(folder / "data", *arguments, FLEET_REQUEST_DEADLINE_MS="20000"))
         fleet.wait_ready()
         found: dict[str, list[Connection]] = {}
         for _ in range(200):  # the kernel spreads them
