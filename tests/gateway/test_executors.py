@@ -209,7 +209,8 @@ async def test_what_a_command_leaves_behind_is_not_waited_for(working: Working, 
     lab = await working(capabilities={"c": capability(sh(script), reliability={"timeoutMs": 30_000})})
     found = (await lab.call("c", x=1))["context"]["lastResult"]
     assert (found["stdout"], found["stderr"], found["success"]) == ("said\n", "warned\n", True)
-    left = int(await wait_until(lambda: (tmp_path / "pid").read_text().strip(), what="what was left behind"))
+    pid = tmp_path / "pid"
+    left = int(await wait_until(lambda: pid.exists() and pid.read_text().strip(), what="what was left behind"))
     assert process_alive(left)
     os.kill(left, signal.SIGKILL)
 
