@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -356,7 +358,18 @@ def test_a_server_that_reads_much_data_is_waited_for(tmp_path: Path, monkeypatch
     config = EmbeddedServer._config
     slow = "key-load-delay 350\n"
     monkeypatch.setattr(EmbeddedServer, "_config", lambda self, *given: config(self, *given) + slow)
-    monkeypatch.setattr(embedded, "_READY_SECONDS", 1.0)
+    state, looks = embedded._state, 0
+
+    def reading(url: str) -> str | None:
+        nonlocal looks
+        found = state(url)
+        looks += found == "loading"
+        return found
+
+    monkeypatch.setattr(embedded, "_state", reading)
+    # As if each look that finds it reading took longer than a start may.
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + looks * (embedded._READY_SECONDS + 1))
+    monkeypatch.setattr(embedded, "time", clock)
     with (
         capture_logs() as logged,
         EmbeddedServer(tmp_path) as server,
