@@ -116,7 +116,7 @@ def test_what_is_no_file_is_refused_at_once(tokens: Tokens, make: Callable[[Path
             read_tokens(tokens.path)
         with pytest.raises(TokenFileError, match=r"no regular file|Is a directory"):
             tokens.add()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # others of this process may let go of theirs meanwhile
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "tokens:\n", "tokens: []\n"])

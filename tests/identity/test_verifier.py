@@ -364,7 +364,7 @@ async def test_looking_at_what_is_no_file_holds_nothing_open(tmp_path: Path) -> 
     for _ in range(3):
         with pytest.raises(SourceFailed, match="Is a directory"):
             await source.load()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # others of this process may let go of theirs meanwhile
 
 
 def discovery(server: KeyServer, path: str = "/jwks", issuer: Any = ISSUER) -> Json:
