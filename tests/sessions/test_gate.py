@@ -444,12 +444,12 @@ async def test_calls_about_checkpoints_are_counted_by_what_came_of_them(make: Ma
     def counted() -> dict[str, float]:
         return {outcome: more for outcome, count in counts.items() if (more := count.get() - before[outcome])}
 
-    sessions = make(least_seconds=3)
+    sessions = make(least_seconds=60)
     pending = await Pending.at(sessions)
     assert counted() == {"yielded": 1}
     assert (await pending.respond()).error == "checkpoint_too_early"
     assert counted() == {"yielded": 1, "early": 1}
-    await pending.waited(5)
+    await pending.waited(61)
     token = (await pending.respond()).token
     assert counted() == {"yielded": 1, "early": 1, "option_id": 1}
     # An answer that comes too late, one to nothing; who only looks does not answer.

@@ -82,7 +82,7 @@ class World:
             found = self.call("workflow_get", {"id": made["id"]}, begin())
             return found if found["status"] == status else None
 
-        return {step["name"]: step for step in wait_until_sync(ended, 30, status)["steps"]}
+        return {step["name"]: step for step in wait_until_sync(ended, what=status)["steps"]}
 
 
 @pytest.fixture(scope="module")

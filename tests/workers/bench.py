@@ -17,7 +17,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.room import FlowRoom
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store.flows import NONE, FlowRecord, FlowStore, NewFlow
-from tests.support.wait import wait_until
+from tests.support.wait import PATIENCE, wait_until
 from workers.engine import Engine
 from workers.listener import Listener
 
@@ -124,7 +124,7 @@ class Bench:
         assert found is not None
         return found
 
-    async def ended(self, flow: int, seconds: float = 10.0) -> FlowRecord:
+    async def ended(self, flow: int, seconds: float = PATIENCE) -> FlowRecord:
         """The flow, once it has ended."""
 
         async def over() -> FlowRecord | None:
