@@ -1,11 +1,18 @@
-"""Workers: RQ workers that execute the steps of flows.
+"""Workers: RQ workers that execute the steps of flows and of the gateway's workflows.
 
-``process`` joins what a worker is made of: ``engine`` (slots on one event loop, and the traffic with
-the store), ``attempts`` (one attempt from start to report), ``listener`` (waits for work), ``keeper``
-(a thread that renews leases), ``sweeper`` (what time brings), ``relay`` (queues in another Redis),
-``isolated`` (callables in child processes), ``worker`` (what RQ knows of it). ``rooms`` says whose steps
-are executed, ``tools`` what these can call, ``downstream`` keeps sessions with other MCP servers. How steps
-hold together is told in ``coordinator.steps``.
+``process`` starts a worker and stops it. Its parts:
+
+- ``engine``: slots on one event loop, and the traffic with the store; ``attempts``: one attempt of a step, from its
+  start to its report
+- ``listener``: waits for work; ``keeper``: a thread that renews leases; ``sweeper``: expired leases, timers, vanished
+  jobs; ``relay``: moves jobs to the queues where these are in another Redis
+- ``worker``: the worker as RQ sees it; ``display``: the long steps as RQ sees them; ``queues``: RQ's queues
+- ``rooms``: whose steps are executed; ``tools``: what steps of flows can call; ``gateway``: what executes the
+  gateway's; ``connections``: what they reach; ``downstream``: sessions with other MCP servers; ``isolated``: Python callables in
+  child processes
+- ``steps``: the functions that an RQ job may name; ``single``: one step in a stock RQ worker
+
+``coordinator.steps`` explains steps, leases and fences.
 
 **Keys.** All of RQ's keys begin with ``fc:{RQ}:``. No project can have that tag, so RQ's
 data is apart from every project's, an access list of ``fc:*`` covers the whole product,

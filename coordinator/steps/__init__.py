@@ -1,7 +1,8 @@
-"""The step-run primitive: what workers execute for flows and the gateway.
+"""Steps: the unit of work that workers execute, for flows and for the gateway.
 
-A *run* is whatever a room runs, a *step* a piece of its work, an *attempt* one execution of a step by
-one worker. All of it is in the store and changes only in scripts; RQ carries pointers to it.
+A *room* is a toolset whose work is made of steps: ``flows`` or ``gateway``. A *run* is one flow or one
+gateway workflow, a *step* a piece of its work, an *attempt* one execution of a step by one worker. All of it
+is in the store and changes only in scripts; RQ carries pointers to it.
 
 **One script per step.** A worker's report is one script call (``report_steps.lua`` of the room): it checks
 the fence, records the outcome, creates what follows, counts joins, ends the run, hands what is

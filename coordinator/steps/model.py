@@ -1,7 +1,7 @@
-"""Structs of the step-run primitive: what a worker gets, what it found out, and what follows.
+"""Structs that flows and the gateway share: what a worker gets, what came of it, and what follows.
 
-They say nothing about flows or gateway instances: a *run* is whatever a room runs, its
-``spec`` is the room's business, and so are a step's ``key``, ``context`` and ``arguments``.
+Only the room (``flows`` or ``gateway``) knows what a run's ``spec`` and a step's ``key``, ``context`` and
+``arguments`` mean; to workers they are opaque.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class StepRun(Struct, array_like=True, frozen=True):
 
     project: str
     room: str
-    """Name of the room whose step it is: ``flows``."""
+    """Name of the room whose step it is: ``flows`` or ``gateway``."""
     run: str
     step: str
     attempt: int
