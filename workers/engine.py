@@ -73,8 +73,8 @@ class Engine:
 
     Args:
         steps: speaks for this worker.
-        on_told: called when a script left something for the relay: (project).
-        on_stranger: called with a job that is no step: (id, queue); it holds a slot until ``freed``.
+        on_outbox: called with a project when jobs were written to its outbox, for the relay to move.
+        on_plain_job: called with an RQ job that is no step (id, queue); it holds a slot until ``freed``.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class Engine:
         steps: StepStore,
         rooms: Mapping[str, StepRoom],
         slots: int,
-        on_told: Callable[[str], None],
-        on_stranger: Callable[[str, str], None],
+        on_outbox: Callable[[str], None],
+        on_plain_job: Callable[[str, str], None],
     ) -> None:
         self._steps = steps
         self._rooms = rooms
         self._slots = slots
-        self._on_told = on_told
-        self._on_stranger = on_stranger
+        self._on_outbox = on_outbox
+        self._on_plain_job = on_plain_job
         self.held: dict[str, Attempt] = {}
         """Attempts in hand, by their job ids. Read by the thread that renews leases."""
         self._paused: set[str] = set()
@@ -97,7 +97,7 @@ class Engine:
         self._looked = 0.0
         self._draining = False
         self._busy = 0
-        """Steps in hand or on their way into a slot, and strangers."""
+        """Steps in hand or on their way into a slot, and plain jobs."""
         self._asked = 0
         """Steps that calls under way may bring."""
         self._waiting: deque[asyncio.Future[StepRun]] = deque()
@@ -166,7 +166,7 @@ class Engine:
             self._asked -= want
             self._free.set()
         self.deliver(taken)
-        return len(taken.steps) + len(taken.strangers)
+        return len(taken.steps) + len(taken.plain_jobs)
 
     def deliver(self, taken: Taken) -> None:
         """Gives steps to slots."""
@@ -186,12 +186,12 @@ class Engine:
                     break
             else:
                 self._ready.append(step)
-        for job, queue in taken.strangers:
+        for job, queue in taken.plain_jobs:
             self._busy += 1
-            self._on_stranger(job, queue)
+            self._on_plain_job(job, queue)
 
     def freed(self) -> None:
-        """A stranger's job is over."""
+        """A plain job is over."""
         self._busy -= 1
         self._free.set()
 
@@ -373,8 +373,8 @@ class Engine:
         self._asked -= want
         self.deliver(taken)
         self._free.set()
-        if taken.told:
-            self._on_told(project)
+        if taken.to_relay:
+            self._on_outbox(project)
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ class Listener:
         by_project: dict[str, list[Popped]] = {}
         for pointer in await self._steps.pop(want):
             by_project.setdefault(pointer.project, []).append(pointer)
-        brought.strangers = [(pointer.job, pointer.queue) for pointer in by_project.pop("", ())]
+        brought.plain_jobs = [(pointer.job, pointer.queue) for pointer in by_project.pop("", ())]
         for project, pointers in by_project.items():
             begun = await self._steps.begin(project, [pointer.job for pointer in pointers])
             brought.now = begun.now

@@ -159,12 +159,12 @@ class WorkerProcess:
         relay = Relay(steps, store)
         plain: set[asyncio.Task[None]] = set()
 
-        def stranger(job: str, name: str) -> None:
+        def plain_job(job: str, name: str) -> None:
             task = loop.create_task(self._plain(worker, job, name, engine))
             plain.add(task)
             task.add_done_callback(plain.discard)
 
-        engine = Engine(steps, rooms, settings.steps.slots, relay.tell, stranger)
+        engine = Engine(steps, rooms, settings.steps.slots, relay.tell, plain_job)
 
         def stop_job(job: str) -> None:
             loop.call_soon_threadsafe(engine.interrupt, job, "stopped")

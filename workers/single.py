@@ -89,12 +89,12 @@ def _trace(settings: Settings) -> None:
 
 
 async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Taken, url: str) -> str:
-    told: set[str] = set()
+    outboxes: set[str] = set()
     client = keeper_client(url)
     isolated = IsolatedCalls(1)
     try:
         async with opened(make_rooms(settings, store, isolated)) as rooms:
-            engine = _OneStep(steps, rooms, 1, told.add, lambda job, queue: None)
+            engine = _OneStep(steps, rooms, 1, outboxes.add, lambda job, queue: None)
             loop = asyncio.get_running_loop()
 
             def lost(attempt: Attempt) -> None:
@@ -109,7 +109,7 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
     finally:
         await isolated.close()
         client.close()
-    for project in told:
+    for project in outboxes:
         await steps.ring(project)
     return engine.outcome
 

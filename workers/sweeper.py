@@ -48,7 +48,7 @@ class Sweeper:
         name: of this worker.
         held: steps that this worker has in hand, by project.
         lost_reply: says, once, whether a reply was lost that may have brought steps.
-        on_told: called when there is something for the relay.
+        on_outbox: called with a project that has jobs in its outbox, for the relay to move.
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class Sweeper:
         rooms: Collection[Tidies],
         held: Callable[[str], list[str]],
         lost_reply: Callable[[], bool],
-        on_told: Callable[[str], None],
+        on_outbox: Callable[[str], None],
     ) -> None:
         self._name = name
         self._steps = steps
         self._rooms = rooms
         self._held = held
         self._lost_reply = lost_reply
-        self._on_told = on_told
+        self._on_outbox = on_outbox
         self._slow_at = 0.0
         self._reclaim_at = inf
         self._tidying: asyncio.Task[None] | None = None
@@ -147,8 +147,8 @@ class Sweeper:
             if not swept.more:
                 break
             swept = await self._steps.sweep(project)
-        if swept.told:
-            self._on_told(project)
+        if swept.to_relay:
+            self._on_outbox(project)
         if not swept.idle:
             await self._note(project)
         return swept

@@ -44,9 +44,9 @@ class RunStore:
             await self._steps.note(project)
             self._noted[project] = time.monotonic() + NOTED_SECONDS
 
-    async def _ring(self, project: str, told: bool) -> None:
-        """Wakes a relay if a script has said that there is something for it."""
-        if told:
+    async def _ring(self, project: str, to_relay: bool) -> None:
+        """Wakes a relay if a script has written jobs to the project's outbox."""
+        if to_relay:
             await self._steps.ring(project)
 
     async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:

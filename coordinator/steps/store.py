@@ -47,15 +47,15 @@ class Report(NamedTuple):
 
 
 class Taken(Struct, array_like=True):
-    """What a worker is told when it takes steps or reports."""
+    """Reply of the scripts with which a worker takes steps or reports."""
 
     now: int
     results: list[int]
     steps: list[StepRun]
-    strangers: list[tuple[str, str]]
-    """Jobs made with plain RQ: id and queue. They lie in their queue's intermediate list."""
-    told: bool
-    """Whether there is something for the relay."""
+    plain_jobs: list[tuple[str, str]]
+    """RQ jobs that are no steps: id and queue. They lie in their queue's intermediate list."""
+    to_relay: bool
+    """Whether jobs were written to the project's outbox, from where a relay moves them to the queues."""
     specs: list[bytes] = []
     """Specs of runs; ``StepRun.spec`` counts from 1."""
 
@@ -64,18 +64,23 @@ class Swept(Struct, array_like=True):
     """What a sweep of a project did."""
 
     lost: int
+    """Steps whose lease had expired: their worker was lost."""
     fired: int
+    """Steps whose time had come: delays, backoff, expiry of gates."""
     suspects: list[tuple[str, str]]
     """Steps that have waited long for a worker: job id and queue."""
-    told: bool
+    to_relay: bool
+    """Whether there are jobs in the project's outbox."""
     running: int
     queued: int
     idle: bool
+    """Whether the project has nothing left that a sweep would have to look at."""
     more: bool
+    """Whether another sweep would find more to do at once."""
 
 
 class Popped(NamedTuple):
-    """A pointer from a queue outside the store; ``project`` is empty for a stranger's job."""
+    """A pointer from a queue outside the store; ``project`` is empty for a plain job."""
 
     project: str
     job: str

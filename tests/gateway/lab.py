@@ -194,11 +194,11 @@ class Worker:
         handoff.worker(name, names)
         self.steps = StepStore(store, store, handoff)
         self.rooms = make_rooms(settings, store, NoChildren())
-        told: list[str] = []
-        self.engine = Engine(self.steps, self.rooms, settings.steps.slots, told.append, lambda job, queue: None)
+        outboxes: list[str] = []
+        self.engine = Engine(self.steps, self.rooms, settings.steps.slots, outboxes.append, lambda job, queue: None)
         self._listener = Listener(self.engine, self.steps, store, names)
         self._sweeper = Sweeper(
-            name, self.steps, list(self.rooms.values()), self.engine.held_in, self.engine.lost_reply, told.append
+            name, self.steps, list(self.rooms.values()), self.engine.held_in, self.engine.lost_reply, outboxes.append
         )
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -113,7 +113,7 @@ async def test_jobs_of_strangers_are_handed_on_and_not_lost(rig: Rig) -> None:
     await rig.store.command("HSET", "fc:{RQ}:job:mine", "data", "x")
     await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "mine")
     taken = await rig.worker.steps.take(5)
-    assert taken.strangers == [("mine", "fleet-steps")]
+    assert taken.plain_jobs == [("mine", "fleet-steps")]
     assert await rig.store.command("LRANGE", "fc:{RQ}:queue:fleet-steps:intermediate", 0, -1) == [b"mine"]
 
 
@@ -346,16 +346,16 @@ async def test_jobs_go_through_the_outbox(split: Split) -> None:
     flow = await split.rig.create(then("a", "b"))
     assert await split.rig.queued() == []
     assert await split.rig.store.command("LRANGE", keys.outbox_bell.key(keys.FLEET), 0, -1) == [b"default"]
-    assert (await split.worker.steps.sweep("default")).told
+    assert (await split.worker.steps.sweep("default")).to_relay
     assert await split.worker.steps.relay("default") == 2
     assert await split.worker.steps.relay("default") == 0
-    assert not (await split.worker.steps.sweep("default")).told
+    assert not (await split.worker.steps.sweep("default")).to_relay
     a, b = await split.take()
     assert await split.elsewhere.command("KEYS", "fc:{RQ}:job:*") == []
     # What follows is taken in the same call all the same; what is too much goes to the outbox.
     taken = await split.worker.report(a, "D", then("c", "d"), want=1)
     assert [step.key for step in taken.steps] == ["c"]
-    assert taken.told
+    assert taken.to_relay
     await split.worker.steps.relay("default")
     (d,) = await split.take()
     for step in (b, *taken.steps):

@@ -93,10 +93,10 @@ class Bench:
         handoff.worker(name, self.queues)
         self.steps = StepStore(store, store, handoff)
         self.rooms: dict[str, StepRoom] = {"flows": FlowRoom(self.flows, _permits, self.tools)}
-        self.told: list[str] = []
-        self.strangers: list[tuple[str, str]] = []
+        self.outboxes: list[str] = []
+        self.plain_jobs: list[tuple[str, str]] = []
         self.engine = Engine(
-            self.steps, self.rooms, slots, self.told.append, lambda job, queue: self.strangers.append((job, queue))
+            self.steps, self.rooms, slots, self.outboxes.append, lambda job, queue: self.plain_jobs.append((job, queue))
         )
         self._tasks: list[asyncio.Task[None]] = []
 

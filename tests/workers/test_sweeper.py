@@ -28,11 +28,11 @@ class Watched:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.told: list[str] = []
+        self.outboxes: list[str] = []
         self.tidied: list[str] = []
         self.left = 0
         self.sweeper = Sweeper(
-            "w1", bench.steps, [self], bench.engine.held_in, bench.engine.lost_reply, self.told.append
+            "w1", bench.steps, [self], bench.engine.held_in, bench.engine.lost_reply, self.outboxes.append
         )
 
     async def tidy(self, project: str) -> bool:
@@ -87,7 +87,7 @@ async def test_a_round_tells_the_relay_of_what_lies_in_the_outbox(watched: Watch
     await watched.bench.steps.note("default")
     await watched.bench.store.command("RPUSH", keys.outbox.key("default"), "fleet-steps 1-2-1")
     await watched.sweeper.round()
-    assert watched.told == ["default"]
+    assert watched.outboxes == ["default"]
 
 
 async def test_after_a_lost_reply_steps_are_given_back_before_their_lease_ends(
@@ -99,7 +99,9 @@ async def test_after_a_lost_reply_steps_are_given_back_before_their_lease_ends(
     # The reply that brought this step is the one that was lost.
     await bench.steps.take(1)
     await bench.store.command("ZINCRBY", keys.step_leases.key("default"), -1100, flow + 1)
-    sweeper = Sweeper("w1", bench.steps, [], lambda project: [], lambda: bool(lost and lost.pop()), watched.told.append)
+    sweeper = Sweeper(
+        "w1", bench.steps, [], lambda project: [], lambda: bool(lost and lost.pop()), watched.outboxes.append
+    )
     running = asyncio.create_task(sweeper.run())
     try:
         (step,) = await wait_until(lambda: _taken(bench), what="the step to come again")

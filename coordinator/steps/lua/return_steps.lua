@@ -15,5 +15,5 @@ for n, report in ipairs(cmsgpack.unpack(reports)) do
   if st then give_back(st, report[5]) end
   results[n] = st and 1 or 0
 end
-local told = take(tonumber(want), turn)
-return taken_reply(results, told)
+local to_relay = take(tonumber(want), turn)
+return taken_reply(results, to_relay)

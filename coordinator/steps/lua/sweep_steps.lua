@@ -51,8 +51,8 @@ for _, id in ipairs(due(K_STEP_QUEUE, now - look_ms)) do
   end
 end
 
-local told = hand_over() or redis.call('LLEN', K_OUTBOX) > 0
+local to_relay = hand_over() or redis.call('LLEN', K_OUTBOX) > 0
 local runs, waits = redis.call('ZCARD', K_STEP_LEASES), redis.call('ZCARD', K_STEP_QUEUE)
 local idle = runs + waits + redis.call('ZCARD', K_STEP_TIMERS) + redis.call('ZCARD', K_STEP_BACKLOG) == 0
-return cmsgpack.pack({#expired, #timed, suspects, told, runs, waits, idle and not told,
+return cmsgpack.pack({#expired, #timed, suspects, to_relay, runs, waits, idle and not to_relay,
   #expired == most or #timed == most})

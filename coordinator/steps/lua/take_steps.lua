@@ -8,8 +8,8 @@ reply:     what include/take.lua says, no results
 errors:    none
 --]]
 -- @include take
-local told = take(tonumber(want), 'queue')
-if #taken + #strangers < tonumber(want) then
+local to_relay = take(tonumber(want), 'queue')
+if #taken + #plain_jobs < tonumber(want) then
   for _, list in ipairs(env.lists) do redis.call('DEL', env.rq .. 'bell:' .. list) end
 end
-return taken_reply({}, told)
+return taken_reply({}, to_relay)

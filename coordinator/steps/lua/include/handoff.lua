@@ -87,9 +87,10 @@ local function push_job(id, list, project)
   if waiting <= BELLS and redis.call('LLEN', bell) < BELLS then redis.call('RPUSH', bell, 1) end
 end
 
--- Writes the pointers of all steps that this run made ready and nobody took.
+-- Writes the pointers of all steps that this run made ready and nobody took. Returns whether any are in the outbox,
+-- for the relay.
 local function hand_over()
-  local project, told = string.sub(P, 5, -3), false
+  local project, to_relay = string.sub(P, 5, -3), false
   for list, ready in pairs(fresh) do
     for _, st in ipairs(ready) do
       save_step(st)
@@ -98,10 +99,10 @@ local function hand_over()
         push_job(job_id(st), list, project)
       else
         redis.call('RPUSH', K_OUTBOX, list .. ' ' .. job_id(st))
-        told = true
+        to_relay = true
       end
     end
   end
   fresh, pending = {}, 0
-  return told
+  return to_relay
 end

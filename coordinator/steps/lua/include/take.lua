@@ -5,7 +5,7 @@
 
 local STALE = 100 -- pointers to nothing, or to what is not for this worker, that one run throws away at most
 
-local taken, specs, strangers = {}, {}, {}
+local taken, specs, plain_jobs = {}, {}, {}
 
 -- Leases a step to the worker and adds what it needs to know to `taken`.
 local function begin(st, prefix)
@@ -65,7 +65,7 @@ end
 
 local function pop(list, want)
   local stale = 0
-  while #taken + #strangers < want and stale < STALE do
+  while #taken + #plain_jobs < want and stale < STALE do
     local id = redis.call('LPOP', env.rq .. 'queue:' .. list)
     if not id then return end
     local job = env.rq .. 'job:' .. id
@@ -76,14 +76,14 @@ local function pop(list, want)
     elseif redis.call('EXISTS', job) == 1 then
       -- A job that somebody made with plain RQ; as RQ does it, so that it is not lost.
       redis.call('RPUSH', env.rq .. 'queue:' .. list .. ':intermediate', id)
-      strangers[#strangers + 1] = {id, list}
+      plain_jobs[#plain_jobs + 1] = {id, list}
     end
   end
 end
 
 local function take_own(list, want)
   local own = fresh[list]
-  while own and own[1] and #taken + #strangers < want and known(own[1]) and bearable(own[1], P) do
+  while own and own[1] and #taken + #plain_jobs < want and known(own[1]) and bearable(own[1], P) do
     local st = table.remove(own, 1)
     pending = pending - 1
     st.s, st.b, st.w = 'r', starts(st), env.worker
@@ -97,13 +97,13 @@ end
 local function take(want, turn)
   for _, list in ipairs(env.lists) do
     if turn == 'own' then take_own(list, want) end
-    if env.rq ~= '' and #taken + #strangers < want then pop(list, want) end
+    if env.rq ~= '' and #taken + #plain_jobs < want then pop(list, want) end
     take_own(list, want)
   end
   return hand_over()
 end
 
--- What the worker gets: {now, results, taken, strangers, whether there is something for the relay}, specs.
-local function taken_reply(results, told)
-  return {cmsgpack.pack({now, results, taken, strangers, told}), unpack(specs)}
+-- What the worker gets: {now, results, taken, plain jobs, whether there is something for the relay}, specs.
+local function taken_reply(results, to_relay)
+  return {cmsgpack.pack({now, results, taken, plain_jobs, to_relay}), unpack(specs)}
 end

@@ -47,5 +47,5 @@ for n, report in ipairs(cmsgpack.unpack(reports)) do
   results[n] = sound and result or -1
 end
 refill()
-local told = take(tonumber(want), turn)
-return taken_reply(results, told)
+local to_relay = take(tonumber(want), turn)
+return taken_reply(results, to_relay)

@@ -127,8 +127,8 @@ class FlowStore(RunStore):
         owner = _hashed(new.creator)
         pool = new.queue or self._pools.get(project, "")
         flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent, carried())
-        run, told = await self._change(_CREATE, project, request, _pack(flow), new.spec, _pack(new.plan))
-        await self._ring(project, told)
+        run, to_relay = await self._change(_CREATE, project, request, _pack(flow), new.spec, _pack(new.plan))
+        await self._ring(project, to_relay)
         return run
 
     async def created(self, project: str, request: Request) -> int | None:

@@ -72,5 +72,5 @@ end
 local results = {}
 for n, report in ipairs(cmsgpack.unpack(reports)) do results[n] = settle(unpack(report)) end
 refill()
-local told = take(tonumber(want), turn)
-return taken_reply(results, told)
+local to_relay = take(tonumber(want), turn)
+return taken_reply(results, to_relay)

@@ -96,7 +96,7 @@ class Begun(Struct, array_like=True, frozen=True):
 
     what: What
     operation: str
-    told: bool
+    to_relay: bool
 
 
 _START = Script(PACKAGE, "start_instance", tuple[str, str, bool], includes=INCLUDES)
@@ -152,12 +152,12 @@ class InstanceStore(RunStore):
         async def send(text: bytes) -> tuple[str, str, bool]:
             return await self._change(_START, project, request, waiter, instance, text, new.input, packed)
 
-        found, operation, told = await send(b"")
+        found, operation, to_relay = await send(b"")
         if not found:
             # Nobody has started with these definitions lately.
-            found, operation, told = await send(new.bundle.text)
+            found, operation, to_relay = await send(new.bundle.text)
         self._bundles.setdefault(new.bundle.hash, new.bundle.bundle)
-        await self._ring(project, told)
+        await self._ring(project, to_relay)
         return found, operation
 
     async def begin(
@@ -168,7 +168,7 @@ class InstanceStore(RunStore):
         begun = await self._change(
             _BEGIN, project, request, waiter, workflow, self.retention_ms, transition, carried(), _pack(advance)
         )
-        await self._ring(project, begun.told)
+        await self._ring(project, begun.to_relay)
         return begun
 
     async def read(self, project: str, workflow: str, operation: str = "", waiter: str = "") -> Instance | None:
@@ -187,7 +187,7 @@ class InstanceStore(RunStore):
         Args:
             late: the ending of what was under way.
         """
-        moved, told = await self._store.run(
+        moved, to_relay = await self._store.run(
             _EXPIRE,
             project,
             self.keep_ms,
@@ -197,7 +197,7 @@ class InstanceStore(RunStore):
             late,
             _pack(advance),
         )
-        await self._ring(project, told)
+        await self._ring(project, to_relay)
         return moved
 
     async def bundle(self, project: str, hash: str) -> Bundle | None:
