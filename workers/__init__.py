@@ -8,8 +8,8 @@
   jobs; ``relay``: moves jobs to the queues where these are in another Redis
 - ``worker``: the worker as RQ sees it; ``display``: the long steps as RQ sees them; ``queues``: RQ's queues
 - ``rooms``: whose steps are executed; ``tools``: what steps of flows can call; ``gateway``: what executes the
-  gateway's; ``connections``: what they reach; ``downstream``: sessions with other MCP servers; ``isolated``: Python callables in
-  child processes
+  gateway's; ``connections``: what both reach; ``downstream``: sessions with MCP servers;
+  ``isolated``: Python callables in child processes
 - ``steps``: the functions that an RQ job may name; ``single``: one step in a stock RQ worker
 
 ``coordinator.steps`` explains steps, leases and fences.

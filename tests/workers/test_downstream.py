@@ -57,7 +57,7 @@ def connection(request: pytest.FixtureRequest) -> Connection:
 
 
 async def call(server: DownstreamServer, tool: str, **arguments: Any) -> Any:
-    result = await server.call(tool, arguments, {"fleet-coordinator/idempotency-key": "7-9"})
+    result = await server.call(tool, arguments, "7-9")
     text = result.content[0].text if result.content else ""  # type: ignore[union-attr]
     return (text,) if result.is_error else result.structured_content or text
 
@@ -206,7 +206,7 @@ async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamSe
         await call(server, "odd")
     with pytest.raises(CallRefused, match="the disk is full"):
         await call(server, "full")
-    result = await server.call("plain", {}, {})
+    result = await server.call("plain", {}, "7-9")
     assert result.content[0].text == "fine"  # type: ignore[union-attr]
     server = DownstreamServer("it", raw("odd"))
     made.append(server)

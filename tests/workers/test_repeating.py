@@ -17,7 +17,7 @@ from coordinator.steps.model import Failure, StepRun, Success
 from coordinator.store import Store
 from coordinator.toolsets.tool import Call, Tool, Toolset
 from workers.tools import repeating
-from workers.tools.downstream import IDEMPOTENCY_KEY, ServerTools
+from workers.tools.downstream import ServerTools
 from workers.tools.own import OwnTools
 
 pytestmark = pytest.mark.anyio
@@ -37,10 +37,10 @@ class Server:
 
     def __init__(self, *answers: types.CallToolResult) -> None:
         self.answers = list(answers)
-        self.calls: list[tuple[str, Any, Any]] = []
+        self.calls: list[tuple[str, Any, str]] = []
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> types.CallToolResult:
-        self.calls.append((tool, dict(arguments), dict(meta)))
+    async def call(self, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> types.CallToolResult:
+        self.calls.append((tool, dict(arguments), idempotency_key))
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
@@ -58,7 +58,7 @@ async def test_a_call_that_was_shed_is_made_again_unchanged_when_it_was_told_to(
     began = time.monotonic()
     assert await call(server) == Success({"n": 7})
     assert time.monotonic() - began >= 0.2
-    assert server.calls == [("work", {"x": 1}, {IDEMPOTENCY_KEY: "10-11"})] * 3
+    assert server.calls == [("work", {"x": 1}, "10-11")] * 3
 
 
 @pytest.mark.parametrize(

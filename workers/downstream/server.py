@@ -23,6 +23,8 @@ _log = structlog.get_logger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 15.0
+_IDEMPOTENCY_KEY = "fleet-coordinator/idempotency-key"
+"""Key in the ``_meta`` of each call: the same for all attempts of a step."""
 _MOST_PAGES = 100
 _TERMINATED = "Session terminated"
 """What the client library says when a server does not know its session any more."""
@@ -80,15 +82,15 @@ class DownstreamServer:
         self._reason = ""
         self._closed = False
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]) -> types.CallToolResult:
+    async def call(self, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> types.CallToolResult:
         """Calls a tool; cancelling this tells the server.
 
         Raises:
             ConnectionFailed: the server cannot be reached, or was lost on the way.
             CallRefused: it answers with a protocol error.
         """
-        params: Any = dict(meta)
-        return await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=params))
+        meta: Any = {_IDEMPOTENCY_KEY: idempotency_key}
+        return await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=meta))
 
     async def tools(self) -> tuple[ListedTool, ...]:
         """Its tools, as it lists them now.
@@ -211,6 +213,11 @@ class DownstreamServer:
 
 class _Forgotten(ConnectionFailed):
     """A server does not know the session any more, and has done nothing."""
+
+
+def content_of(result: types.CallToolResult) -> list[dict[str, Any]]:
+    """The content blocks of a result as the protocol writes them in JSON."""
+    return [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
 
 
 async def _all_tools(client: Client) -> tuple[ListedTool, ...]:

@@ -31,7 +31,6 @@ from workers.tools.source import StepTool
 
 _log = structlog.get_logger(__name__)
 
-_META_KEY = "fleet-coordinator/idempotency-key"
 _ARGUMENT_KEY = "_idempotencyKey"
 _SHED = ("store_unavailable", "store_full", "over_capacity", "draining")
 _AGAIN_SECONDS = 5.0
@@ -150,7 +149,7 @@ class GatewayExecutor:
         arguments = job.call.arguments
         if job.call.key_argument:
             arguments = {**arguments, _ARGUMENT_KEY: key}
-        outcome = await call_tool(server, job.call.tool, arguments, {_META_KEY: key})
+        outcome = await call_tool(server, job.call.tool, arguments, key)
         if isinstance(outcome, Failure) and outcome.type == "connection_error":
             # Its tools may have to be listed as unavailable.
             self._connections.lost(job.call.connection)

@@ -9,16 +9,14 @@ import mcp_types as types
 
 from coordinator.steps.model import Failure, Outcome, Success
 from workers.downstream.failures import CallRefused, ConnectionFailed
-from workers.downstream.server import DownstreamServer
+from workers.downstream.server import DownstreamServer, content_of
 from workers.gateway.failures import permanent, rate_limited, transient, unreachable
 
 
-async def call_tool(
-    server: DownstreamServer, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
-) -> Outcome:
+async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> Outcome:
     """Calls a tool; its structured content is the output, else its content."""
     try:
-        result = await server.call(tool, arguments, meta)
+        result = await server.call(tool, arguments, idempotency_key)
     except ConnectionFailed as failed:
         return unreachable(str(failed))
     except CallRefused as refused:
@@ -29,8 +27,7 @@ async def call_tool(
         return Success(result.structured_content)
     if result.structured_content is not None:
         return Success({"content": result.structured_content})
-    content = [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
-    return Success({"content": content} if content else {})
+    return Success({"content": content_of(result)} if result.content else {})
 
 
 def _failure(result: types.CallToolResult) -> Failure:

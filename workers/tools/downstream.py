@@ -14,12 +14,10 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
 from workers.downstream.failures import CallRefused, ConnectionFailed
-from workers.downstream.server import DownstreamServer
+from workers.downstream.server import DownstreamServer, content_of
 from workers.tools.repeating import Repeating, TurnedAway
 from workers.tools.source import SourceFailed, StepTool
 
-IDEMPOTENCY_KEY = "fleet-coordinator/idempotency-key"
-"""Key in the ``_meta`` of each call: the same for all attempts of a step."""
 _LONGEST_MESSAGE = 4_000
 
 
@@ -77,7 +75,7 @@ class ServerTools:
         if server is None:
             return Failure(f"there is no connection {self.name!r} now", "connection_error")
         try:
-            result = await server.call(tool, arguments, {IDEMPOTENCY_KEY: step.idempotency_key})
+            result = await server.call(tool, arguments, step.idempotency_key)
         except ConnectionFailed as failed:
             return Failure(str(failed), "connection_error")
         except CallRefused as refused:
@@ -88,9 +86,7 @@ class ServerTools:
             if _nothing_done(result.structured_content):
                 raise TurnedAway(failure)
             return failure
-        content = None
-        if len(texts) != len(result.content):
-            content = [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
+        content = content_of(result) if len(texts) != len(result.content) else None
         return Success(value_of(result.structured_content, texts, content))
 
 
