@@ -13,7 +13,6 @@ import contextlib
 import os
 import signal
 import socket
-import struct
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -21,14 +20,13 @@ from typing import Any
 import msgspec
 
 from coordinator.steps.room import CallFailed, clock
-from workers.isolated_child import TOO_DEEP
+from workers.isolated_child import HEAD, TOO_DEEP
 
 CALLS = 100
 """Calls that a child serves before another takes its place: what leaks does not add up."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 _LAST_WORDS_SECONDS = 1.0
 """How long the answer of a child that has ended may be on its way."""
-_HEAD = struct.Struct("!I")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -65,7 +63,7 @@ class _Child:
             raise ConnectionError("the child was not started")
         self.calls += 1
         said = _encode({"target": target, "arguments": arguments, "key": key})
-        self._writer.write(_HEAD.pack(len(said)) + said)
+        self._writer.write(HEAD.pack(len(said)) + said)
         await self._writer.drain()
         answer = await self._answer(self._reader)
         try:
@@ -118,7 +116,7 @@ class _Child:
 
 
 async def _framed(reader: asyncio.StreamReader) -> bytes:
-    (size,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
+    (size,) = HEAD.unpack(await reader.readexactly(HEAD.size))
     if size > MAX_REPLY_BYTES:
         raise CallFailed(f"the callable returned more than {MAX_REPLY_BYTES} bytes", "too_large")
     return await reader.readexactly(size)

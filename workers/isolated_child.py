@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import importlib
 import inspect
 import os
+import pkgutil
 import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import msgspec
 
-_HEAD = struct.Struct("!I")
+HEAD = struct.Struct("!I")
+"""Before each message in either direction: how many bytes it has."""
 _PR_SET_PDEATHSIG = 1
 TOO_DEEP = "the callable returned what is nested too deep to be kept"
 _encode = msgspec.json.Encoder().encode
-
-
-@cache
-def _find(target: str) -> Callable[..., Any]:
-    module, _, path = target.partition(":")
-    found: Any = importlib.import_module(module)
-    for name in path.split("."):
-        found = getattr(found, name)
-    return found  # type: ignore[no-any-return]
+_resolve = cache(pkgutil.resolve_name)
 
 
 def _serve(call: dict[str, Any]) -> bytes:
     os.environ["IDEMPOTENCY_KEY"] = call["key"]
     try:
-        value = _find(call["target"])(**call["arguments"])
+        value = _resolve(call["target"])(**call["arguments"])
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
         return _encoded(value)
@@ -84,12 +76,12 @@ def main() -> None:
     connection.set_inheritable(False)
     pid = os.getpid()
     while True:
-        (size,) = _HEAD.unpack(_read(connection, _HEAD.size))
+        (size,) = HEAD.unpack(_read(connection, HEAD.size))
         answer = _serve(msgspec.json.decode(_read(connection, size)))
         if os.getpid() != pid:
             # A copy that the callable made of this process has come back from it; the answer is the original's.
             os._exit(0)
-        connection.sendall(_HEAD.pack(len(answer)) + answer)
+        connection.sendall(HEAD.pack(len(answer)) + answer)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import msgspec
@@ -115,10 +115,7 @@ async def _broken(reason: str, step: StepRun, arguments: dict[str, Any], caller:
 
 
 def _resolved(target: str) -> Callable[..., Any]:
-    module, _, path = target.partition(":")
-    found: Any = import_module(module)
-    for name in path.split("."):
-        found = getattr(found, name)
+    found: Any = resolve_name(target)
     if not callable(found):
         raise TypeError("it is not callable")
     return found  # type: ignore[no-any-return]
