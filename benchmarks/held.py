@@ -24,9 +24,9 @@ from benchmarks.store import TTL_MS, fresh
 from benchmarks.support import embedded, table
 from coordinator.settings import Settings
 from coordinator.store import Store
+from coordinator.store.requests import NONE
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules.configured import schema_config
-from coordinator.toolsets.items.rules.idempotency import NONE
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.specs import new_item
 from coordinator.toolsets.items.store.items import ItemStore

@@ -28,8 +28,8 @@ from benchmarks.server import Cost, Server
 from benchmarks.support import console, median, table
 from coordinator.settings import Settings
 from coordinator.store import Store
+from coordinator.store.requests import Request
 from coordinator.toolsets.items.rules.configured import schema_config
-from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.work import Selector, WorkStore
 

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 from coordinator.store import Store, keys
+from coordinator.store.requests import request
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.idempotency import request
 from tests.items.client import Client, Json
 from tests.items.selectors import call_of
 from tests.support.wait import wait_until

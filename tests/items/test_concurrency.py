@@ -12,8 +12,8 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
+from coordinator.store.requests import NONE
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.idempotency import NONE
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 from tests.items.client import Client, actor, fresh_id

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
+from coordinator.store import requests
 from coordinator.toolsets.items.contract.dependencies import DependencySpec, ManageDependencies
 from coordinator.toolsets.items.contract.items import ItemSpec
-from coordinator.toolsets.items.rules import edges, idempotency, ids, recount, specs
+from coordinator.toolsets.items.rules import edges, ids, recount, specs
 from coordinator.toolsets.items.rules.clock import iso
 from tests.items.query_world import score_of
 
@@ -213,12 +214,12 @@ def test_an_edge_takes_its_own_kind_before_the_shared_one(
 
 
 def test_a_request_is_its_actor_and_id() -> None:
-    first = idempotency.request("a", str(uuid.UUID(int=1)), "tool", [1])
-    assert first == idempotency.request("a", uuid.UUID(int=1).urn[9:].upper(), "tool", [1])
-    assert first.key != idempotency.request("b", str(uuid.UUID(int=1)), "tool", [1]).key
-    assert first.key != idempotency.request("a", str(uuid.UUID(int=2)), "tool", [1]).key
+    first = requests.request("a", str(uuid.UUID(int=1)), "tool", [1])
+    assert first == requests.request("a", uuid.UUID(int=1).urn[9:].upper(), "tool", [1])
+    assert first.key != requests.request("b", str(uuid.UUID(int=1)), "tool", [1]).key
+    assert first.key != requests.request("a", str(uuid.UUID(int=2)), "tool", [1]).key
     for other in (("tool", [2]), ("other", [1])):
-        again = idempotency.request("a", str(uuid.UUID(int=1)), *other)
+        again = requests.request("a", str(uuid.UUID(int=1)), *other)
         assert again.key == first.key
         assert again.fingerprint != first.fingerprint
     assert first.slice(0) == first
@@ -226,14 +227,14 @@ def test_a_request_is_its_actor_and_id() -> None:
 
 
 def test_the_slices_of_a_call_without_a_record_have_none() -> None:
-    assert idempotency.NONE.slice(3) == idempotency.NONE
+    assert requests.NONE.slice(3) == requests.NONE
 
 
 @given(st.text(max_size=5), st.text(max_size=5))
 def test_agents_are_never_taken_for_each_other(one: str, other: str) -> None:
     assume(one and other and one != other)
     request_id = str(uuid.UUID(int=1))
-    assert idempotency.request(one, request_id, "t").key != idempotency.request(other, request_id, "t").key
+    assert requests.request(one, request_id, "t").key != requests.request(other, request_id, "t").key
 
 
 # --- times and ranks

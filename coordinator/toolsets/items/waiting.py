@@ -20,8 +20,8 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.store import Store, StoreError
+from coordinator.store.requests import Request
 from coordinator.store.subscription import Subscription
-from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 
 ALIVE_MS = 10_000

@@ -9,8 +9,7 @@ import msgspec
 
 from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store, keys
-from coordinator.store.requests import run_once
-from coordinator.toolsets.items.rules.idempotency import NONE, Request
+from coordinator.store.requests import NONE, Request, run_once
 from coordinator.toolsets.items.rules.ids import Match, parse, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.specs import size

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator.store import Script
-from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.store.requests import Request
 from coordinator.toolsets.items.rules.levels import Move, Repair, added
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack
 

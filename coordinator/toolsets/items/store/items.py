@@ -8,7 +8,7 @@ from time import monotonic
 import msgspec
 
 from coordinator.store import Script
-from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.store.requests import Request
 from coordinator.toolsets.items.rules.specs import TAGS_AT, Stored
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, WEIGHT, RoomStore, pack, slices
 

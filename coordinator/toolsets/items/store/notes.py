@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coordinator.store import Script
-from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.store.requests import Request
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, RoomStore, pack, slices
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coordinator.store import Script
-from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.store.requests import Request
 from coordinator.toolsets.items.rules.specs import Stored, size
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack, slices
 from coordinator.toolsets.items.store.notes import StoredNote

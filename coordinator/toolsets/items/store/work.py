@@ -11,7 +11,7 @@ import msgspec
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure
-from coordinator.toolsets.items.rules.idempotency import Request
+from coordinator.store.requests import Request
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, Path, RoomStore, pack
 

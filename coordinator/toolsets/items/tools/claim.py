@@ -10,6 +10,7 @@ from msgspec import UNSET
 from coordinator.errors import invalid
 from coordinator.metrics import recorder
 from coordinator.metrics.seldom import Seldom
+from coordinator.store.requests import Request, request
 from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
 from coordinator.toolsets.items.contract.claim import (
     ClaimEntry,
@@ -23,7 +24,6 @@ from coordinator.toolsets.items.contract.claim import (
 )
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.clock import iso
-from coordinator.toolsets.items.rules.idempotency import Request, request
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.rules.words import refused

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.store.requests import Request
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.items import (
     CreatedItem,
@@ -19,7 +20,6 @@ from coordinator.toolsets.items.contract.items import (
 )
 from coordinator.toolsets.items.rules import specs as rules
 from coordinator.toolsets.items.rules.clock import iso
-from coordinator.toolsets.items.rules.idempotency import Request
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, expected

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
+from coordinator.store.requests import NONE, Request, request
 from coordinator.toolsets.actor import Actor, Distrusted, checked, signature
 from coordinator.toolsets.items.contract.base import Ancestor
-from coordinator.toolsets.items.rules.idempotency import NONE, Request, request
 from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.tool import Services

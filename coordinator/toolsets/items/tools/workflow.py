@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.metrics import recorder
+from coordinator.store.requests import NONE, request
 from coordinator.toolsets.actor import Trusted, checked
 from coordinator.toolsets.items.contract.work import (
     TRIGGERS,
@@ -19,7 +20,6 @@ from coordinator.toolsets.items.contract.work import (
     UnblockedItem,
 )
 from coordinator.toolsets.items.rules import transitions as rules
-from coordinator.toolsets.items.rules.idempotency import NONE, request
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid, parse
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.selection import selector
