@@ -56,6 +56,11 @@ def no_id(field: str) -> ToolFailure:
     return invalid(field, "must be a UUID or a hex prefix of 4 to 32 digits")
 
 
+def no_such_item(field: str) -> ToolFailure:
+    """What is said of an id in a field where no item has it."""
+    return ToolFailure("RESOURCE_NOT_FOUND", f"{field}: no such item")
+
+
 def parse_uuid(text: str, field: str) -> str:
     """A full UUID in the inner form, for notes and dependencies.
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store
+from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, Path, RoomStore, pack
@@ -196,7 +196,7 @@ class QueryStore(RoomStore):
         try:
             return await self._store.run(_READ, project, item, int(ancestors))
         except ScriptFailure:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "id: no such item") from None
+            raise no_such_item("id") from None
 
     async def search(self, project: str, search: Search, ancestors: bool) -> Page:
         """A page of what matches, and how many do."""
@@ -274,4 +274,4 @@ class QueryStore(RoomStore):
         try:
             return await self._store.run(_ITEM, project, item, limit)
         except ScriptFailure:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None
+            raise no_such_item("itemId") from None

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from coordinator.errors import ToolFailure
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.graph import Edge, Head, edges_of
+from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
 
@@ -171,7 +171,7 @@ class ReadStore(RoomStore):
         try:
             return await self._store.run(_STATUS, project, item)
         except ScriptFailure:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None
+            raise no_such_item("itemId") from None
 
     async def context(self, project: str, item: str, ancestors: bool) -> Context:
         """One item with its notes and its claim.
@@ -182,7 +182,7 @@ class ReadStore(RoomStore):
         try:
             return await self._store.run(_CONTEXT, project, item, self.schemas.current.version, int(ancestors))
         except ScriptFailure:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item") from None
+            raise no_such_item("itemId") from None
 
     async def ranked(self, project: str, parent: str, classes: str, limit: int) -> list[Ranked]:
         """The best ``limit`` items of each class, among the parent's children or ('') all items.
@@ -193,7 +193,7 @@ class ReadStore(RoomStore):
         try:
             return await self._store.run(_RANKED, project, parent, classes, limit)
         except ScriptFailure:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item") from None
+            raise no_such_item("parentId") from None
 
     async def listed(self, project: str, roles: Iterable[int], items: Sequence[str], ancestors: bool) -> list[Listed]:
         """Those of the items that have one of the roles, blocked ones without their notes."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure
 from coordinator.store.requests import Request
+from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, Path, RoomStore, pack
 
@@ -84,10 +84,6 @@ def _packed(entries: Sequence[Any]) -> bytes | str:
     return pack(entries) if entries else ""
 
 
-def _no_such_item(field: str) -> ToolFailure:
-    return ToolFailure("RESOURCE_NOT_FOUND", f"{field}: no such item")
-
-
 class WorkStore(RoomStore):
     """Claims, transitions and recommendations of any project."""
 
@@ -132,7 +128,7 @@ class WorkStore(RoomStore):
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":
                     raise
-                raise _no_such_item(f"{failure.detail}Id") from None
+                raise no_such_item(f"{failure.detail}Id") from None
             rows += found
             if not more:
                 return rows
@@ -166,7 +162,7 @@ class WorkStore(RoomStore):
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":
                     raise
-                raise _no_such_item("claims[0].selector.parentId") from None
+                raise no_such_item("claims[0].selector.parentId") from None
             if reply.claims[0][0] != "more":
                 return reply
             after = reply.claims[0][1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.contract.reads import (
     DIRECTIONS,
     BlockedItem,
@@ -20,7 +19,7 @@ from coordinator.toolsets.items.contract.reads import (
 )
 from coordinator.toolsets.items.rules import blockers, classes, graph
 from coordinator.toolsets.items.rules.edges import edge_type
-from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.ids import dashed, no_such_item
 from coordinator.toolsets.items.rules.progress import next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.specs import not_blank
@@ -56,7 +55,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         item = await reads.resolve_one(call.project, args.item_id, "itemId")
         found, complete = await reads.edges(call.project, [item], MAX_LISTED_EDGES)
         if item not in found:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "itemId: no such item")
+            raise no_such_item("itemId")
         edges = found[item]
         shown = [
             edge

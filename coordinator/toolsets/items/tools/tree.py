@@ -23,7 +23,7 @@ from coordinator.toolsets.items.contract.tree import (
 from coordinator.toolsets.items.rules import tree as rules
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.edges import mark
-from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
+from coordinator.toolsets.items.rules.ids import dashed, new_id, no_such_item, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import Resolved, expected
 from coordinator.toolsets.items.rules.specs import Stored, names_in, not_blank, tags
@@ -88,7 +88,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
         if reply.reason == "too_deep":
             raise invalid("parentId", "the tree would exceed the maximum depth of 3")
         if reply.reason:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "parentId: no such item")
+            raise no_such_item("parentId")
         return _created(items, schemas, edges, reply, noted)
 
     async def listed(call: Call, given: list[str]) -> list[str]:
@@ -110,7 +110,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             raise invalid("rootId", f"has more than {MAX_COMPLETED} descendants; complete its subtrees one by one")
         dependents = await trees.dependents(call.project, [*found, root])
         if root not in dependents:
-            raise ToolFailure("RESOURCE_NOT_FOUND", "rootId: no such item")
+            raise no_such_item("rootId")
         if args.include_root:
             return rules.completion_order(dependents, root)
         del dependents[root]
