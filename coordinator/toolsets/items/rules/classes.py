@@ -12,8 +12,8 @@ from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.reads import Ranked
 
-OF_ROLE = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4"}
-"""All items of a role: those that are ready, held by a claim, and waiting for a dependency."""
+OF_ROLE = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4", "terminal": "tT"}
+"""All items of a role: those that are ready, held by a claim, and waiting for a dependency (terminal ones do not)."""
 MAYBE_BLOCKED = {"blocked": "bB4", "queue": "1Q", "work": "2W", "review": "3R"}
 """Those that hold every blocked item of a role: one that is held may wait as well."""
 

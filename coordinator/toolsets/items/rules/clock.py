@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from coordinator.errors import invalid
+from coordinator.toolsets.items.rules.specs import not_blank
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ENDS = tuple(f".{ms:03d}Z" for ms in range(1000))
@@ -36,3 +37,16 @@ def instant(text: str, field: str, *, up: bool = False) -> int:
         raise invalid(field, "must be an ISO-8601 time with a zone, for example 2026-01-01T12:00:00Z")
     ms, rest = divmod(moment - _EPOCH, timedelta(milliseconds=1))
     return ms + (up and bool(rest))
+
+
+def interval(after: str | None, before: str | None, name: str) -> tuple[int | None, int | None]:
+    """Both bounds in ms, inclusive, of ``<name>After`` and ``<name>Before``; None for one that is blank or left out.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for a malformed time or an empty range.
+    """
+    low = instant(text, f"{name}After", up=True) if (text := not_blank(after)) else None
+    high = instant(text, f"{name}Before") if (text := not_blank(before)) else None
+    if low is not None and high is not None and low > high:
+        raise invalid(f"{name}After", f"must not be later than {name}Before")
+    return low, high

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, SORT_FIELDS, QueryItems
-from coordinator.toolsets.items.rules.clock import instant
+from coordinator.toolsets.items.rules.classes import OF_ROLE
+from coordinator.toolsets.items.rules.clock import interval
 from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, one_of
-from coordinator.toolsets.items.rules.specs import MAX_TAGS_ASKED, MAX_TITLE, names_in, tags, type_name
+from coordinator.toolsets.items.rules.specs import MAX_TAGS_ASKED, MAX_TITLE, names_in, not_blank, tags, type_name
 
 DEFAULT_LIMIT = 50
 MAX_REACH = 10_000
@@ -21,7 +22,6 @@ FEW_ROOTS = 50
 _LAST_AGE = 2**41 - 1
 _EVER = 2**53
 _EVERYTHING = (0, 2 * 16 + NO_COMPLEXITY, 0, _LAST_AGE)
-_CLASSES = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4", "terminal": "tT"}
 _HELD = "QWRBT"
 _SORTS = {"title": "t", "priority": "p", "complexity": "c", "createdat": "a", "modifiedat": "m"}
 _SORTS |= {"created": "a", "modified": "m"}
@@ -60,20 +60,12 @@ class Search(NamedTuple):
         }
 
 
-def given(text: str | None) -> str | None:
-    """A blank text counts as left out (seed 004)."""
-    return text if text and text.strip() else None
-
-
-def _bounds(name: str, after: str | None, before: str | None) -> tuple[int, int] | None:
-    """The inclusive bounds in milliseconds, None where neither is given."""
-    if not given(after) and not given(before):
+def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int] | None:
+    """Both bounds in ms, inclusive; None where neither is given."""
+    low, high = interval(after, before, name)
+    if low is None and high is None:
         return None
-    low = instant(after, f"{name}After", up=True) if after and given(after) else -_EVER
-    high = instant(before, f"{name}Before") if before and given(before) else _EVER
-    if low > high:
-        raise invalid(f"{name}After", f"must not be later than {name}Before")
-    return low, high
+    return -_EVER if low is None else low, _EVER if high is None else high
 
 
 @cache
@@ -104,9 +96,9 @@ def _tag_list(text: str) -> list[str]:
 def _span(args: QueryItems) -> tuple[int, int, int, int] | None:
     """First and last group and the range of ages, as ``include/ranges.lua`` has them; None for an empty range."""
     first, last = 0, 2
-    if priority := given(args.priority):
+    if priority := not_blank(args.priority):
         first = last = PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, "priority")]
-    low, high = _bounds("created", args.created_after, args.created_before) or (-_EVER, _EVER)
+    low, high = _bounds(args.created_after, args.created_before, "created") or (-_EVER, _EVER)
     from_age, to_age = max(low - RANK_EPOCH, 0), min(high - RANK_EPOCH, _LAST_AGE)
     return (first * 16, last * 16 + NO_COMPLEXITY, from_age, to_age) if from_age <= to_age else None
 
@@ -114,7 +106,7 @@ def _span(args: QueryItems) -> tuple[int, int, int, int] | None:
 def _classes(role: str | None, status: str | None) -> str:
     """The classes that hold every match: only a held one has live claims, and all in it have a claim."""
     roles = [one_of(role, ROLES, "role")] if role else list(ROLES)
-    letters = "".join(_CLASSES[name] for name in roles)
+    letters = "".join(OF_ROLE[name] for name in roles)
     if status == "claimed":
         return "".join(letter for letter in letters if letter in _HELD)
     if status == "unclaimed":
@@ -136,33 +128,33 @@ def search(args: QueryItems, parent: str) -> Search:
     if args.tags and (names := _tag_list(args.tags)):
         conditions["g"] = dict.fromkeys(names, True)
         scopes.append(("g", [f"g{name}" for name in names]))
-    if name := type_name(given(args.type)):
+    if name := type_name(args.type):
         conditions["y"] = name
         scopes.append(("y", [f"y{name}"]))
     if args.depth is not None:
         conditions["d"] = args.depth
         if args.depth == 0:
             scopes.append(("d", ["p"]))
-    if modified := _bounds("modified", args.modified_after, args.modified_before):
+    if modified := _bounds(args.modified_after, args.modified_before, "modified"):
         conditions["m"] = modified
-    if changed := _bounds("roleChanged", args.role_changed_after, args.role_changed_before):
+    if changed := _bounds(args.role_changed_after, args.role_changed_before, "roleChanged"):
         conditions["r"] = changed
     status = None
-    if asked := given(args.claim_status):
+    if asked := not_blank(args.claim_status):
         status = conditions["cl"] = one_of(asked, CLAIM_STATUSES, "claimStatus")
-    if text := given(args.query):
+    if text := not_blank(args.query):
         if len(text) > MAX_TITLE:
             raise invalid("query", f"must be at most {MAX_TITLE} characters")
         conditions["q"] = text.casefold()
         conditions["fold"] = folds(text.casefold())
-    classes, span = _classes(given(args.role), status), _span(args)
+    classes, span = _classes(not_blank(args.role), status), _span(args)
     found = Search(
         scopes=scopes or [("", ["*"])],
         classes=classes if span else "",
         span=span or _EVERYTHING,
         conditions=conditions,
         sorting=_sorting(args.sort_by),
-        descending=one_of(given(args.sort_order) or "desc", ("asc", "desc"), "sortOrder") == "desc",
+        descending=one_of(not_blank(args.sort_order) or "desc", ("asc", "desc"), "sortOrder") == "desc",
         limit=args.limit or DEFAULT_LIMIT,
         offset=args.offset,
     )
@@ -172,7 +164,7 @@ def search(args: QueryItems, parent: str) -> Search:
 
 
 def _sorting(name: str | None) -> str:
-    text = given(name) or "createdAt"
+    text = not_blank(name) or "createdAt"
     if text.lower() not in _SORTS:
         raise invalid("sortBy", f"'{text[:64]}' is not one of {', '.join(SORT_FIELDS)}")
     return _SORTS[text.lower()]
@@ -184,6 +176,6 @@ def may_take_long(args: QueryItems) -> bool:
     if operation == "overview":
         return args.include_children and (args.limit or 0) > FEW_ROOTS
     try:
-        return operation == "search" and not search(args, "parent" if given(args.parent_id) else "").indexed
+        return operation == "search" and not search(args, "parent" if not_blank(args.parent_id) else "").indexed
     except ToolFailure:
         return False

@@ -7,7 +7,7 @@ from typing import Protocol
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract.claim import ORDERS
 from coordinator.toolsets.items.rules import specs
-from coordinator.toolsets.items.rules.clock import instant
+from coordinator.toolsets.items.rules.clock import interval
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
 from coordinator.toolsets.items.store.work import Selector
 
@@ -29,16 +29,9 @@ class Filters(Protocol):
     order_by: str | None
 
 
-def bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]:
-    """Both inclusive bounds in ms, 0 for open (seed 004: ``<name>After`` and ``<name>Before``).
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR for a malformed time or an empty range.
-    """
-    low = instant(after, f"{name}After", up=True) if after and after.strip() else None
-    high = instant(before, f"{name}Before") if before and before.strip() else None
-    if low is not None and high is not None and low > high:
-        raise invalid(f"{name}After", f"must not be later than {name}Before")
+def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]:
+    """Bounds of times as scripts take them: ms, 0 for open."""
+    low, high = interval(after, before, name)
     # Nothing is as old as 1970: its first millisecond stands for all before it.
     return low or 0, 0 if high is None else max(high, 1)
 
@@ -49,8 +42,8 @@ def selector(filters: Filters, parent: str, ancestor: str = "", place: str = "")
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, below ``place``.
     """
-    created = bounds(filters.created_after, filters.created_before, f"{place}created")
-    changed = bounds(filters.role_changed_after, filters.role_changed_before, f"{place}roleChanged")
+    created = _bounds(filters.created_after, filters.created_before, f"{place}created")
+    changed = _bounds(filters.role_changed_after, filters.role_changed_before, f"{place}roleChanged")
     most = filters.complexity_max
     if most is not None and not 1 <= most <= 10:
         raise invalid(f"{place}complexityMax", f"must be 1 to 10, not {most}")

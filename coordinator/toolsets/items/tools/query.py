@@ -26,7 +26,7 @@ from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
-from coordinator.toolsets.items.rules.specs import names_in, with_traits
+from coordinator.toolsets.items.rules.specs import names_in, not_blank, with_traits
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Tool
@@ -63,10 +63,10 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
         return full
 
     async def search(call: Call, args: QueryItems) -> SearchResult:
-        parent = rules.given(args.parent_id)
-        if parent is not None:
+        parent = not_blank(args.parent_id)
+        if parent:
             parent = await items.resolve_one(call.project, parent, "parentId")
-        asked = rules.search(args, parent or "")
+        asked = rules.search(args, parent)
         page = await items.search(call.project, asked, args.include_ancestors)
         found = [FoundItem(**_short(row)) for row in page.rows]
         if args.include_ancestors:
@@ -77,7 +77,7 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
         return SearchResult(items=found, total=page.total, returned=len(found), limit=asked.limit, offset=asked.offset)
 
     async def overview(call: Call, args: QueryItems) -> ItemOverview | RootsOverview:
-        if item := rules.given(args.item_id):
+        if item := not_blank(args.item_id):
             inner = await items.resolve_one(call.project, item, "itemId")
             view, counts, children = await items.overview_item(call.project, inner, args.limit or MAX_LIMIT)
             return ItemOverview(
