@@ -16,12 +16,19 @@ MAX_EDGES = 150
 
 
 class Edge(NamedTuple):
-    """A checked edge; ids are parsed but not resolved."""
+    """A checked edge. Its ends are item ids, parsed but not resolved, or refs of the items of a new tree."""
 
     source: str
     target: str
     type: str
     unblock_at: str | None
+
+    @property
+    def order(self) -> tuple[str, str] | None:
+        """(blocker, blocked), None for RELATES_TO."""
+        if self.type == "RELATES_TO":
+            return None
+        return (self.source, self.target) if self.type == "BLOCKS" else (self.target, self.source)
 
 
 def edge_type(value: str | None, field: str) -> str:

@@ -11,7 +11,7 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.contract.notes import NOTE_ROLES
 from coordinator.toolsets.items.contract.tree import CreateWorkTree, TreeItem
-from coordinator.toolsets.items.rules.edges import edge_type, threshold
+from coordinator.toolsets.items.rules.edges import Edge, edge_type, threshold
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import Resolved
 from coordinator.toolsets.items.rules.specs import Stored, new_item, not_blank, size
@@ -25,23 +25,6 @@ MAX_TEXT = 200_000
 """Bytes of all texts together."""
 MAX_KEY = 200
 MAX_REF = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A checked edge between refs."""
-
-    source: str
-    target: str
-    type: str
-    unblock_at: str | None
-
-    @property
-    def order(self) -> tuple[str, str] | None:
-        """(blocker, blocked), None for RELATES_TO."""
-        if self.type == "RELATES_TO":
-            return None
-        return (self.source, self.target) if self.type == "BLOCKS" else (self.target, self.source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from coordinator.toolsets.items.contract.tree import (
 )
 from coordinator.toolsets.items.rules import tree as rules
 from coordinator.toolsets.items.rules.clock import iso
-from coordinator.toolsets.items.rules.edges import mark
+from coordinator.toolsets.items.rules.edges import Edge, mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, no_such_item, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import Resolved, expected
@@ -149,7 +149,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
 def _created(
     items: Mapping[str, TreeItem],
     schemas: Mapping[str, Resolved | None],
-    edges: Sequence[rules.Edge],
+    edges: Sequence[Edge],
     reply: TreeReply,
     noted: Sequence[Noted],
 ) -> CreateWorkTreeResult:
