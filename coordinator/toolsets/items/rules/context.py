@@ -32,12 +32,12 @@ class Standing:
     """How an item's notes stand against its schema, in its present role (seed 004, item mode)."""
 
     def __init__(self, role: str, schema: Resolved | None, filled: Filled) -> None:
-        state = phase(schema, role, filled.notes) if schema is not None and role != "terminal" else None
         self._role = role
         self._schema = schema
         self._notes = dict(filled.notes)
-        self.missing: list[NoteSpec] = state.missing if state else []
-        self.progress: NoteProgress | None = state.progress if state else None
+        self._phase = phase(schema, role, filled.notes) if schema is not None and role != "terminal" else None
+        self.missing: list[NoteSpec] = self._phase.missing if self._phase else []
+        self.progress: NoteProgress | None = self._phase.progress if self._phase else None
 
     @property
     def gate(self) -> GateStatus:
@@ -51,12 +51,12 @@ class Standing:
     @property
     def guidance(self) -> str | None:
         """The guidance of the first missing note."""
-        return self.missing[0].guidance if self.missing else None
+        return self._phase.guidance if self._phase else None
 
     @property
     def skill(self) -> str | None:
         """The skill for the first missing note."""
-        return self.missing[0].skill if self.missing else None
+        return self._phase.skill if self._phase else None
 
     def entries(self) -> list[SchemaNote]:
         """Every note of the schema, of all phases."""

@@ -179,8 +179,17 @@ class Phase(NamedTuple):
     """How the required notes of one phase stand."""
 
     progress: NoteProgress
-    first_missing: NoteSpec | None
     missing: list[NoteSpec]
+
+    @property
+    def guidance(self) -> str | None:
+        """The guidance of the first missing note."""
+        return self.missing[0].guidance if self.missing else None
+
+    @property
+    def skill(self) -> str | None:
+        """The skill for the first missing note."""
+        return self.missing[0].skill if self.missing else None
 
 
 def phase(schema: Resolved, role: str, notes: Sequence[tuple[str, bool]]) -> Phase:
@@ -190,4 +199,4 @@ def phase(schema: Resolved, role: str, notes: Sequence[tuple[str, bool]]) -> Pha
     missing = [note for note in required if note.key not in filled]
     done = len(required) - len(missing)
     progress = NoteProgress(filled=done, remaining=len(missing), total=len(required))
-    return Phase(progress, missing[0] if missing else None, missing)
+    return Phase(progress, missing)

@@ -101,9 +101,8 @@ def _add_notes(result: TransitionResult, schema: Resolved, filled: Filled) -> No
         return
     state = phase(schema, role, filled.notes)
     result.note_progress = state.progress
-    if state.first_missing is not None:
-        result.guidance_pointer = state.first_missing.guidance or UNSET
-        result.skill_pointer = state.first_missing.skill or UNSET
+    result.guidance_pointer = state.guidance or UNSET
+    result.skill_pointer = state.skill or UNSET
 
 
 def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: Advanced) -> TransitionResult:

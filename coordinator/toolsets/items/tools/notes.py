@@ -194,11 +194,8 @@ def _context(reply: Written, schemas: SchemaConfig) -> NoteContext:
     if schema is None or role == "terminal":
         return NoteContext(guidance_pointer=None, note_progress=None)
     state = phase(schema, role, reply.filled.notes)
-    first = state.first_missing
     return NoteContext(
-        guidance_pointer=first.guidance if first else None,
-        note_progress=state.progress,
-        skill_pointer=(first.skill if first else None) or UNSET,
+        guidance_pointer=state.guidance, note_progress=state.progress, skill_pointer=state.skill or UNSET
     )
 
 
