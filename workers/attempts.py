@@ -20,7 +20,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics.tracing import Scope
 from coordinator.steps.model import Failure, NewStep, Outcome, Plan, Retry, StepRun, Success, Work
 from coordinator.steps.results import failure_json, presentable, result_json
-from coordinator.steps.room import StepRoom, clock
+from coordinator.steps.room import StepRoom, timeout
 from coordinator.steps.store import DONE, FAILED, GIVEN_BACK, RETRIED, Report
 
 _log = structlog.get_logger(__name__)
@@ -164,21 +164,21 @@ class Attempt:
         if self.span is not None:
             self.span.name_tool(work.tool)
         self._expire_in(work.timeout_ms / 1000)
-        told = clock.set(self)
+        token = timeout.set(self)
         try:
             return await room.executor.execute(self.step, work)
         finally:
             # Timers of the next attempt in this task would keep this one, and so on for ever.
-            clock.reset(told)
+            timeout.reset(token)
 
-    def stop(self) -> None:
-        """Takes no time until ``start``: it waits for a place where it can be executed."""
+    def suspend(self) -> None:
+        """Suspends the timeout until ``restart``: the attempt waits for a place where it can be executed."""
         if self._expiry is not None:
             self._expiry.cancel()
         self.deadline = 0.0
 
-    def start(self) -> None:
-        """Has all of its time from now on."""
+    def restart(self) -> None:
+        """Begins the timeout anew: the attempt has all of its time from now on."""
         self._expire_in(self._seconds)
 
     def _expire_in(self, seconds: float) -> None:

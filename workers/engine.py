@@ -101,14 +101,19 @@ class Engine:
         self._asked = 0
         """Steps that calls under way may bring."""
         self._waiting: deque[asyncio.Future[StepRun]] = deque()
+        """Empty slots; each goes on when its future is given a step."""
         self._ready: deque[StepRun] = deque()
+        """Steps that were taken for slots that are about to be empty."""
         self._reports: dict[tuple[str, str], list[tuple[Report, Attempt]]] = {}
+        """Reports that wait to be sent, by room and project."""
         self._sending: list[tuple[tuple[str, str], list[tuple[Report, Attempt]]]] = []
+        """Reports that were sent and not answered yet."""
         self._unsent = 0
-        """Reports that wait to be sent."""
+        """How many reports wait to be sent."""
         self._flushing = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._sends: set[asyncio.Task[Any]] = set()
+        self._slot_tasks: set[asyncio.Task[None]] = set()
+        self._store_calls: set[asyncio.Task[Any]] = set()
+        """Calls under way that take steps or report."""
         self._free = asyncio.Event()
         self._specs = Specs()
         self._tracing = tracing.active()
@@ -127,14 +132,15 @@ class Engine:
 
     def want(self) -> int:
         """How many steps to ask the queues for now: one for each slot that no report is about to fill."""
-        return max(0, self._room() - self._unsent)
+        return max(0, self._capacity() - self._unsent)
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
+        """Steps that free slots can take, besides those that calls under way may bring."""
         if self._paused or self._draining:
             return 0
         return max(0, min(self._slots - self._busy - self._asked, TAKE_MOST))
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Waits until ``want`` is more than 0, however long."""
         while self.want() == 0:
             self._free.clear()
@@ -152,8 +158,8 @@ class Engine:
         self._asked += want
         # Goes on when this is cancelled: what it brings is this worker's already.
         task = asyncio.get_running_loop().create_task(self._fetch(source, want), name="step-take")
-        self._sends.add(task)
-        task.add_done_callback(self._sends.discard)
+        self._store_calls.add(task)
+        task.add_done_callback(self._store_calls.discard)
         return await asyncio.shield(task)
 
     async def _fetch(self, source: Callable[[int], Awaitable[Taken]], want: int) -> int:
@@ -228,8 +234,8 @@ class Engine:
 
     def _add_slot(self) -> None:
         task = asyncio.get_running_loop().create_task(self._slot(), name="step-slot")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._slot_tasks.add(task)
+        task.add_done_callback(self._slot_tasks.discard)
 
     async def _slot(self) -> None:
         task = asyncio.current_task()
@@ -325,11 +331,11 @@ class Engine:
 
     def _send(self, key: tuple[str, str], reports: list[tuple[Report, Attempt]]) -> None:
         self._unsent -= len(reports)
-        want = self._room()
+        want = self._capacity()
         self._asked += want
         task = asyncio.get_running_loop().create_task(self._report(*key, reports, want), name="step-report")
-        self._sends.add(task)
-        task.add_done_callback(self._sends.discard)
+        self._store_calls.add(task)
+        task.add_done_callback(self._store_calls.discard)
 
     async def _report(self, room: str, project: str, reports: list[tuple[Report, Attempt]], want: int) -> None:
         """Reports until the store has answered: what was recorded the first time is refused the second."""
@@ -393,7 +399,7 @@ class Engine:
         await self._end()
 
     async def _end(self) -> None:
-        tasks = [*self._tasks, *self._sends]
+        tasks = [*self._slot_tasks, *self._store_calls]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -402,15 +408,15 @@ class Engine:
     @property
     def stuck(self) -> bool:
         """Whether attempts go on that did not let themselves be ended."""
-        return bool(self._tasks)
+        return bool(self._slot_tasks)
 
     async def _emptied(self, seconds: float | None) -> None:
         """Waits until nothing is in hand and nothing to be reported, at most for so long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._busy or self._reports or self._sends:
-                    if self._sends:
-                        await asyncio.wait(self._sends)
+                while self._busy or self._reports or self._store_calls:
+                    if self._store_calls:
+                        await asyncio.wait(self._store_calls)
                     elif self._busy:
                         self._free.clear()
                         await self._free.wait()

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.steps.room import CallFailed, clock
+from coordinator.steps.room import CallFailed, timeout
 from workers.isolated_child import HEAD, TOO_DEEP
 
 CALLS = 100
@@ -138,12 +138,13 @@ class IsolatedCalls:
 
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
         """Calls ``module:function`` in a child; see ``coordinator.steps.room.Isolated``."""
-        time = clock.get()
-        if time is not None:
-            time.stop()
+        # Waiting for a free child does not count as time of the attempt.
+        limit = timeout.get()
+        if limit is not None:
+            limit.suspend()
         async with self._places:
-            if time is not None:
-                time.start()
+            if limit is not None:
+                limit.restart()
             return await self._call(target, arguments, idempotency_key)
 
     async def _call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:

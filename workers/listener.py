@@ -1,4 +1,4 @@
-"""Brings work to an engine that has room for it.
+"""Brings work to an engine that has free slots.
 
 What makes a step ready rings a bell of its queue: a list that idle workers wait at, each in
 one blocking call for all of its queues. A bell wakes one worker, and says no more than that
@@ -44,7 +44,7 @@ class Listener:
     async def run(self) -> None:
         """Goes on until it is cancelled."""
         while True:
-            await self._engine.room()
+            await self._engine.wait_for_capacity()
             try:
                 if not await self._engine.take(self._source):
                     await self._wait()
@@ -73,5 +73,5 @@ class Listener:
                 spec = step.spec and step.spec + len(brought.specs)
                 brought.steps.append(msgspec.structs.replace(step, spec=spec))
             brought.specs += begun.specs
-            await asyncio.gather(*(self._steps.through(pointer) for pointer in pointers))
+            await asyncio.gather(*(self._steps.acknowledge(pointer) for pointer in pointers))
         return brought

@@ -178,14 +178,11 @@ class WorkerProcess:
         def lost(attempt: Attempt) -> None:
             loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
-        client = redis.Redis(
-            **parse(queue_url).client_options(), socket_connect_timeout=_CONNECT_SECONDS, retry=Retry(NoBackoff(), 0)
-        )
-        registered = await self._register(client, names, stop_job, pause)
+        registered = await self._register(queue_url, names, stop_job, pause)
         if registered is None:
             return
         worker = registered
-        handoff.worker(worker.name, names)
+        handoff.speak_for(worker.name, names)
         keeper = Keeper(own, own_queue, worker, lambda: list(engine.held.values()), lost)
         # A step that was cancelled while nobody heard of it ends at once, and not with its next renewal.
         worker.on_reconnect = keeper.hurry
@@ -252,12 +249,15 @@ class WorkerProcess:
 
     async def _register(
         self,
-        connection: redis.Redis,
+        queue_url: str,
         names: list[str],
         on_stop: Callable[[str], None],
         on_pause: Callable[[bool], None],
     ) -> StepWorker | None:
         """A registered worker; None if it was told to stop before RQ's Redis answered."""
+        connection = redis.Redis(
+            **parse(queue_url).client_options(), socket_connect_timeout=_CONNECT_SECONDS, retry=Retry(NoBackoff(), 0)
+        )
         while not self._stop.is_set():
             try:
                 worker = await asyncio.to_thread(StepWorker, connection, self._slot, names, on_stop, on_pause)

@@ -63,8 +63,12 @@ class Handoff:
             limits=steps.project_limits,
         )
 
-    def worker(self, name: str, queues: Sequence[str], protocol: int | None = None) -> None:
-        """Speaks for a worker from now on: its name, and the queues it serves."""
+    def speak_for(self, name: str, queues: Sequence[str], protocol: int | None = None) -> None:
+        """From now on the scripts are called by this worker, which serves these queues.
+
+        Args:
+            protocol: what it can execute, if not what this release can.
+        """
         self._facts |= {"worker": name, "lists": list(queues), "lease": times.LEASE_MS, "suspect": times.CRASHES - 1}
         if protocol is not None:
             self._facts["protocol"] = protocol

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from coordinator.settings import Settings
 
 
-class Clock(Protocol):
-    """The time that an attempt may take, for executors that have to wait before they can begin."""
+class Timeout(Protocol):
+    """The timeout of an attempt, for executors that have to wait before they can begin."""
 
-    def stop(self) -> None:
-        """What follows does not count."""
+    def suspend(self) -> None:
+        """Does not run out until ``restart``."""
         ...
 
-    def start(self) -> None:
-        """The attempt has all of its time from now on."""
+    def restart(self) -> None:
+        """Begins anew: the attempt has all of its time from now on."""
         ...
 
 
-clock: ContextVar[Clock | None] = ContextVar("clock", default=None)
+timeout: ContextVar[Timeout | None] = ContextVar("timeout", default=None)
 """That of the attempt that is being executed."""
 
 

@@ -235,11 +235,11 @@ class StepStore:
         return [(gone[job], job) for job in waiting]
 
     async def pop(self, want: int) -> list[Popped]:
-        """Takes up to so many pointers from queues outside the store; ``through`` must follow for each."""
+        """Takes up to so many pointers from queues outside the store; each must be acknowledged."""
         return await self._queue.run(_POP, keys.DEFAULT_PROJECT, self.handoff.queue_side(), want)
 
-    async def through(self, popped: Popped) -> None:
-        """The worker has what the pointer led to; the pointer goes."""
+    async def acknowledge(self, popped: Popped) -> None:
+        """Removes a pointer, when its worker has leased the step that it leads to."""
         key = f"{self.handoff.prefix}queue:{popped.queue}:intermediate"
         # The job first: killed in between, a worker leaves a pointer that leads nowhere, which the sweep takes away,
         # while a job that nothing points to would never be found.
@@ -248,7 +248,7 @@ class StepStore:
         await self._queue.command("LREM", key, 0, popped.job)
 
     async def drop_spent(self) -> int:
-        """Takes away pointers that a worker died with after it had begun their steps; returns how many."""
+        """Acknowledges pointers whose worker died after it had leased their steps; returns how many."""
         by_project: dict[str, list[Popped]] = {}
         for popped in await self._queue.run(_POPPED, keys.DEFAULT_PROJECT, self.handoff.queue_side(), RELAYED):
             by_project.setdefault(popped.project, []).append(popped)
@@ -257,5 +257,5 @@ class StepStore:
             # A step that waits is still to be begun, by whoever popped its pointer or with a new one.
             waiting = await self._store.run(_WAITING, project, *(popped.job for popped in pointers))
             spent += [popped for popped in pointers if popped.job not in waiting]
-        await asyncio.gather(*map(self.through, spent))
+        await asyncio.gather(*map(self.acknowledge, spent))
         return len(spent)

@@ -191,7 +191,7 @@ class Worker:
     def __init__(self, store: Store, settings: Settings, name: str = "w") -> None:
         handoff = Handoff.of(settings)
         names = queue_names(settings.steps.pools)
-        handoff.worker(name, names)
+        handoff.speak_for(name, names)
         self.steps = StepStore(store, store, handoff)
         self.rooms = make_rooms(settings, store, NoChildren())
         outboxes: list[str] = []

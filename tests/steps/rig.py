@@ -45,7 +45,7 @@ class Player:
         **more: Any,
     ) -> None:
         handoff = Handoff.of(settings)
-        handoff.worker(name, queue_names(pools), **more)
+        handoff.speak_for(name, queue_names(pools), **more)
         self.steps = StepStore(store, queue or store, handoff)
         self.name = name
 

@@ -333,7 +333,7 @@ class Split:
         found = []
         for pointer in await self.worker.steps.pop(want):
             found += (await self.worker.steps.begin(pointer.project, [pointer.job])).steps
-            await self.worker.steps.through(pointer)
+            await self.worker.steps.acknowledge(pointer)
         return found
 
 
@@ -430,7 +430,7 @@ async def test_a_worker_that_dies_while_it_tidies_up_leaves_nothing(
 
     monkeypatch.setattr(split.elsewhere, "command", last_command)
     with pytest.raises(Killed):
-        await split.worker.steps.through(pointer)
+        await split.worker.steps.acknowledge(pointer)
     monkeypatch.undo()
     await split.worker.done(step)
     await split.worker.steps.drop_spent()

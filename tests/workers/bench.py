@@ -90,7 +90,7 @@ class Bench:
         self.tools = Tools()
         handoff = Handoff.of(self.settings)
         self.queues = queue_names(self.settings.steps.pools)
-        handoff.worker(name, self.queues)
+        handoff.speak_for(name, self.queues)
         self.steps = StepStore(store, store, handoff)
         self.rooms: dict[str, StepRoom] = {"flows": FlowRoom(self.flows, _permits, self.tools)}
         self.outboxes: list[str] = []

@@ -1,7 +1,7 @@
 --[[
 purpose:   A worker takes pointers from queues that are not in the store's Redis.
-guarantee: A pointer stays in its queue's intermediate list until the worker has said that it is through
-           with it, so none is lost with the worker.
+guarantee: A pointer stays in its queue's intermediate list until the worker acknowledges it, so none is lost with
+           the worker.
 args:      engine want
 reply:     {project or '' for a plain job, job id, list} for each
 errors:    none

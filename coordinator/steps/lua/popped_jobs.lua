@@ -1,6 +1,6 @@
 --[[
-purpose:   Says which pointers workers have popped from queues that are not in the store's Redis, and are not yet
-           through with.
+purpose:   Says which pointers workers have popped from queues that are not in the store's Redis, and have not
+           acknowledged yet.
 guarantee: Changes nothing but entries that lead to no job.
 args:      engine most
            most = pointers of each queue at most, the oldest
