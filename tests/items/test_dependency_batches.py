@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.words import refused
+from coordinator.toolsets.items.rules.refusals import refused
 from tests.items.client import Client, fresh_id
 from tests.support import leaks
 

@@ -19,9 +19,9 @@ from coordinator.toolsets.items.contract.work import (
 from coordinator.toolsets.items.rules import blockers
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid
+from coordinator.toolsets.items.rules.refusals import not_applicable
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, NoteSpec, Resolved, SchemaConfig, expected, phase
-from coordinator.toolsets.items.rules.words import not_applicable
 
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.work import Advanced
@@ -56,7 +56,7 @@ def refused_element(trigger: str, failure: ToolFailure) -> tuple[Any, ...]:
 
 
 def refused_actor(transition: Transition, trigger: str, failure: ToolFailure) -> TransitionResult:
-    """The result of such an element."""
+    """The result of an element that was refused for its actor (``refused_element``)."""
     policy = failure.code != "VALIDATION_ERROR"
     return TransitionResult(
         item_id=transition.item_id,

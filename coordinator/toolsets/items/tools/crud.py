@@ -21,9 +21,9 @@ from coordinator.toolsets.items.contract.items import (
 from coordinator.toolsets.items.rules import specs as rules
 from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
+from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, expected
-from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
 from coordinator.toolsets.tool import Call, Services, Tool

@@ -14,9 +14,9 @@ from coordinator.toolsets.items.contract.dependencies import (
 )
 from coordinator.toolsets.items.rules import edges as rules
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse_uuid
+from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.specs import not_blank
-from coordinator.toolsets.items.rules.words import refused
 from coordinator.toolsets.items.store.dependencies import DependencyStore
 from coordinator.toolsets.items.tools.shared import keyed
 from coordinator.toolsets.tool import Call, Services, Tool

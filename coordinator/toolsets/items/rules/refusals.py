@@ -1,4 +1,4 @@
-"""The sentences that a refusal inside a batch is told with."""
+"""The sentence for each reason for which a script refuses an element of a batch."""
 
 from __future__ import annotations
 
