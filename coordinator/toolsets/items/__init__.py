@@ -3,10 +3,26 @@
 How it holds together. An item is one small hash. Where it stands is one number, its score: its
 class (role, and whether it is ready, held by a claim or waiting for a dependency), then priority,
 complexity and age. For each scope an item belongs to (everything, its parent's children, its
-tags, its type) there is one sorted set with that score. So the next item is the first of a range
-of scores, counting is counting such a range, and every change of state is one new score per scope,
-made in the same Lua script as its cause and all that follows from it. ``lua/include/classes.lua``
-and ``item.lua`` have the layout, ``claims.lua`` the rules of TTL and fence, ``graph.lua`` and
-``levels.lua`` the dependencies, ``transition.lua`` the cascades, ``merge.lua`` and ``walk.lua`` how
-searches read the index.
+tags, its type) there is one sorted set with that score: together, the ranked index. So the next item is the
+first of a range of scores, counting is counting such a range, and every change of state is one new score per
+scope, made in the same Lua script as its cause and all that follows from it.
+
+``contract`` has the structs of arguments and results, ``rules`` the pure functions, ``store`` the calls of the
+scripts, ``tools`` what joins them. ``waiting`` holds the calls that wait for an item, ``measuring`` counts for
+metrics, ``audit`` recounts a project and names what does not agree.
+
+Each script in ``lua`` is one atomic operation. What they share is in ``lua/include``, by subject:
+
+- layout: ``item`` (begin here), ``classes`` (the score), ``texts``, ``index`` (writes the ranked index), ``together``
+  (the same for many items at once), ``schema`` (note schemas), ``notes``
+- claims: ``claims`` (TTL, fence, expiry), ``acquire``, ``releases``, ``holds`` (figures for metrics)
+- dependencies: ``graph`` (edges), ``blockers`` (counts that decide readiness), ``levels`` and ``neighbours`` (cycle
+  check), ``unlink``
+- changes: ``create``, ``transition`` (roles and cascades), ``refusal``, ``erase``; ``debts`` and ``settle`` (work that
+  is too large for one script and is done in slices after it)
+- the best item for a selector: ``filters`` (what it asks), ``select``, ``runs``, ``streams``; ``tree`` and ``beneath``
+  (passing over what is below claimed items)
+- calls that wait: ``waiters``, ``queues``, ``wanted`` (who an item is for), ``serve`` (hands it out)
+- searches: ``ranges``, ``conditions``, ``sorting``, ``merge``, ``places`` (pages by index), ``walk`` (looks at items)
+- replies: ``view``, ``rows``, ``ancestors``, ``tallies`` (counts of children), ``pages`` (edges in slices)
 """

@@ -45,7 +45,7 @@ class _Parked:
         self.woken: asyncio.Future[ClaimReply] = asyncio.get_running_loop().create_future()
 
     def renewed(self) -> asyncio.Future[ClaimReply]:
-        """What the next wake-up ends."""
+        """A future that the next wake-up completes."""
         if self.woken.done():
             self.woken = asyncio.get_running_loop().create_future()
         return self.woken

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def unsatisfied(found: Iterable[tuple[str, int, int]]) -> list[Blocker]:
-    """Those that the item still waits for: id, role, role that is waited for."""
+    """Blockers that an item still waits for, from (id, role, role that is waited for) as scripts give them."""
     return [
         Blocker(from_item_id=dashed(blocker), current_role=ROLE_NAMES[role], required_role=ROLE_NAMES[needed])
         for blocker, role, needed in found
@@ -26,7 +26,7 @@ def unsatisfied(found: Iterable[tuple[str, int, int]]) -> list[Blocker]:
 
 
 def blocked_by(row: BlockerRow) -> BlockedBy:
-    """One of them, satisfied or not."""
+    """One blocker of an item, satisfied or not."""
     given = given_threshold(row.mark)
     return BlockedBy(
         item_id=dashed(row.field[1:]),

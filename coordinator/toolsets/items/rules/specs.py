@@ -28,12 +28,12 @@ MAX_NAME = 100
 TAG = re.compile(r"[a-z0-9][a-z0-9-]*")
 """What one tag looks like."""
 _BLANK = re.compile(r"[^\S \t\n\v\f\r]")
-"""A blank that scripts do not know as one."""
+"""White space outside ASCII, which patterns of Lua do not take for such."""
 
 Stored = list[str | int | bool]
 """A new item as ``include/create.lua`` takes it."""
 TAGS_AT = 7
-"""Where in it the tags are."""
+"""Index of the tags in a ``Stored``."""
 
 
 def given(value: Any) -> Any:
@@ -60,7 +60,7 @@ def summary(value: Any) -> str:
 
 
 def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
-    """The tags as given, '' for none; what is blank around them is so for scripts too.
+    """The tags as given, '' for none; white space outside ASCII becomes spaces, so that scripts can split them.
 
     Each tag is a place in the index, written as often as it is named, so there are bounds.
 

@@ -19,8 +19,10 @@ PACKAGE = "coordinator.toolsets.items"
 SLICE = 50
 """Elements per script run where a call may be carried out in several: keeps each run short."""
 WEIGHT = 8
-"""Of an element with one tag and little text; another tag weighs 1, and so does a unit of text."""
+"""What an element with one tag and little text weighs in ``slices``; each further tag weighs 1, and so does each
+``_TEXT_UNIT`` of text."""
 _TEXT_UNIT = 4000
+"""Bytes."""
 _PREFIXES = 100
 """Looked up in one script run."""
 SCHEMA_DAYS = 7
@@ -35,7 +37,8 @@ Path = list[tuple[str, str, int]]
 _RESOLVE = Script(PACKAGE, "resolve_ids", list[list[Match]])
 _INSTALL = Script(PACKAGE, "install_schemas", int)
 SETTLE = Script(PACKAGE, "settle_debts", bool)
-"""The rest of every script that may make items ready or change counts of blockers."""
+"""Run after every script that may make items ready or change counts of blockers, until it has done all that such a
+script left to be done (``lua/include/debts.lua``)."""
 
 
 def slices(

@@ -131,7 +131,7 @@ class Pace:
 
     LEAST, START, MOST = 50, 150, 600
     TARGET = 0.0007
-    """Seconds."""
+    """Seconds that a run should take."""
 
     def __init__(self) -> None:
         self.budget = self.START

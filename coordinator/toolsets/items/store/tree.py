@@ -52,7 +52,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _weight(note: StoredNote) -> int:
-    """Beside that of any element: notes of a tree come in smaller slices, since others pay them in passing."""
+    """What a note weighs more than any element: slices of a tree's notes are smaller, since any other call that finds
+    them left to be done writes them first."""
     return 4 + size(note[3]) // 1000
 
 

@@ -7,7 +7,7 @@ local function claim_of(id)
   local f = redis.call('HMGET', K_ITEM .. id, 'w', 'h')
   if not f[1] then return nil end
   local it = {id = id}
-  stand(it, f[1], f[2])
+  set_stored(it, f[1], f[2])
   return it
 end
 

@@ -18,7 +18,8 @@ local CLAIM, AGENT_AT = '>I4I6I6I6', 23 -- fence, expires, claimed at, first cla
 
 local loaded = {}
 
-local function stand(it, score, claim)
+-- Sets what the stored score and claim (field h, or nil) say.
+local function set_stored(it, score, claim)
   local class = math.floor(score / CLASS)
   it.w, it.class, it.role = tonumber(score), class, math.floor(class / 3)
   if claim and #claim > 4 then
@@ -46,7 +47,7 @@ local function load(id)
     return known
   end
   it.id, loaded[id] = id, it
-  stand(it, it.w, it.h)
+  set_stored(it, it.w, it.h)
   return it
 end
 
@@ -60,7 +61,7 @@ local function glance(id)
     nb = f[6] or nil, d = f[7] or nil, k = f[8] or nil, lo = f[9] or nil,
   }
   loaded[id] = it
-  stand(it, f[1], f[2])
+  set_stored(it, f[1], f[2])
   return it
 end
 
