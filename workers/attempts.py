@@ -193,7 +193,7 @@ class Attempt:
         step, text = self.step, ""
         if isinstance(outcome, Success):
             try:
-                text = step.arguments if step.verdict == "recorded" else result_json(outcome.value)[0]
+                text = step.arguments if step.verdict == "recorded" else result_json(outcome.value)
             except Exception:
                 outcome = Failure("the tool returned what cannot be written as JSON", "invalid_result")
         if isinstance(outcome, Failure):

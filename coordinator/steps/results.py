@@ -17,8 +17,8 @@ MAX_MESSAGE = 4_000
 _encode = msgspec.json.Encoder().encode
 
 
-def result_json(value: Any, limit: int = MAX_RESULT_BYTES) -> tuple[str, bool]:
-    """The recorded form of a result: its JSON, and whether it had to be cut to ``limit`` bytes.
+def result_json(value: Any, limit: int = MAX_RESULT_BYTES) -> str:
+    """The recorded form of a result: its JSON, in at most ``limit`` bytes.
 
     Of a longer one the record says how long it was and how it began:
     ``{"truncated":true,"bytes":2000000,"beginning":"..."}``, which is JSON too.
@@ -28,13 +28,13 @@ def result_json(value: Any, limit: int = MAX_RESULT_BYTES) -> tuple[str, bool]:
     """
     whole = _encode(value)
     if len(whole) <= limit:
-        return whole.decode(), False
+        return whole.decode()
     room = limit - 100
     beginning = whole[:room].decode(errors="ignore")
     while True:
         cut = _encode({"truncated": True, "bytes": len(whole), "beginning": beginning})
         if len(cut) <= limit or not beginning:
-            return cut.decode(), True
+            return cut.decode()
         # Quotes and backslashes take two bytes now.
         beginning = beginning[: len(beginning) * (limit - 100) // len(cut)]
 
