@@ -26,12 +26,14 @@ from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, PAGE, AuditSto
 _log = structlog.get_logger(__name__)
 
 COPY_SECONDS = 1.0
+"""How often what is new is copied."""
 TURN_MS = 20_000
+"""How long the turn is a worker's after it last asked for it."""
 _WHAT = "audit"
 
 
 class AuditCopies:
-    """One worker's part in it.
+    """Copies the audit while it is this worker's turn.
 
     Args:
         steps: knows the projects in which something happens.

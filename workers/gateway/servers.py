@@ -28,14 +28,16 @@ REFRESH_SECONDS = 300.0
 RETRY_SECONDS = 5.0
 """When a server is asked again that did not answer."""
 TURN_MS = 20_000
+"""How long the turn is a worker's after it last asked for it."""
 LOOK_SECONDS = 5.0
+"""How often a worker looks whether it has the turn, and what is due."""
 _LIST_SECONDS = 60.0
 _WHAT = "servers"
 _LONGEST = 4_000
 
 
 class ServerLists:
-    """One worker's part in it.
+    """Keeps the lists while it is this worker's turn.
 
     Args:
         connections: where the servers are.

@@ -23,12 +23,12 @@ def perform(walk: Walk, args: NavAction) -> str:
         actions.refuse_blocked(walk)
     if args.variables:
         actions.set_variables(walk, args.variables)
-    message = _done(walk, args)
+    message = _dispatch(walk, args)
     actions.settle(walk)
     return message
 
 
-def _done(walk: Walk, args: NavAction) -> str:
+def _dispatch(walk: Walk, args: NavAction) -> str:
     if args.action == "complete_step":
         return actions.complete_step(walk, args.step_id or "")
     if args.action == "respond_to_checkpoint":

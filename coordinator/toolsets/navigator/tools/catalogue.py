@@ -38,7 +38,7 @@ _INDEXES = frozenset(
         "discover_resources",
     )
 )
-"""What an overloaded front-end does without first."""
+"""Tools that an overloaded front-end refuses first."""
 _WIDTH = 2
 """Digits up to which zeros may be left out before a resource's number."""
 
