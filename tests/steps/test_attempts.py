@@ -297,6 +297,26 @@ async def test_a_project_is_idle_only_while_nothing_in_it_waits_or_runs(rig: Rig
     assert (await sweep("default")).idle
 
 
+@pytest.mark.parametrize(
+    "key", [keys.step_leases, keys.step_timers, keys.step_backlog, keys.step_queue], ids=lambda key: key.name
+)
+async def test_an_entry_that_leads_to_no_step_keeps_no_project_from_its_rest(rig: Rig, key: keys.Family) -> None:
+    await rig.store.command("ZADD", key.key("default"), 1, "7")
+    await rig.worker.steps.sweep("default")
+    assert (await rig.worker.steps.sweep("default")).idle
+
+
+async def test_an_entry_that_its_step_has_left_begins_nothing(rig: Rig) -> None:
+    await rig.create(then("runs", "waits"))
+    (runs,) = await rig.worker.take()
+    (waits,) = await rig.store.command("ZRANGE", keys.step_queue.key("default"), 0, -1)
+    for key in (keys.step_timers, keys.step_backlog):
+        await rig.store.command("ZADD", key.key("default"), 1, runs.step)
+    await rig.store.command("ZADD", keys.step_leases.key("default"), 1, waits)
+    await rig.worker.steps.sweep("default")
+    assert [(step.key, step.attempt) for step in await rig.worker.take(3)] == [("waits", 1)]
+
+
 async def test_sweeps_at_once_change_nothing_twice(rig: Rig) -> None:
     flow = await rig.create(then(*"abcdefgh"))
     steps = await rig.worker.take(8)

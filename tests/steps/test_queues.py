@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.settings import Settings
 from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import queue_name, queue_names
 from coordinator.steps.model import NewStep, Plan
-from coordinator.steps.store import RECORDED
+from coordinator.steps.store import RECORDED, Report
 from coordinator.steps.times import CRASHES, LOOK_MS
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.items.moments import server_time
-from tests.steps.rig import NOTHING, Player, Rig, then
+from tests.steps.rig import FAILED, NOTHING, Player, Rig, then
 from tests.support.servers import emptied
 
 pytestmark = pytest.mark.anyio
@@ -103,6 +104,9 @@ async def test_pointers_to_nothing_are_thrown_away(rig: Rig) -> None:
     gone = await rig.create()
     await rig.store.command("DEL", keys.run.key("default", str(gone)))
     wanted = await rig.create()
+    other_attempt = f"{wanted}-{wanted + 1}-9"
+    await rig.store.command("HSET", f"fc:{{RQ}}:job:{other_attempt}", "fleet", "default")
+    await rig.store.command("LPUSH", "fc:{RQ}:queue:fleet-steps", other_attempt)
     assert [step.run for step in await rig.worker.take(1)] == [str(wanted)]
     assert await rig.queued() == []
     left = [key.decode() for key in await rig.store.command("KEYS", "fc:{RQ}:job:*")]
@@ -227,6 +231,31 @@ class TestLimits:
         await rig.flows.cancel("default", NONE, first, "bob")
         assert [step.run for step in await rig.worker.take(5)] == [str(second)]
         assert await rig.store.command("ZCARD", keys.step_backlog.key("default")) == 0
+
+    async def test_what_is_cancelled_while_it_is_held_back_leaves_the_line_at_once(self, rig: Rig) -> None:
+        await rig.create(then(*"abc"))
+        held = await rig.create()
+        await rig.flows.cancel("default", NONE, held, "bob")
+        assert await rig.store.command("ZCARD", keys.step_backlog.key("default")) == 0
+
+    async def test_what_needs_a_newer_worker_is_let_go_for_one(self, rig: Rig) -> None:
+        await rig.create(then(*"abc"))
+        newer = await rig.create()
+        key = keys.step.key("default", str(newer + 1))
+        await rig.store.command("HSET", key, "x", msgspec.msgpack.encode({"p": 2}))
+        first, *_ = await rig.worker.take(3)
+        assert (await rig.worker.report(first, "D", Plan(), want=1)).steps == []
+        assert [step.run for step in await rig.player("w2", protocol=2).take()] == [str(newer)]
+
+    async def test_what_never_began_takes_no_room(self, rig: Rig) -> None:
+        await rig.create(then("a", "b"))
+        await rig.create(then("x"))
+        a, b, _ = await rig.worker.take(3)
+        await rig.create(then("held", "held too"))
+        # What follows a is ready, and cancelled when b fails.
+        reports = [Report(a.step, 1, "D", "null", then("c")), Report(b.step, 1, "F", "null", FAILED)]
+        taken = await rig.worker.reports("default", reports, want=3)
+        assert [step.key for step in taken.steps] == ["held", "held too"]
 
 
 # --- jobs that vanish ---------------------------------------------------------------------------
@@ -378,6 +407,14 @@ async def test_whoever_lets_a_step_go_wakes_the_relay(split: Split) -> None:
     assert await split.rig.store.command("LLEN", bell) == 2
     await split.rig.flows.retry("default", NONE, other, "bob")
     assert await split.rig.store.command("LLEN", bell) == 3
+
+
+async def test_a_project_rests_only_when_its_outbox_is_empty(split: Split) -> None:
+    flow = await split.rig.create()
+    await split.rig.flows.cancel("default", NONE, flow, "bob")
+    assert not (await split.worker.steps.sweep("default")).idle, "the pointer to what was cancelled is still there"
+    await split.worker.steps.relay("default")
+    assert (await split.worker.steps.sweep("default")).idle
 
 
 async def test_no_more_pointers_are_popped_than_a_worker_wants(split: Split) -> None:

@@ -87,8 +87,8 @@ local function push_job(id, list, project)
   if waiting <= BELLS and redis.call('LLEN', bell) < BELLS then redis.call('RPUSH', bell, 1) end
 end
 
--- Writes the pointers of all steps that this run made ready and nobody took. Returns whether any are in the outbox,
--- for the relay.
+-- Writes the pointers of all steps that this run made ready and nobody took: once, at its end. Returns whether any
+-- are in the outbox, for the relay.
 local function hand_over()
   local project, to_relay = string.sub(P, 5, -3), false
   for list, ready in pairs(fresh) do
@@ -103,6 +103,5 @@ local function hand_over()
       end
     end
   end
-  fresh, pending = {}, 0
   return to_relay
 end

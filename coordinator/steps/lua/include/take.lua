@@ -32,7 +32,7 @@ local function bearable(st, prefix)
   if (st.c or 0) < env.suspect or st.v then return true end
   local key = key_in(prefix, K_STEP_SUSPECTS)
   local other = redis.call('HGET', key, env.worker)
-  local has = other and other ~= st.id and load_step(other, prefix)
+  local has = other and load_step(other, prefix)
   if has and has.s == 'r' and has.w == env.worker then return false end
   redis.call('HSET', key, env.worker, st.id)
   redis.call('EXPIRE', key, 86400)
@@ -85,7 +85,6 @@ local function take_own(list, want)
   local own = fresh[list]
   while own and own[1] and #taken + #plain_jobs < want and known(own[1]) and bearable(own[1], P) do
     local st = table.remove(own, 1)
-    pending = pending - 1
     st.s, st.b, st.w = 'r', starts(st), env.worker
     save_step(st)
     begin(st, P)
