@@ -60,10 +60,16 @@ class Listener:
             await self._queue.command("RPUSH", rung[0], 1)
 
     async def _pop(self, want: int) -> Taken:
-        """Takes pointers from queues outside the store, and begins what they lead to."""
+        """Takes pointers from queues outside the store until some lead to work, and begins that."""
         brought = Taken(0, [], [], [], False)
+        while not (brought.steps or brought.plain_jobs) and (pointers := await self._steps.pop(want)):
+            await self._begin(pointers, brought)
+        return brought
+
+    async def _begin(self, popped: Sequence[Popped], brought: Taken) -> None:
+        """Adds to ``brought`` what the pointers lead to."""
         by_project: dict[str, list[Popped]] = {}
-        for pointer in await self._steps.pop(want):
+        for pointer in popped:
             by_project.setdefault(pointer.project, []).append(pointer)
         brought.plain_jobs = [(pointer.job, pointer.queue) for pointer in by_project.pop("", ())]
         for project, pointers in by_project.items():
@@ -74,4 +80,3 @@ class Listener:
                 brought.steps.append(msgspec.structs.replace(step, spec=spec))
             brought.specs += begun.specs
             await asyncio.gather(*(self._steps.acknowledge(pointer) for pointer in pointers))
-        return brought

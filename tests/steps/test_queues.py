@@ -113,6 +113,15 @@ async def test_pointers_to_nothing_are_thrown_away(rig: Rig) -> None:
     assert left == []
 
 
+async def test_nobody_waits_behind_pointers_to_nothing_however_many(rig: Rig) -> None:
+    cancelled = await rig.create(then(*(f"s{number}" for number in range(150))), steps=150)
+    await rig.flows.cancel("default", NONE, cancelled, "bob")
+    wanted = await rig.create()
+    assert await rig.worker.take(1) == [], "one run throws away no more than 100"
+    assert await rig.store.command("LLEN", "fc:{RQ}:bell:fleet-steps") == 1
+    assert [step.run for step in await rig.worker.take(1)] == [str(wanted)]
+
+
 async def test_jobs_of_strangers_are_handed_on_and_not_lost(rig: Rig) -> None:
     await rig.store.command("HSET", "fc:{RQ}:job:mine", "data", "x")
     await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "mine")

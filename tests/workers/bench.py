@@ -81,17 +81,26 @@ class Bench:
 
     Args:
         slots: of the engine.
+        queue: where the queues are, if not in the store; the settings must say so, too.
     """
 
-    def __init__(self, store: Store, slots: int = 4, settings: Settings | None = None, name: str = "w1") -> None:
+    def __init__(
+        self,
+        store: Store,
+        slots: int = 4,
+        settings: Settings | None = None,
+        name: str = "w1",
+        queue: Store | None = None,
+    ) -> None:
         self.store = store
+        self.queue = queue or store
         self.settings = settings or Settings()
         self.flows = FlowStore(store, self.settings)
         self.tools = Tools()
         handoff = Handoff.of(self.settings)
         self.queues = queue_names(self.settings.steps.pools)
         handoff.speak_for(name, self.queues)
-        self.steps = StepStore(store, store, handoff)
+        self.steps = StepStore(store, self.queue, handoff)
         self.rooms: dict[str, StepRoom] = {"flows": FlowRoom(self.flows, _permits, self.tools)}
         self.outboxes: list[str] = []
         self.plain_jobs: list[tuple[str, str]] = []
@@ -104,7 +113,7 @@ class Bench:
         """Lets the engine work; without ``listen`` only on what the test takes."""
         self.engine.start()
         if listen:
-            listener = Listener(self.engine, self.steps, self.store, self.queues)
+            listener = Listener(self.engine, self.steps, self.queue, self.queues)
             self._tasks.append(asyncio.create_task(listener.run()))
 
     async def stop(self, seconds: float = 0.0) -> None:

@@ -19,8 +19,10 @@ from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.flows.store.flows import NONE
 from tests.support.fleets import RunningCommand, environment
+from tests.support.servers import emptied
 from tests.support.wait import wait_until, wait_until_sync
 from tests.tracing.collector import Collector
+from tests.workers import bench
 from tests.workers.fleet import Flows, assert_recorded_once, chain, echo, fan, sleep
 
 # isort: split
@@ -189,6 +191,20 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, q
         await other.close()
     assert running[1].end() == 0
     wait_until_sync(lambda: running[1].logged("worker stopped"))
+
+
+async def test_nobody_waits_behind_pointers_to_what_was_cancelled(store: Store, queue_server: EmbeddedServer) -> None:
+    """One slot takes one pointer at a time, and 128 bells are the most that ring."""
+    async with emptied(queue_server.url) as elsewhere:
+        one = bench.Bench(store, 1, Settings(steps=StepSettings(queue_url=queue_server.url)), queue=elsewhere)
+        cancelled = await one.create(bench.fan(150))
+        await one.flows.cancel("default", NONE, cancelled, "bob")
+        wanted = await one.create(bench.chain({}))
+        while await one.steps.relay("default"):
+            pass
+        one.start()
+        assert (await one.ended(wanted)).row.status == "completed"
+        await one.stop()
 
 
 # --- what RQ's tools see and do -------------------------------------------------------------------
