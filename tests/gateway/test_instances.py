@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
-from coordinator.steps.store import RECORDED, Report, Taken
+from coordinator.steps.store import OVER, RECORDED, Report, Taken
 from coordinator.store import Store, keys
 from coordinator.store.requests import NONE
 from coordinator.toolsets.gateway.operations import Standing, timed_out
@@ -134,6 +134,15 @@ async def test_nothing_begins_on_an_instance_that_has_ended(bench: Bench) -> Non
     assert begun.what == "gone"
 
 
+async def test_whatever_ends_an_instance_nobody_is_asked_for_it_any_more(bench: Bench) -> None:
+    at = await bench.lab.follow(await bench.lab.start("w"), "ask")
+    assert await bench.store.command("ZCARD", keys.gate_asked.key(bench.project)) == 2
+    version = at["version"]
+    failed = Advance(op="cor_end", base=version, state="asked", version=version, ended="failure", ending="{}")
+    await bench.instances.begin(bench.project, NONE, "", at["workflowId"], "back", failed)
+    assert await bench.store.command("ZCARD", keys.gate_asked.key(bench.project)) == 0
+
+
 async def test_what_is_to_wait_waits(bench: Bench) -> None:
     at = await bench.lab.follow(await bench.lab.start("w"), "go")
     step = await bench.take()
@@ -163,7 +172,11 @@ async def test_whoever_waits_is_told_once_and_can_read_how_it_went(bench: Bench)
     assert (await pubsub.get_message(timeout=60))["type"] == "subscribe"
     failed = Advance(op="cor_begun", base=1, state="open", version=1, failure='{"code":"X"}', ending='{"state":"open"}')
     kept = Commit(advance=failed, keep_ms=bench.instances.keep_ms, retention_ms=bench.instances.retention_ms)
+    run = keys.run.key(bench.project, at["workflowId"])
+    await bench.store.command("HSET", run, "b", "wf_child", "tr", "the trace")
     taken = await bench.report(step, "F", kept)
+    left = await bench.store.command("HMGET", run, "c", "ct", "cs", "a", "b", "tr")
+    assert left == [None] * 6, "the next operation inherits nothing"
     assert (await pubsub.get_message(timeout=60))["data"] == f"{bench.project} {at['workflowId']}".encode()
     await pubsub.aclose()
     assert await bench.store.command("EXISTS", keys.gate_waiters.key(bench.project, at["workflowId"])) == 0
@@ -198,7 +211,30 @@ async def test_what_failed_before_it_could_be_planned_comes_again_once(bench: Be
     assert 50_000 < await bench.store.command("PTTL", key) <= 60_000
 
 
+@pytest.mark.parametrize("field", ["c", "a"], ids=["another operation", "another step"])
+async def test_nothing_is_written_while_something_else_is_under_way(bench: Bench, field: str) -> None:
+    at = await bench.lab.follow(await bench.lab.start("w"), "go")
+    step = await bench.take()
+    await bench.store.command("HSET", keys.run.key(bench.project, at["workflowId"]), field, "another")
+    moved = Advance(op=step.key, base=1, state="closed", version=2, ended="success", ending="{}")
+    done = Report(step.step, step.attempt, "D", "null", Commit(advance=moved, keep_ms=1000, retention_ms=1000))
+    assert (await bench.steps.report(REPORT, bench.project, 0, [done])).results == [OVER]
+    found = await bench.instance(at)
+    assert (found.version, found.ended) == (1, False)
+    assert await bench.store.command("EXISTS", keys.step.key(bench.project, step.step)) == 0
+
+
 # --- time -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [("HSET", "s", "e"), ("HDEL", "d")], ids=["ended", "not limited any more"])
+async def test_a_timer_of_what_has_no_time_to_lose_is_dropped(bench: Bench, change: tuple[str, ...]) -> None:
+    at = await bench.lab.start("timed")
+    step = await bench.timer(at)
+    command, *words = change
+    await bench.store.command(command, keys.run.key(bench.project, at["workflowId"]), *words)
+    await bench.report(step, "F", bench.planner.plan(step, Spec(""), Failure("no", "defect")))
+    assert await bench.store.command("EXISTS", keys.step.key(bench.project, step.step)) == 0
 
 
 async def test_a_timeout_that_goes_on_failing_comes_later_each_time(bench: Bench) -> None:
@@ -235,6 +271,16 @@ async def test_nobody_moves_an_instance_before_its_time_is_over(bench: Bench) ->
     advance, late = timed_out(await bench.standing(at))
     assert not await bench.instances.expire(bench.project, at["workflowId"], late, advance)
     assert (await bench.lab.get(at))["version"] == 1
+
+
+async def test_what_has_ended_is_moved_by_no_time(bench: Bench) -> None:
+    closed = await bench.lab.follow(await bench.lab.start("timed"), "close")
+    assert (await bench.instance(closed)).deadline == 0
+    at = await bench.lab.start("timed")
+    advance, late = timed_out(await bench.standing(at))
+    await bench.store.command("HSET", keys.run.key(bench.project, at["workflowId"]), "s", "e", "d", 1)
+    assert not await bench.instances.expire(bench.project, at["workflowId"], late, advance)
+    assert (await bench.instance(at)).version == 1
 
 
 async def test_what_a_timeout_stops_is_over_and_its_worker_told(bench: Bench) -> None:

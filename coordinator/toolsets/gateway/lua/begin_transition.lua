@@ -1,7 +1,7 @@
 --[[
 purpose:   Begins a transition of an instance.
 guarantee: Only if the version is the expected one and nothing else is under way; the operation's token is on the
-           instance from then on until it is over. Who finds another one under way is told when that is over.
+           instance from then on until it is over.
 args:      request fingerprint keep_ms engine waiter workflow retention_ms transition trace advance
 reply:     {what, operation, whether there is something for the relay}; what = begun, busy, stale, ended, gone
 errors:    REQUEST_ID_REUSED
@@ -16,11 +16,7 @@ local inst, adv = load_instance(workflow), cmsgpack.unpack(advance)
 if not inst then return cmsgpack.pack({'gone', '', false}) end
 if inst.v ~= adv[2] then return cmsgpack.pack({'stale', '', false}) end
 if inst.s ~= 'r' then return cmsgpack.pack({'ended', '', false}) end
-if inst.c then
-  await(workflow, waiter)
-  return cmsgpack.pack({'busy', inst.c, false})
-end
-if inst.y then redis.call('ZADD', K_GATE_EXPIRY, whole(now + inst.y), workflow) end
+if inst.c then return cmsgpack.pack({'busy', '', false}) end
 engage(inst, adv[1], transition, trace)
 if adv[13] then await(workflow, waiter) end
 apply(inst, adv, keep_ms, retention_ms)

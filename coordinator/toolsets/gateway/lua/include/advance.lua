@@ -27,7 +27,6 @@ local function end_instance(inst, outcome, retention_ms)
   redis.call('ZADD', K_GATE_EXPIRY, whole(now + retention_ms), inst.id)
   approve(inst, 'withdrawn', '', '', false, '', '')
   emit(env.cap, 'gateway_ended', inst.id, 's', inst.z, 'o', outcome)
-  inst.s = 'e'
 end
 
 -- `inst.c` is the advance's operation. Afterwards the operation waits for its next step, or is over.
@@ -76,7 +75,6 @@ local function take_over(inst, adv, keep_ms, retention_ms, late)
   end
   stop_step(inst.id .. '_t')
   redis.call('HDEL', K_RUN .. inst.id, 'd')
-  inst.d = nil
   engage(inst, adv[1], '')
   apply(inst, adv, keep_ms, retention_ms)
   return true

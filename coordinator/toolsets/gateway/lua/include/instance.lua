@@ -12,10 +12,10 @@
 local EVIDENCE = 200 -- kept of each instance
 
 local function load_instance(id)
-  local v = redis.call('HMGET', K_RUN .. id, 'o', 's', 'v', 'z', 'c', 'a', 'b', 'm', 'q', 'h', 'd', 'y', 'n')
+  local v = redis.call('HMGET', K_RUN .. id, 'o', 's', 'v', 'z', 'c', 'a', 'b', 'm', 'q', 'h', 'd', 'n')
   if v[1] ~= 'gateway' then return nil end
   return {id = id, s = v[2], v = tonumber(v[3]), z = v[4], c = v[5] or nil, a = v[6] or nil, b = v[7] or nil,
-    m = v[8] or nil, q = v[9] or nil, h = v[10], d = v[11] or nil, y = v[12] or nil, n = v[13]}
+    m = v[8] or nil, q = v[9] or nil, h = v[10], d = v[11] or nil, n = v[12]}
 end
 
 -- The operation is over.
