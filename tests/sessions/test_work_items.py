@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +330,11 @@ async def test_an_item_has_one_open_session_for_each_workflow(sessions: Sessions
     assert "another open session of this workflow" in refused.text
     elsewhere = await bind(sessions, item, session_token=first.token)
     assert elsewhere["inherited"] is True
+
+
+async def test_of_racing_starts_for_an_item_one_makes_the_session(make: Make, item: str) -> None:
+    bound = await asyncio.gather(*(bind(make(), item) for _ in range(5)))
+    assert len({payload(answer.token)["sid"] for answer in bound}) == 1
 
 
 async def test_a_session_belongs_to_one_item(sessions: Sessions, items: Client, item: str) -> None:

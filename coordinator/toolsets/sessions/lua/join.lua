@@ -41,7 +41,7 @@ else
 end
 
 -- Whom a holder lets into the session leaves it with the holder.
-if not lease and has_held(s, aid) then add_holder(s, agent) end
+if has_held(s, aid) then add_holder(s, agent) end
 note(s, problem ~= '' and problem)
 advance(s)
 if lease then bind(s, item, lease, agent) end
