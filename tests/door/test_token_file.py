@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.identity import token_edit
+from coordinator.identity import token_edit, token_file
 from coordinator.identity.token_file import (
     PREFIX,
     TokenEntry,
@@ -107,6 +107,26 @@ def test_wrong_json_is_refused(tmp_path: Path) -> None:
             read_tokens(tokens.path)
 
 
+def test_a_file_that_is_no_text_is_refused(tokens: Tokens) -> None:
+    tokens.path.write_bytes(b"tokens: [] # \xff\n")
+    tokens.path.chmod(0o600)
+    with pytest.raises(TokenFileError, match=r"tokens\.yaml: it is not UTF-8 text"):
+        read_tokens(tokens.path)
+
+
+@pytest.mark.parametrize(
+    ("bound", "most", "problem"),
+    [("_MOST_BYTES", 10, "is larger than 10 bytes"), ("_MOST_ENTRIES", 1, "has more than 1 tokens")],
+)
+def test_a_file_has_its_bounds(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, problem: str
+) -> None:
+    tokens.write(f"tokens:\n- {{id: a, sha256: {A}}}\n- {{id: b, sha256: {B}}}\n")
+    monkeypatch.setattr(token_file, bound, most)
+    with pytest.raises(TokenFileError, match=problem):
+        read_tokens(tokens.path)
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_what_is_no_file_is_refused_at_once(tokens: Tokens, make: Callable[[Path], None]) -> None:
     make(tokens.path)
@@ -125,6 +145,7 @@ def test_a_file_may_be_empty(tokens: Tokens, text: str) -> None:
     assert read_tokens(tokens.path)[0].tokens == ()
     tokens.add("a")
     assert [entry.id for entry in read_tokens(tokens.path)[0].tokens] == ["a"]
+    assert "nothing" in tokens.path.read_text() or "nothing" not in text, "comments stay"
 
 
 @pytest.mark.parametrize(
@@ -137,8 +158,9 @@ def test_a_file_may_be_empty(tokens: Tokens, text: str) -> None:
     ],
 )
 def test_times_as_people_write_them(tokens: Tokens, written: str, read: dt.datetime) -> None:
-    tokens.write(f"tokens:\n- {{id: a, sha256: {A}, expires: {written}}}\n")
-    assert read_tokens(tokens.path)[0].tokens[0].expires == read
+    tokens.write(f"tokens:\n- {{id: a, sha256: {A}, expires: {written}, created: {written}}}\n")
+    (entry,) = read_tokens(tokens.path)[0].tokens
+    assert (entry.expires, entry.created) == (read, read)
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
