@@ -128,7 +128,7 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
     """The structs' names and all schemas by name, without titles (they only repeat the names)."""
     classes = list(structs)
     for struct in structs:
-        classes += [found for found in _structs(msgspec.inspect.type_info(struct), set()) if found not in classes]
+        classes += [found for found in _structs(_type_info(struct), set()) if found not in classes]
     references, components = msgspec.json.schema_components(classes, ref_template=_REF + "{name}")
     names = [reference["$ref"].removeprefix(_REF) for reference in references]
     for name, struct in zip(names, classes, strict=True):
@@ -148,6 +148,12 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
     return names[: len(structs)], components
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _type_info(struct: type[msgspec.Struct]) -> msgspec.inspect.StructType:
+    """What msgspec knows of a struct; remembered, since the schemas of all tools ask for the same ones many times."""
+    return msgspec.inspect.type_info(struct)  # type: ignore[return-value]
+
+
 def _structs(info: object, seen: set[int]) -> Iterator[type[msgspec.Struct]]:
     """Every struct class within a type, as ``msgspec.inspect`` describes it."""
     if id(info) in seen or not isinstance(info, msgspec.inspect.Type | msgspec.inspect.Field | tuple):
@@ -159,21 +165,22 @@ def _structs(info: object, seen: set[int]) -> Iterator[type[msgspec.Struct]]:
         yield from _structs(part, seen)
 
 
-def _left_out(struct: type[msgspec.Struct]) -> set[str]:
+@lru_cache(maxsize=_REMEMBERED)
+def _left_out(struct: type[msgspec.Struct]) -> frozenset[str]:
     """Fields that have no default and yet can be absent from the JSON, because they may be UNSET."""
     hints = get_type_hints(struct)
-    return {
+    return frozenset(
         field.encode_name
         for field in msgspec.structs.fields(struct)
         if field.required and UnsetType in get_args(hints[field.name])
-    }
+    )
 
 
 def _marked(struct: type[msgspec.Struct], mark: dict[str, bool]) -> set[str]:
     """Fields whose ``Meta.extra`` has the mark: the decoder lets them be absent, and the schema requires them."""
     return {
         field.encode_name
-        for field in msgspec.inspect.type_info(struct).fields  # type: ignore[attr-defined]
+        for field in _type_info(struct).fields
         if isinstance(field.type, msgspec.inspect.Metadata) and mark.items() <= (field.type.extra or {}).items()
     }
 
