@@ -153,11 +153,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def bounded(head_limit: int, arrival_seconds: float = ARRIVAL_SECONDS) -> type[BoundedHttpProtocol]:
+def bounded(head_limit: int) -> type[BoundedHttpProtocol]:
     """A protocol class for ``uvicorn.Config(http=...)``.
 
     Args:
         head_limit: bytes of a request's first line and headers.
-        arrival_seconds: how long a request may take to arrive.
     """
-    return type("Http", (BoundedHttpProtocol,), {"head_limit": head_limit, "arrival_seconds": arrival_seconds})
+    return type("Http", (BoundedHttpProtocol,), {"head_limit": head_limit})

@@ -47,25 +47,20 @@ class _Node(Struct):
         return f"{self.file}:{self.line}"
 
 
-def expanded(section: Any, lines: Lines, file: Path, at: KeyPath = (SECTION,)) -> tuple[Any, Places]:
+def expanded(section: Any, lines: Lines, file: Path) -> tuple[Any, Places]:
     """The section with all that it includes, and the place of everything in it.
 
     Args:
         section: what the file says.
-        at: where in ``lines`` and in the result it is.
+        lines: of the whole file.
 
     Raises:
         SettingsError: an included file cannot be used, or files include each other; with its place.
     """
-    root = _node(section, lines, file, at)
+    root = _node(section, lines, file, (SECTION,))
     merged = _included(root, file, (file.resolve(),), _Budget())
     places: Places = {}
-    return _plain(merged, at, places, False), places
-
-
-def variables(text: str) -> list[str]:
-    """Names of the environment variables that a text asks for."""
-    return VARIABLE.findall(text)
+    return _plain(merged, (SECTION,), places, False), places
 
 
 class _Budget:
