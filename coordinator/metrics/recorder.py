@@ -154,7 +154,7 @@ class Recorder:
         of_slot.value += 1.0
 
     def fast_path(self, result: str) -> None:
-        """A tools/call request took the narrow path (``hit``) or went on to the SDK (``miss``)."""
+        """A tools/call request took the fast path (``hit``) or went on to the SDK (``miss``)."""
         self._fast_path[result,].value += 1.0
 
     def auth_refused(self, reason: str) -> None:

@@ -210,9 +210,9 @@ class Admission:
         return self._later()
 
     def refusal(self, criticality: Criticality, *, parks: bool = False) -> ToolFailure | None:
-        """Why a call is turned away that has a long way to ``enter``; None: it may go there.
+        """Why a call is turned away early, long before it would ``enter``; None: it may go on to that.
 
-        Knows of what does not depend on who calls.
+        Looks only at what does not depend on who calls.
         """
         barred = self._barred(criticality, parks, self.breaker.closed_for(self._clock()))
         if barred is not None or parks:

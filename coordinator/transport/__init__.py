@@ -1,7 +1,7 @@
 """MCP over HTTP and stdio, and the endpoints that operators ask.
 
 The SDK's server is the complete one and answers everything the protocol knows (``sdk``). In
-front of it stand guards for what it leaves open (``detour``, ``guards``), and a narrow path
+front of it stand guards for what it leaves open (``slow_path``, ``guards``), and a fast path
 that answers well-formed calls of quick tools by itself, at a tenth of the cost
 (``fastpath``, ``envelope``). The same tools, through the same ``calls``, are behind both, so
 which of them answers can be told from the time only.

@@ -6,10 +6,10 @@ in ``Host``; so here any IP address is let in, and names as everywhere.
 
 from __future__ import annotations
 
-from coordinator.transport.detour import PROBES, probe, refuse
 from coordinator.transport.guards import Gate, is_address, without_padding
 from coordinator.transport.health import Health
 from coordinator.transport.replies import Receive, Refused, Scope, Send
+from coordinator.transport.slow_path import PROBES, probe, refuse
 
 
 class AdminApp:

@@ -4,10 +4,10 @@ A request goes through here::
 
     fast path's look at the head -> token -> body -> fast path's decoding -> tool -> answer
               \\ not mine        \\ not known     \\ not mine
-               +-----------------+--------------+-> detour: guards -> token -> endpoint or the SDK's server
+               +-----------------+--------------+-> slow path: guards -> token -> endpoint or the SDK's server
 
 The fast path goes by exact matches of what the guards have let in before, so every check of
-theirs holds on it too. Whatever it does not take goes the long way, with the body that may
+theirs holds on it too. Whatever it does not take goes to the slow path, with the body that may
 have been read already.
 """
 
@@ -36,13 +36,13 @@ from coordinator.transport.admin import AdminApp
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hooks
 from coordinator.transport.deadlines import Deadlines
-from coordinator.transport.detour import PROBES, PROBES_OF_CLIENTS, Detour, Limits, refuse
 from coordinator.transport.entrance import Entrance
 from coordinator.transport.fastpath import FastPath, Order, Plan
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import Health, Pingable
 from coordinator.transport.replies import JSON, Gone, Header, Message, Receive, Refused, Scope, Send, reply, rpc_error
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
+from coordinator.transport.slow_path import PROBES, PROBES_OF_CLIENTS, Limits, SlowPath, refuse
 from coordinator.transport.surfaces import Surfaces, Target
 
 _log = structlog.get_logger(__name__)
@@ -129,7 +129,7 @@ class FrontEnd:
             max_head=limits.head,
             max_depth=limits.depth,
         )
-        self._detour = Detour(
+        self._slow_path = SlowPath(
             surfaces,
             gate,
             self._bodies,
@@ -193,13 +193,13 @@ class FrontEnd:
         try:
             plan = self.fast_path.plan(scope) if self.fast else "off"
             if type(plan) is not Plan:
-                await self._the_long_way(scope, receive, send, None, str(plan))
+                await self._answer_slowly(scope, receive, send, None, str(plan))
                 return
             grant: Grant | None | bool = None
             if self.entrance.guarded:
                 grant = self.entrance.at_once(scope, plan)
                 if grant is False:
-                    await self._the_long_way(scope, receive, send, None, "credentials")
+                    await self._answer_slowly(scope, receive, send, None, "credentials")
                     return
             try:
                 body = await self._bodies.read(receive)
@@ -210,13 +210,13 @@ class FrontEnd:
                 return
             order = self.fast_path.order(plan, body)
             if type(order) is not Order:
-                await self._the_long_way(scope, receive, send, body, str(order))
+                await self._answer_slowly(scope, receive, send, body, str(order))
             elif type(grant) is not Grant:
                 await self._answer(order, plan, None, send)
             elif self.entrance.permits(grant, order):
                 await self._answer(order, plan, grant.caller, send)
             else:
-                await self._the_long_way(scope, receive, send, body, "permission")
+                await self._answer_slowly(scope, receive, send, body, "permission")
         finally:
             self.in_flight -= 1
 
@@ -305,7 +305,7 @@ class FrontEnd:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _the_long_way(self, scope: Scope, receive: Receive, send: Send, body: bytes | None, reason: str) -> None:
+    async def _answer_slowly(self, scope: Scope, receive: Receive, send: Send, body: bytes | None, reason: str) -> None:
         request_id = self._identify(_given_id(scope))
         marked = self._marked(send, request_id)
         started = False
@@ -316,7 +316,7 @@ class FrontEnd:
             await marked(message)
 
         try:
-            await self._detour.serve(scope, receive, noting, request_id, body, reason)
+            await self._slow_path.serve(scope, receive, noting, request_id, body, reason)
         except Gone:
             _log.debug("the client left before its request was whole")
         except Refused as refused:

@@ -42,7 +42,7 @@ class Hooks(Protocol):
         """
 
     def fast_path(self, result: str) -> None:
-        """A tools/call took the narrow path (``hit``) or did not (``miss``)."""
+        """A tools/call took the fast path (``hit``) or did not (``miss``)."""
 
     def auth_refused(self, reason: str) -> None:
         """A request was not let in, or not to what it asked for."""
@@ -103,7 +103,7 @@ class Calls:
         return _failed(tool, ToolFailure("over_capacity", SURPLUS, retry_after_ms=later))
 
     def refusal(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done | None:
-        """The answer to a call that is turned away before it goes a long way to ``run``; None: it may."""
+        """The answer to a call that the slow path sheds before anything else is done for it; None: go on to ``run``."""
         if self._admission is None:
             return None
         parks = tool.parks and tool.patient(arguments)

@@ -9,7 +9,7 @@ request with the very same bytes for a head goes to the fast path's decoder at o
 Why that is safe: the same bytes, given to the same parser in the same state, would parse
 to the same head, and all that the fast path and the guards decide from a head has been
 decided for these bytes before. Anything that is not exactly one whole request with such a
-head, on a connection on which nothing else is under way, takes the usual way.
+head, on a connection on which nothing else is under way, goes through uvicorn.
 
 Bearer tokens are not part of what is remembered. Where they count, the line with the token is
 cut out of a head, the rest is remembered or looked up, in a dictionary of its own, and the token
@@ -43,7 +43,7 @@ _HEADS = 8_192
 _LONGEST_HEAD = 1_024
 """Bytes of a head that is worth remembering."""
 _UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"cookie", b"proxy-authorization"))
-"""Headers whose requests always take the usual way; credentials are not to be remembered."""
+"""Headers whose requests always go through uvicorn; credentials are not to be remembered."""
 
 _BEARER = b"uthorization: Bearer "
 """How clients begin the line, but for the case of its first letter."""

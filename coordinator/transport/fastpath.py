@@ -1,4 +1,4 @@
-"""The narrow path: well-formed ``tools/call`` requests for tools that answer at once.
+"""The fast path: well-formed ``tools/call`` requests for tools that answer at once.
 
 Design. The SDK's server is the complete one; this is only a quicker way to the same answer.
 It never refuses anything. ``plan`` looks at the head and chooses a decoder before the body
@@ -61,7 +61,7 @@ _MANY = 4_096
 """How many distinct paths are remembered; projects are in them."""
 
 _LONGEST_VALUES = 8_192
-"""Bytes of all header values together; more is measured exactly, on the other path."""
+"""Bytes of all header values together; more is measured exactly, on the slow path."""
 
 _DEEPEST = 128
 
@@ -144,7 +144,7 @@ class FastPath:
     ) -> None:
         self._resolve = surfaces.resolve
         self._gate = gate
-        # A body that its head announces as far too long is refused unread, on the other path.
+        # A body that its head announces as far too long is refused unread, on the slow path.
         self._length_digits = len(str(max_body))
         self._max_values = min(_LONGEST_VALUES, max_head // 2)
         self._max_names = max_head // 128
@@ -162,7 +162,7 @@ class FastPath:
         self.hits = 0
         """Calls that were answered here."""
         self.misses: Counter[str] = Counter()
-        """Why calls went the other way."""
+        """Why calls went to the slow path."""
         self._server_info = server_info
         info = _encode(server_info)
         self._modern_tails = tuple(

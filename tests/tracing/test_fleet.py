@@ -139,7 +139,7 @@ def test_a_call_continues_its_callers_trace_and_its_script_is_below_it(world: Wo
     assert not any(SECRET.encode() in body for body in world.collector.bodies)
 
 
-def test_the_long_way_makes_the_same_span(world: World) -> None:
+def test_the_slow_path_makes_the_same_span(world: World) -> None:
     caller = begin()
     whole, above = ids(caller)
     actor = {"id": "ann", "kind": "subagent"}

@@ -127,7 +127,7 @@ async def test_two_tokens_are_too_many(front: Front) -> None:
 
 
 @pytest.mark.parametrize(("text", "status"), [("no token", 401), ("x" * 2_049, 200)])
-async def test_the_fast_path_lets_nobody_in_whom_the_long_way_would_not(front: Front, text: str, status: int) -> None:
+async def test_the_fast_path_lets_nobody_in_whom_the_slow_path_would_not(front: Front, text: str, status: int) -> None:
     """Digests in a file are somebody's word: what they are of need not be a token, nor a short one."""
     entry = TokenEntry(id="odd", sha256=digest_of(text.encode()).hex(), kind="user", permissions=("*",))
     front.door._take((*front.door._entries, entry))

@@ -164,7 +164,7 @@ def test_what_is_remembered_of_an_answer_is_told_to_its_like_only() -> None:
 
 @MAKES
 @pytest.mark.parametrize("tool", ["nothing", "watch"])
-def test_a_call_on_the_long_way_is_turned_away_before_it_gets_there(busy: Busy, make: Any, tool: str) -> None:
+def test_a_call_on_the_slow_path_is_turned_away_before_it_gets_there(busy: Busy, make: Any, tool: str) -> None:
     """An unusual head, or a tool that waits: both are the SDK's server's, where a call costs ten times as much."""
     asked = call(tool, {"gate": "g"} if tool == "watch" else {})
     busy.rig.gates["g"] = asyncio.Event()

@@ -87,7 +87,7 @@ def test_pipelined_requests_are_answered_in_order(live: Live) -> None:
     requests = []
     for number in range(20):
         make = (modern, legacy)[number % 2]
-        # Every third has to take the long way.
+        # Every third has to take the slow path.
         left: Any = str(number) if number % 3 == 0 else number
         requests.append(raw(make("tools/call", call("add", {"left": left, "right": 0}), number)))
     with Client(live.port) as client:

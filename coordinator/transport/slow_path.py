@@ -1,4 +1,4 @@
-"""The long way of a request: every check spelt out, then the endpoint or the SDK's server.
+"""The slow path of a request: every check spelt out, then the endpoint or the SDK's server.
 
 What the SDK's server leaves open is closed here: blanks around header values, methods
 other than POST, a revision's body under another revision's header, sizes and nesting.
@@ -45,7 +45,7 @@ _log = structlog.get_logger(__name__)
 _HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 PROBES = frozenset(("/healthz", "/readyz", "/metrics"))
 PROBES_OF_CLIENTS = frozenset(("/healthz",))
-"""What is left of them where operators have a port of their own."""
+"""The probes that clients' port still answers where operators have a port of their own."""
 _SINGLE = (b"host", b"origin", b"content-length")
 
 
@@ -59,7 +59,7 @@ class Limits(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A glance at a message, taken before the SDK's server sees it."""
+    """What is looked at of a message before the SDK's server gets it."""
 
     method: object = None
     tool: object = None
@@ -74,8 +74,8 @@ class Seen(NamedTuple):
     client would wait for ever."""
 
 
-class Detour:
-    """The long way, in one process.
+class SlowPath:
+    """The slow path of one process.
 
     Args:
         missed: told why the fast path did not take a ``tools/call``.
@@ -94,7 +94,7 @@ class Detour:
         entrance: Entrance,
         calls: Calls,
         fast_path: FastPath,
-        probes: Collection[str] = PROBES,
+        probes: Collection[str],
     ) -> None:
         self._surfaces = surfaces
         self._gate = gate
@@ -141,17 +141,8 @@ class Detour:
         if scope["method"] != "POST":
             raise Refused(405, "MCP endpoints take POST only", [(b"allow", b"POST")])
         if body is None:
-            # HTTP allows any number of zeros in front, Python's integers do not.
-            length = head.get(b"content-length", b"").lstrip(b"0")
-            if length.isdigit() and int(length) > self._bodies.limit:
-                raise self._bodies.too_large()
-            body = await self._bodies.read(receive)
-        if nested_deeper(body, self._limits.depth):
-            raise Refused(400, f"the message is nested deeper than {self._limits.depth} levels")
-        seen = glance(body)
-        if seen.unanswerable:
-            raise Refused(400, "the id of a request must be a string or an integer")
-        self._check_era(headers, seen)
+            body = await self._read_body(head, receive)
+        seen = self._checked_message(headers, body)
         if seen.method == "tools/call":
             self._entrance.check(grant, path, target, seen.tool, seen.request_id)
             self._missed(reason)
@@ -173,13 +164,29 @@ class Detour:
             self._sdk.streaming(target.surface, seen.method, seen.tool, seen.arguments),
         )
 
+    async def _read_body(self, head: dict[bytes, bytes], receive: Receive) -> bytes:
+        # HTTP allows any number of zeros in front, Python's integers do not.
+        length = head.get(b"content-length", b"").lstrip(b"0")
+        if length.isdigit() and int(length) > self._bodies.limit:
+            raise self._bodies.too_large()
+        return await self._bodies.read(receive)
+
+    def _checked_message(self, headers: list[Header], body: bytes) -> Seen:
+        if nested_deeper(body, self._limits.depth):
+            raise Refused(400, f"the message is nested deeper than {self._limits.depth} levels")
+        seen = glance(body)
+        if seen.unanswerable:
+            raise Refused(400, "the id of a request must be a string or an integer")
+        self._check_era(headers, seen)
+        return seen
+
     def _turned_away(
         self, target: Target, head: dict[bytes, bytes], seen: Seen, request_id: str, caller: Caller | None
     ) -> tuple[bytes, int | None] | None:
-        """The answer, and the seconds of its ``Retry-After``, to a call that is one too many; None: it is not.
+        """The answer to a call that is shed, and the seconds of its ``Retry-After``; None: it is not shed.
 
-        Given here it costs little of what the SDK's server does for a call, and says when to come back also where
-        that begins a stream before it knows.
+        Shed here, a call costs little of what the SDK's server would do for it, and gets its ``Retry-After`` also
+        where that server would have begun a stream by then.
         """
         tool = target.surface.tools.get(seen.tool) if isinstance(seen.tool, str) else None
         if tool is None or type(seen.request_id) not in (int, str) or not self._fast_path.accepts(head.get(b"accept")):
@@ -191,7 +198,7 @@ class Detour:
         try:
             arguments = decoded(tool, target.surface.input_schemas[name], given)
         except ToolFailure:
-            return None  # what is wrong with it is told on the usual way
+            return None  # the SDK's server says what is wrong with it
         call = Call(target.project, request_id, caller, seen.trace)
         done = self._calls.refusal(tool, call, arguments, "sdk")
         if done is None:
@@ -229,7 +236,7 @@ class Detour:
 
 
 async def probe(health: Health, path: str, method: str, send: Send) -> None:
-    """Answers an operator.
+    """Answers one of ``PROBES``.
 
     Raises:
         Refused: 405.
@@ -254,7 +261,7 @@ def check_get(path: str, method: str) -> None:
 
 
 def glance(body: bytes) -> Seen:
-    """What a message is about; nothing of it is known where it is not what it should be."""
+    """What a message is about; an empty ``Seen`` where it is no JSON-RPC message."""
     try:
         message: Any = pydantic_core.from_json(body)
     except ValueError:
