@@ -37,7 +37,7 @@ from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hooks
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.entrance import Entrance
-from coordinator.transport.fastpath import FastPath, Order, Plan
+from coordinator.transport.fastpath import FastPath, ParsedCall, Plan
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import Health, Pingable
 from coordinator.transport.replies import JSON, Gone, Header, Message, Receive, Refused, Scope, Send, reply, rpc_error
@@ -204,17 +204,17 @@ class FrontEnd:
             try:
                 body = await self._bodies.read(receive)
             except Refused as refused:
-                await refuse(self._marked(send, self._identify(plan.given_id)), refused)
+                await refuse(self._marked(send, self._bind_request_id(plan.given_id)), refused)
                 return
             except Gone:
                 return
-            order = self.fast_path.order(plan, body)
-            if type(order) is not Order:
-                await self._answer_slowly(scope, receive, send, body, str(order))
+            parsed = self.fast_path.parse(plan, body)
+            if type(parsed) is not ParsedCall:
+                await self._answer_slowly(scope, receive, send, body, str(parsed))
             elif type(grant) is not Grant:
-                await self._answer(order, plan, None, send)
-            elif self.entrance.permits(grant, order):
-                await self._answer(order, plan, grant.caller, send)
+                await self._answer(parsed, plan, None, send)
+            elif parsed.access.permits(grant.caller):
+                await self._answer(parsed, plan, grant.caller, send)
             else:
                 await self._answer_slowly(scope, receive, send, body, "permission")
         finally:
@@ -243,56 +243,56 @@ class FrontEnd:
         if isinstance(target, Target):
             await (await self._sdk.get(target.surface)).warm_up()
 
-    def enter(self, order: Order, plan: Plan, caller: Caller | None) -> tuple[Call, Ticket | None] | Answer:
+    def enter(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> tuple[Call, Ticket | None] | Answer:
         """Lets a call in that the fast path has taken, or turns it away.
 
         Returns:
-            What ``call`` is to be given, where it need not be turned away.
+            The arguments of ``call``; the answer, where the call is turned away.
         """
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
-        criticality = order.tool.weigh(order.arguments)
-        later = self._calls.turned_away(order.tool, criticality, "fast")
+        criticality = parsed.tool.weigh(parsed.arguments)
+        later = self._calls.shed_at_once(parsed.tool, criticality, "fast")
         if later:
-            body, retry_after = self._turned_away(order, later)
-            return Answer(body, self._name(plan.given_id), retry_after)
-        call = Call(plan.project, self._name(plan.given_id), caller, self._trace(order))
-        entered = self._calls.enter(order.tool, criticality, call, order.arguments, "fast")
+            body, retry_after = self._turned_away(parsed, later)
+            return Answer(body, self._request_id(plan.given_id), retry_after)
+        call = Call(plan.project, self._request_id(plan.given_id), caller, self._trace(parsed))
+        entered = self._calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")
         if isinstance(entered, Done):
-            return Answer(self.fast_path.response(order, entered), call.request_id, entered.retry_after)
+            return Answer(self.fast_path.response(parsed, entered), call.request_id, entered.retry_after)
         return call, entered
 
-    def _turned_away(self, order: Order, later: int) -> tuple[bytes, int | None]:
-        """The answer to one call too many. They differ in little but their ids, so the rest is made once."""
-        key = order.tool.name if order.tool.refusal else "", order.modern, later
+    def _turned_away(self, parsed: ParsedCall, later: int) -> tuple[bytes, int | None]:
+        """The answer to a call that is shed. Such answers differ in little but their ids, so the rest is made once."""
+        key = parsed.tool.name if parsed.tool.refusal else "", parsed.modern, later
         found = self._refusals.get(key)
         if found is None:
-            done = self._calls.too_many(order.tool, later)
-            whole = self.fast_path.response(order, done)
+            done = self._calls.shed_answer(parsed.tool, later)
+            whole = self.fast_path.response(parsed, done)
             if len(self._refusals) >= _REFUSALS:
                 self._refusals.clear()
-            found = self._refusals[key] = whole[len(_BEFORE_ID) + len(order.request_id) :], done.retry_after
-        return _BEFORE_ID + order.request_id + found[0], found[1]
+            found = self._refusals[key] = whole[len(_BEFORE_ID) + len(parsed.request_id) :], done.retry_after
+        return _BEFORE_ID + parsed.request_id + found[0], found[1]
 
-    async def call(self, order: Order, call: Call, ticket: Ticket | None) -> Answer:
+    async def call(self, parsed: ParsedCall, call: Call, ticket: Ticket | None) -> Answer:
         """Runs a call that was not turned away.
 
         Args:
-            ticket: None: it has to wait before it is let in (see ``Calls.enter``).
+            ticket: what ``Calls.enter`` gave; None: the call has to wait before it is let in.
         """
         _LOGGED_ID.set(call.request_id)
-        done = await self._calls.run(order.tool, call, order.arguments, "fast", None, ticket)
-        return Answer(self.fast_path.response(order, done), call.request_id, done.retry_after)
+        done = await self._calls.run(parsed.tool, call, parsed.arguments, "fast", None, ticket)
+        return Answer(self.fast_path.response(parsed, done), call.request_id, done.retry_after)
 
-    def _trace(self, order: Order) -> str:
-        """The trace that a call names, as far as anybody wants to know."""
-        if self._tracing is None or order.meta is None:
+    def _trace(self, parsed: ParsedCall) -> str:
+        """The trace context that came with a call; empty: none, or nothing is traced here."""
+        if self._tracing is None or parsed.meta is None:
             return ""
-        return tracing.trace_of(order.meta.traceparent, order.meta.tracestate)
+        return tracing.trace_of(parsed.meta.traceparent, parsed.meta.tracestate)
 
-    async def _answer(self, order: Order, plan: Plan, caller: Caller | None, send: Send) -> None:
-        entered = self.enter(order, plan, caller)
-        answer = entered if isinstance(entered, Answer) else await self.call(order, *entered)
+    async def _answer(self, parsed: ParsedCall, plan: Plan, caller: Caller | None, send: Send) -> None:
+        entered = self.enter(parsed, plan, caller)
+        answer = entered if isinstance(entered, Answer) else await self.call(parsed, *entered)
         headers = [
             _CONTENT_TYPE,
             (b"content-length", b"%d" % len(answer.body)),
@@ -306,7 +306,7 @@ class FrontEnd:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer_slowly(self, scope: Scope, receive: Receive, send: Send, body: bytes | None, reason: str) -> None:
-        request_id = self._identify(_given_id(scope))
+        request_id = self._bind_request_id(_given_id(scope))
         marked = self._marked(send, request_id)
         started = False
 
@@ -328,13 +328,13 @@ class FrontEnd:
             message = f"a defect of the coordinator stopped this request ({request_id})"
             await reply(noting, 500, rpc_error(_DEFECT, message))
 
-    def _name(self, given: bytes | None) -> str:
+    def _request_id(self, given: bytes | None) -> str:
         """The request's id: the one that the client gave it, or one of our own."""
         return (given and sane_request_id(given)) or f"{self._id_head}{next(self._numbers):x}"
 
-    def _identify(self, given: bytes | None) -> str:
+    def _bind_request_id(self, given: bytes | None) -> str:
         """The request's id, which from now on is in every line that this task logs."""
-        request_id = self._name(given)
+        request_id = self._request_id(given)
         _LOGGED_ID.set(request_id)
         return request_id
 

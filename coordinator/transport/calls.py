@@ -26,8 +26,8 @@ from coordinator.transport.deadlines import Deadlines
 
 _log = structlog.get_logger(__name__)
 
-Still = Callable[[], Awaitable[object]]
-"""Asked while a call waits. Raises ToolFailure if its caller may not make it any more."""
+Recheck = Callable[[], Awaitable[object]]
+"""Called now and then while a call waits. Raises ToolFailure if its caller may not make it any more."""
 
 _OUTCOMES: dict[Kind, str] = {"permanent": "error", "transient": "conflict", "shedding": "shed"}
 
@@ -88,8 +88,11 @@ class Calls:
         self._tracing = tracing.active()
         self._encode = msgspec.json.Encoder().encode
 
-    def turned_away(self, tool: Tool, criticality: Criticality, transport: str) -> int:
-        """Milliseconds after which a call is to come back that is one too many now; 0: it is not."""
+    def shed_at_once(self, tool: Tool, criticality: Criticality, transport: str) -> int:
+        """Sheds a call if there is no room for it; milliseconds after which it is to come back, 0: it is not shed.
+
+        The cheapest way to turn a call away, before it has as much as an id; ``shed_answer`` is the answer.
+        """
         if self._admission is None or self._tracing is not None:
             return 0
         later = self._admission.turns_away(criticality)
@@ -98,9 +101,9 @@ class Calls:
         return later
 
     @staticmethod
-    def too_many(tool: Tool, later: int) -> Done:
-        """What it is told."""
-        return _failed(tool, ToolFailure("over_capacity", SURPLUS, retry_after_ms=later))
+    def shed_answer(tool: Tool, retry_after_ms: int) -> Done:
+        """The answer to a call that ``shed_at_once`` has shed."""
+        return _failed(tool, ToolFailure("over_capacity", SURPLUS, retry_after_ms=retry_after_ms))
 
     def refusal(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done | None:
         """The answer to a call that the slow path sheds before anything else is done for it; None: go on to ``run``."""
@@ -116,7 +119,8 @@ class Calls:
         """Lets a call in that does not wait for events, or turns it away, before anything else is done for it.
 
         Returns:
-            What ``run`` is to be given; the answer, if there is nothing to be run; None: it has to wait.
+            A ticket to be passed to ``run``; None: ``run`` has to wait for one, or needs none; else the answer to
+            a call that is turned away.
         """
         if self._admission is None:
             return None
@@ -133,13 +137,13 @@ class Calls:
         call: Call,
         arguments: Any,
         transport: str,
-        still: Still | None = None,
+        recheck: Recheck | None = None,
         ticket: Ticket | None = None,
     ) -> Done:
         """Runs the handler and encodes what came of it; only cancellation from outside is raised.
 
         Args:
-            still: ends a call that may wait, once the credential that it came with is no longer good.
+            recheck: ends a call that may wait, once the credential that it came with is no longer good.
             ticket: of a call that was let in already (``enter``).
         """
         began = perf_counter()
@@ -154,14 +158,11 @@ class Calls:
             call = msgspec.structs.replace(call, idle=idle.append)
         try:
             if ticket is None:
-                if call.caller is not None:
-                    sign(arguments, call.caller)
-                if self._admission is not None:
-                    ticket = await _let_in(self._admission, tool, call, arguments)
+                ticket = await self._let_in(tool, call, arguments)
             elif self._admission is not None:
                 self._admission.begins(ticket)
             handling = tool.handler(call, arguments)
-            result = await (handling if task is not None or still is None else _as_long_as(still, handling))
+            result = await (handling if task is not None or recheck is None else _rechecked(recheck, handling))
             if type(result) is Reply:
                 done = _replied(result)
                 outcome = "error" if done.failed else "ok"
@@ -204,16 +205,19 @@ class Calls:
         self._report(tool.name, _outcome(failure), transport, None)
         return _failed(tool, failure)
 
+    async def _let_in(self, tool: Tool, call: Call, arguments: Any) -> Ticket | None:
+        if call.caller is not None:
+            sign(arguments, call.caller)
+        if self._admission is None:
+            return None
+        criticality, who = tool.weigh(arguments), _who(call, arguments)
+        ticket = self._admission.enter(criticality, who, call.project, parks=tool.parks and tool.patient(arguments))
+        return await self._admission.wait(criticality, who, call.project) if ticket is None else ticket
+
     def _late(self, tool: Tool) -> ToolFailure:
         return ToolFailure(
             "deadline_exceeded", f"{tool.name} did not finish within {self._seconds:g} s; it may have taken effect"
         )
-
-
-async def _let_in(admission: Admission, tool: Tool, call: Call, arguments: Any) -> Ticket:
-    criticality, who = tool.weigh(arguments), _who(call, arguments)
-    ticket = admission.enter(criticality, who, call.project, parks=tool.parks and tool.patient(arguments))
-    return await admission.wait(criticality, who, call.project) if ticket is None else ticket
 
 
 def _who(call: Call, arguments: Any) -> str:
@@ -221,12 +225,12 @@ def _who(call: Call, arguments: Any) -> str:
     return actor.id if actor else call.caller.id if call.caller is not None else ""
 
 
-async def _as_long_as(still: Still, handling: Awaitable[Any]) -> Any:
-    """What a call that waits comes to, unless it is ended before."""
+async def _rechecked(recheck: Recheck, handling: Awaitable[Any]) -> Any:
+    """The result of a call that waits; ends it as soon as ``recheck`` raises."""
     waiting = asyncio.ensure_future(handling)
     try:
         while not (await asyncio.wait((waiting,), timeout=LOOK_SECONDS))[0]:
-            await still()
+            await recheck()
         return waiting.result()
     finally:
         if not waiting.done():

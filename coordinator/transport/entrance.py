@@ -19,7 +19,7 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.door import LONGEST_TOKEN, TOKEN, Door
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, vocabulary
-from coordinator.transport.fastpath import Order, Plan
+from coordinator.transport.fastpath import Plan
 from coordinator.transport.replies import Header, Refused, Scope
 from coordinator.transport.surfaces import Access, Surfaces, Target
 
@@ -82,11 +82,6 @@ class Entrance:
             return False
         return grant
 
-    @staticmethod
-    def permits(grant: Grant, order: Order) -> bool:
-        """Whether a call may be made."""
-        return not order.access.sufficient.isdisjoint(grant.caller.permissions)
-
     async def admit(self, authorization: bytes | None, path: str, target: Target) -> Grant | None:
         """Who makes a request to an endpoint; None: a stranger, whom everything is open to.
 
@@ -133,7 +128,7 @@ class Entrance:
             denied = Denied("permission", f"{tool} needs the permission '{access.least}'")
             raise self._answer(denied, path, access.least, request_id)
 
-    async def admit_still(self, authorization: bytes, path: str, target: Target, tool: object) -> None:
+    async def recheck(self, authorization: bytes, path: str, target: Target, tool: object) -> None:
         """Looks again at who makes a call that waits.
 
         Raises:

@@ -30,7 +30,7 @@ from coordinator.identity.grants import Grant
 from coordinator.overload import Ticket
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
-from coordinator.transport.fastpath import Order, Plan
+from coordinator.transport.fastpath import ParsedCall, Plan
 from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
             known = self.known.get(data[:end]) if self.known else None
             if known is not None:
                 if len(data) == end + known.body and not self.flow.write_paused and self.front.entrance.strangers:
-                    order = self.front.fast_path.order(known.plan, data[end:])
-                    if type(order) is Order:
-                        self._start(order, known.plan, None)
+                    parsed = self.front.fast_path.parse(known.plan, data[end:])
+                    if type(parsed) is ParsedCall:
+                        self._start(parsed, known.plan, None)
                         return
             elif self.bearers and self._take_bearer(data, end):
                 return
@@ -114,10 +114,10 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         grant = entrance.holder(token, known.plan)
         if type(grant) is not Grant:
             return False
-        order = self.front.fast_path.order(known.plan, data[end:])
-        if type(order) is not Order or not entrance.permits(grant, order):
+        parsed = self.front.fast_path.parse(known.plan, data[end:])
+        if type(parsed) is not ParsedCall or not parsed.access.permits(grant.caller):
             return False
-        self._start(order, known.plan, grant.caller)
+        self._start(parsed, known.plan, grant.caller)
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -165,12 +165,12 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
                 known.clear()
             known[rest] = _Known(plan, int(length))
 
-    def _start(self, order: Order, plan: Plan, caller: Caller | None) -> None:
+    def _start(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> None:
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         if self._arriving is not None:
             self._arrived()
-        entered = self.front.enter(order, plan, caller)
+        entered = self.front.enter(parsed, plan, caller)
         if not isinstance(entered, tuple):
             # Turned away, without so much as a task: under overload most calls go here.
             self._write(entered)
@@ -178,15 +178,15 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
             if self._idle is None and not self.transport.is_closing():
                 self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
             return
-        self._task = self.loop.create_task(self._answer(order, *entered))
+        self._task = self.loop.create_task(self._answer(parsed, *entered))
         # The server waits for these when it ends.
         self.tasks.add(self._task)
 
-    async def _answer(self, order: Order, call: Call, ticket: Ticket | None) -> None:
+    async def _answer(self, parsed: ParsedCall, call: Call, ticket: Ticket | None) -> None:
         front = self.front
         front.in_flight += 1
         try:
-            answer = await front.call(order, call, ticket)
+            answer = await front.call(parsed, call, ticket)
             if self.transport.is_closing():
                 return
             self._write(answer)

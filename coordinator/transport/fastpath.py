@@ -2,7 +2,7 @@
 
 Design. The SDK's server is the complete one; this is only a quicker way to the same answer.
 It never refuses anything. ``plan`` looks at the head and chooses a decoder before the body
-is parsed; ``order`` decodes envelope and arguments in one pass. Either may say "not mine"
+is parsed; ``parse`` decodes envelope and arguments in one pass. Either may say "not mine"
 (a reason, a short word), and then the request goes to the SDK's server byte for byte. So
 every rule here may be stricter than the protocol's, but none may be laxer: what is taken
 must be what the SDK's server would have answered in the same way. A differential fuzz
@@ -46,10 +46,10 @@ _CHANGING = frozenset((b"x-request-id", b"traceparent", b"tracestate", b"baggage
 """Headers that differ from request to request."""
 
 _CREDENTIALS = frozenset((b"cookie", b"proxy-authorization"))
-"""Headers that are nobody else's business; ``Authorization`` is looked at by itself."""
+"""Headers with credentials besides ``Authorization``, which is looked at by itself."""
 
-_PASSING = _CHANGING | _CREDENTIALS
-"""Headers whose requests are not worth remembering, or must not be."""
+_NOT_REMEMBERED = _CHANGING | _CREDENTIALS
+"""Requests with one of these headers are not worth remembering, or must not be."""
 
 _FEW = 256
 """How many distinct heads, header names, Accept values, envelopes and client descriptions are remembered."""
@@ -108,8 +108,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     """Whether the next request may well have the same head, so that this is worth remembering."""
 
 
-class Order(msgspec.Struct, frozen=True):
-    """A call, decoded."""
+class ParsedCall(msgspec.Struct, frozen=True):
+    """A ``tools/call`` with its arguments decoded."""
 
     tool: Tool
     arguments: Any
@@ -119,7 +119,7 @@ class Order(msgspec.Struct, frozen=True):
     access: Access
     """Who may make it."""
     meta: ModernMeta | LegacyMeta | None = None
-    """What came with it that may be different with each call; none: nothing of interest."""
+    """Its ``_meta``; None: there is none, or one that was seen before and has nothing of this call alone."""
 
 
 class FastPath:
@@ -225,7 +225,7 @@ class FastPath:
             return "head size"
         if len(get(b"content-length", b"")) > self._length_digits:
             return "body size"
-        lasting = _PASSING.isdisjoint(head)
+        lasting = _NOT_REMEMBERED.isdisjoint(head)
         if not modern:
             return Plan(scope["path"], served.project, served.legacy, None, get(b"x-request-id"), lasting)
         if get(b"mcp-method") != b"tools/call":
@@ -235,7 +235,7 @@ class FastPath:
             return "tool"
         return Plan(scope["path"], served.project, served.legacy, entry, get(b"x-request-id"), lasting)
 
-    def order(self, plan: Plan, body: bytes) -> Order | str:
+    def parse(self, plan: Plan, body: bytes) -> ParsedCall | str:
         """The call in ``body``; else the reason why it is not one for the fast path."""
         entry = plan.entry
         meta: ModernMeta | LegacyMeta | None = None
@@ -266,17 +266,17 @@ class FastPath:
             return "waits"
         if entry.unbounded and nested_deeper(body, self._max_depth):
             return "depth"
-        return Order(entry.tool, arguments, _encode(call.id), entry.modern, entry.access, meta)
+        return ParsedCall(entry.tool, arguments, _encode(call.id), entry.modern, entry.access, meta)
 
-    def response(self, order: Order, done: Done) -> bytes:
+    def response(self, parsed: ParsedCall, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""
         if done.text or done.meta is not None or done.body.startswith(b"["):
-            return self._special(order, done)
-        tails = self._modern_tails if order.modern else self._legacy_tails
+            return self._special(parsed, done)
+        tails = self._modern_tails if parsed.modern else self._legacy_tails
         return b"".join(
             (
                 b'{"jsonrpc":"2.0","id":',
-                order.request_id,
+                parsed.request_id,
                 b',"result":{"content":[{"type":"text","text":',
                 _encode(done.body.decode()),
                 b'}],"structuredContent":',
@@ -285,19 +285,19 @@ class FastPath:
             )
         )
 
-    def _special(self, order: Order, done: Done) -> bytes:
+    def _special(self, parsed: ParsedCall, done: Done) -> bytes:
         """The body of an answer that has a form of its own."""
         result: dict[str, Any] = {"content": [{"type": "text", "text": text} for text in done.blocks()]}
-        if structured := done.structured(order.modern):
+        if structured := done.structured(parsed.modern):
             result["structuredContent"] = msgspec.Raw(structured)
         result["isError"] = done.failed
         meta = dict(done.meta or {})
-        if order.modern:
+        if parsed.modern:
             result["resultType"] = "complete"
             meta["io.modelcontextprotocol/serverInfo"] = self._server_info
         if meta:
             result["_meta"] = meta
-        return b'{"jsonrpc":"2.0","id":' + order.request_id + b',"result":' + _encode(result) + b"}"
+        return b'{"jsonrpc":"2.0","id":' + parsed.request_id + b',"result":' + _encode(result) + b"}"
 
     def _serve(self, path: str) -> _Served | None:
         target = self._resolve(path)

@@ -29,7 +29,7 @@ from coordinator.toolsets.arguments import decoded, may_wait
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.bodies import replayed
-from coordinator.transport.calls import Calls, Done, Still
+from coordinator.transport.calls import Calls, Done, Recheck
 from coordinator.transport.envelope import CAPABILITIES_KEY, MODERN, VERSION_KEY
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send
 from coordinator.transport.surfaces import Surface
@@ -54,8 +54,8 @@ class Exchange:
     """Empty on stdio, where the JSON-RPC id says enough."""
     caller: Caller | None = None
     """Who presented a verified credential."""
-    still: Still | None = None
-    """Whether he may go on, for calls that wait."""
+    recheck: Recheck | None = None
+    """Whether he may still make the call, for calls that wait."""
     private: bool = False
     """Whether what is listed depends on who asks, so that nobody else may be shown the same."""
     retry_after: int | None = None
@@ -106,13 +106,13 @@ def build_server(surface: Surface, calls: Calls, stdio: Callable[[], Awaitable[E
             exchange = await stdio() if stdio is not None else _exchange(context)
             call = Call(exchange.project, exchange.request_id or call.request_id, exchange.caller, _trace(context.meta))
             access, caller = surface.access[params.name], exchange.caller
-            # Over HTTP that is known before; this holds for whatever way a call gets here.
+            # Over HTTP this was checked before the body went to the SDK; on stdio it is checked here only.
             if caller is not None and not access.permits(caller):
                 raise ToolFailure("permission_denied", f"{params.name} needs the permission '{access.least}'")
             arguments = decoded(tool, surface.input_schemas[params.name], params.arguments or {})
         except ToolFailure as failure:
             return _result(calls.refused(tool, failure, transport, call), context)
-        done = await calls.run(tool, call, arguments, transport, exchange.still)
+        done = await calls.run(tool, call, arguments, transport, exchange.recheck)
         exchange.retry_after = done.retry_after
         return _result(done, context)
 
@@ -132,7 +132,7 @@ def build_server(surface: Surface, calls: Calls, stdio: Callable[[], Awaitable[E
 
 
 def _trace(meta: Mapping[str, Any] | None) -> str:
-    """The trace that a request names, as far as anybody wants to know."""
+    """The trace context that came with a request; empty: none, or nothing is traced here."""
     if not meta or tracing.active() is None:
         return ""
     return tracing.trace_of(meta.get("traceparent"), meta.get("tracestate"))

@@ -23,7 +23,7 @@ from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
 from coordinator.transport.entrance import WELL_KNOWN, Entrance
 from coordinator.transport.envelope import MODERN, VERSION_KEY
-from coordinator.transport.fastpath import FastPath, Order
+from coordinator.transport.fastpath import FastPath, ParsedCall
 from coordinator.transport.guards import Gate, head_size, nested_deeper, without_padding
 from coordinator.transport.health import Health
 from coordinator.transport.replies import (
@@ -68,7 +68,7 @@ class Seen(NamedTuple):
     """Whether it carries the envelope of the revision without a handshake."""
     arguments: object = None
     trace: str = ""
-    """The trace that it names, if anybody wants to know."""
+    """The trace context that came with it; empty: none, or nothing is traced here."""
     unanswerable: bool = False
     """Whether it is a request whose id cannot be one. The SDK takes it for a notification in older revisions, and its
     client would wait for ever."""
@@ -156,7 +156,7 @@ class SlowPath:
         exchange = Exchange(target.project, request_id, private=self._entrance.guarded)
         if grant is not None:
             exchange.caller = grant.caller
-            exchange.still = partial(self._entrance.admit_still, head[b"authorization"], path, target, seen.tool)
+            exchange.recheck = partial(self._entrance.recheck, head[b"authorization"], path, target, seen.tool)
         await app.handle(
             {**scope, "headers": [one for one in headers if one[0] != b"authorization"], EXCHANGE: exchange},
             replayed(body, receive),
@@ -204,8 +204,8 @@ class SlowPath:
         if done is None:
             return None
         modern = head.get(b"mcp-protocol-version") == MODERN.encode()
-        order = Order(tool, arguments, json_body(seen.request_id), modern, target.surface.access[name])
-        return self._fast_path.response(order, done), done.retry_after
+        parsed = ParsedCall(tool, arguments, json_body(seen.request_id), modern, target.surface.access[name])
+        return self._fast_path.response(parsed, done), done.retry_after
 
     def _checked_head(self, headers: list[Header]) -> dict[bytes, bytes]:
         if head_size(headers) > self._limits.head:

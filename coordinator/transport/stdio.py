@@ -78,7 +78,7 @@ async def serve_stdio(
 
     async def exchange() -> Exchange:
         caller = await principal()
-        return Exchange(project, caller=caller, still=principal)
+        return Exchange(project, caller=caller, recheck=principal)
 
     server = build_server(target.surface, calls, exchange)
     stdin, stdout = streams

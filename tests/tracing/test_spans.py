@@ -28,7 +28,7 @@ from coordinator.toolsets.tool import Call
 from coordinator.transport.app import Answer
 from coordinator.transport.calls import Calls
 from coordinator.transport.deadlines import Deadlines
-from coordinator.transport.fastpath import Order, Plan
+from coordinator.transport.fastpath import ParsedCall, Plan
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from tests.tracing.collector import Collector
@@ -176,10 +176,10 @@ async def test_a_call_that_is_turned_away_at_once_has_its_span_too(exported: InM
         scope = {"path": "/mcp", "method": "POST", "headers": [(a.encode(), b.encode()) for a, b in headers]}
         plan = app.fast_path.plan(scope)
         assert isinstance(plan, Plan)
-        order = app.fast_path.order(plan, body)
-        assert isinstance(order, Order)
+        parsed = app.fast_path.parse(plan, body)
+        assert isinstance(parsed, ParsedCall)
         admission.draining = True
-        assert isinstance(app.enter(order, plan, None), Answer)
+        assert isinstance(app.enter(parsed, plan, None), Answer)
     finally:
         await app.aclose()
     span = exported.get_finished_spans()[-1]

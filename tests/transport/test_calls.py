@@ -73,7 +73,7 @@ async def test_what_never_began_has_taken_no_time() -> None:
     calls = Calls(10_000, hooks, Deadlines(0.01), cast(Admission, Full(waits=False)))
     add, arguments = tools["add"], Add(left=1)
     read = add.weigh(arguments)
-    assert calls.turned_away(add, read, "fast")
+    assert calls.shed_at_once(add, read, "fast")
     assert calls.refusal(add, CALL, arguments, "fast")
     assert isinstance(calls.enter(add, read, CALL, arguments, "fast"), Done)
     assert (await calls.run(add, CALL, arguments, "fast")).failed

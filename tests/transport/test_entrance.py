@@ -443,9 +443,9 @@ def shortcuts(live: Live) -> list[Any]:
     taken: list[Any] = []
     start = protocol._start
 
-    def starting(connection: Any, order: Any, plan: Any, caller: Any) -> None:
+    def starting(connection: Any, parsed: Any, plan: Any, caller: Any) -> None:
         taken.append(caller and caller.id)
-        start(connection, order, plan, caller)
+        start(connection, parsed, plan, caller)
 
     protocol._start = starting
     return taken

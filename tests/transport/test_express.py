@@ -40,9 +40,9 @@ class Watched:
         protocol: Any = live.protocol
         start = protocol._start
 
-        def starting(connection: Any, order: Any, plan: Any, caller: Any) -> None:
+        def starting(connection: Any, parsed: Any, plan: Any, caller: Any) -> None:
             self.short += 1
-            start(connection, order, plan, caller)
+            start(connection, parsed, plan, caller)
 
         protocol._start = starting
 
