@@ -7,7 +7,7 @@ that answers well-formed calls of quick tools by itself, at a tenth of the cost
 which of them answers can be told from the time only.
 
 ``express`` spares requests whose head has been seen before the parsing of it, within the
-server's HTTP protocol; ``protocol`` bounds there how requests arrive. ``entrance`` asks on every
+server's HTTP protocol; ``protocol`` bounds there how requests arrive. ``authorization`` asks on every
 way who is calling, and keeps strangers and those without permission out. ``surfaces`` says which
 tools answer at which path, ``health`` answers operators (``admin`` on a port of their own),
 ``stdio`` serves one local client, and ``app`` puts it all together. How tools are described and

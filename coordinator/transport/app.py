@@ -33,10 +33,10 @@ from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Toolset
 from coordinator.transport.admin import AdminApp
+from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hooks
 from coordinator.transport.deadlines import Deadlines
-from coordinator.transport.entrance import Entrance
 from coordinator.transport.fastpath import FastPath, ParsedCall, Plan
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import Health, Pingable
@@ -116,8 +116,8 @@ class FrontEnd:
         self._health = Health(
             store, render_metrics, config, identity, door.report if door is not None else dict, process
         )
-        self.entrance = Entrance(door, surfaces, hooks.auth_refused, settings.max_header_bytes // 8)
-        """Who comes in."""
+        self.authorization = Authorization(door, surfaces, hooks.auth_refused, settings.max_header_bytes // 8)
+        """Who may call what."""
         self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))
         """What operators ask, for a port of its own."""
         probes = PROBES if not settings.admin_port else PROBES_OF_CLIENTS
@@ -137,7 +137,7 @@ class FrontEnd:
             self._sdk,
             self._health,
             self._missed,
-            self.entrance,
+            self.authorization,
             self._calls,
             self.fast_path,
             probes,
@@ -196,8 +196,8 @@ class FrontEnd:
                 await self._answer_slowly(scope, receive, send, None, str(plan))
                 return
             grant: Grant | None | bool = None
-            if self.entrance.guarded:
-                grant = self.entrance.at_once(scope, plan)
+            if self.authorization.guarded:
+                grant = self.authorization.known_caller(scope, plan)
                 if grant is False:
                     await self._answer_slowly(scope, receive, send, None, "credentials")
                     return

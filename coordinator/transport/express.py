@@ -13,7 +13,7 @@ head, on a connection on which nothing else is under way, goes through uvicorn.
 
 Bearer tokens are not part of what is remembered. Where they count, the line with the token is
 cut out of a head, the rest is remembered or looked up, in a dictionary of its own, and the token
-is asked about anew each time (``Entrance.holder``). A head with such a line is never taken for one
+is asked about anew each time (``Authorization.known_grant``). A head with such a line is never taken for one
 without, and what was true of a token once is never taken for true.
 """
 
@@ -90,7 +90,7 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
             end = data.find(b"\r\n\r\n") + 4
             known = self.known.get(data[:end]) if self.known else None
             if known is not None:
-                if len(data) == end + known.body and not self.flow.write_paused and self.front.entrance.strangers:
+                if len(data) == end + known.body and not self.flow.write_paused and self.front.authorization.strangers:
                     parsed = self.front.fast_path.parse(known.plan, data[end:])
                     if type(parsed) is ParsedCall:
                         self._start(parsed, known.plan, None)
@@ -110,8 +110,8 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         known = self.bearers.get(rest)
         if known is None or len(data) != end + known.body:
             return False
-        entrance = self.front.entrance
-        grant = entrance.holder(token, known.plan)
+        authorization = self.front.authorization
+        grant = authorization.known_grant(token, known.plan)
         if type(grant) is not Grant:
             return False
         parsed = self.front.fast_path.parse(known.plan, data[end:])
@@ -150,7 +150,7 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         end = data.find(b"\r\n\r\n") + 4
         rest, known = data[:end], self.known
         if b"authorization" in head:
-            cut = _without_token(data, end) if self.front.entrance.guarded else None
+            cut = _without_token(data, end) if self.front.authorization.guarded else None
             if cut is None or head[b"authorization"] != b"Bearer " + cut[1] or not TOKEN.match(cut[1]):
                 return
             rest, known = cut[0], self.bearers

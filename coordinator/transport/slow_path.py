@@ -19,9 +19,9 @@ from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
+from coordinator.transport.authorization import WELL_KNOWN, Authorization
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
-from coordinator.transport.entrance import WELL_KNOWN, Entrance
 from coordinator.transport.envelope import MODERN, VERSION_KEY
 from coordinator.transport.fastpath import FastPath, ParsedCall
 from coordinator.transport.guards import Gate, head_size, nested_deeper, without_padding
@@ -91,7 +91,7 @@ class SlowPath:
         sdk: SdkApps,
         health: Health,
         missed: Callable[[str], None],
-        entrance: Entrance,
+        authorization: Authorization,
         calls: Calls,
         fast_path: FastPath,
         probes: Collection[str],
@@ -103,7 +103,7 @@ class SlowPath:
         self._sdk = sdk
         self._health = health
         self._missed = missed
-        self._entrance = entrance
+        self._authorization = authorization
         self._calls = calls
         self._fast_path = fast_path
         self._probes = probes
@@ -127,7 +127,7 @@ class SlowPath:
         if path in self._probes:
             await probe(self._health, path, scope["method"], send)
             return
-        if path.startswith(WELL_KNOWN) and (metadata := self._entrance.metadata(path)) is not None:
+        if path.startswith(WELL_KNOWN) and (metadata := self._authorization.metadata(path)) is not None:
             check_get(path, scope["method"])
             await reply(send, 200, json_body(metadata), headers=[(b"cache-control", b"public, max-age=300")])
             return
@@ -135,16 +135,16 @@ class SlowPath:
         if target is None:
             raise Refused(404, "nothing is served here; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp")
         if isinstance(target, Refusal):
-            await self._entrance.identify(head.get(b"authorization"))
+            await self._authorization.identify(head.get(b"authorization"))
             raise Refused(target.status, target.message)
-        grant = await self._entrance.admit(head.get(b"authorization"), path, target)
+        grant = await self._authorization.admit(head.get(b"authorization"), path, target)
         if scope["method"] != "POST":
             raise Refused(405, "MCP endpoints take POST only", [(b"allow", b"POST")])
         if body is None:
             body = await self._read_body(head, receive)
         seen = self._checked_message(headers, body)
         if seen.method == "tools/call":
-            self._entrance.check(grant, path, target, seen.tool, seen.request_id)
+            self._authorization.check(grant, path, target, seen.tool, seen.request_id)
             self._missed(reason)
             caller = grant.caller if grant is not None else None
             if (refusal := self._turned_away(target, head, seen, request_id, caller)) is not None:
@@ -153,10 +153,10 @@ class SlowPath:
                 await reply(send, 200, body, headers=more)
                 return
         app = await self._sdk.get(target.surface)
-        exchange = Exchange(target.project, request_id, private=self._entrance.guarded)
+        exchange = Exchange(target.project, request_id, private=self._authorization.guarded)
         if grant is not None:
             exchange.caller = grant.caller
-            exchange.recheck = partial(self._entrance.recheck, head[b"authorization"], path, target, seen.tool)
+            exchange.recheck = partial(self._authorization.recheck, head[b"authorization"], path, target, seen.tool)
         await app.handle(
             {**scope, "headers": [one for one in headers if one[0] != b"authorization"], EXCHANGE: exchange},
             replayed(body, receive),
@@ -212,7 +212,7 @@ class SlowPath:
             raise Refused(431, f"the headers are larger than {self._limits.head} bytes", [(b"connection", b"close")])
         head: dict[bytes, bytes] = {}
         for name, value in headers:
-            if name in head and (name in _SINGLE or (name == b"authorization" and self._entrance.guarded)):
+            if name in head and (name in _SINGLE or (name == b"authorization" and self._authorization.guarded)):
                 raise Refused(400, f"the header {name.decode()} is there more than once")
             head.setdefault(name, value)
         refusal = self._gate.refusal(head.get(b"host"), head.get(b"origin"))

@@ -26,7 +26,7 @@ from coordinator.settings.auth import Auth
 from coordinator.settings.identity import ActorAuthentication, VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
-from coordinator.transport.entrance import Entrance
+from coordinator.transport.authorization import Authorization
 from coordinator.transport.fastpath import Plan
 from coordinator.transport.surfaces import Surfaces
 from tests.door.support import KEYS, Doors, Tokens, with_auth
@@ -208,10 +208,10 @@ async def test_what_is_no_token_opens_neither_way(doors: Doors, tokens: Tokens, 
     grant = door.known(token.encode())
     assert grant is not None
     door._grants[digest_of(secret)] = msgspec.structs.replace(grant, digest=digest_of(secret))
-    entrance = Entrance(door, cast(Surfaces, None), lambda reason: None, 1_000_000)
+    authorization = Authorization(door, cast(Surfaces, None), lambda reason: None, 1_000_000)
     plan = Plan("/mcp", "default", {}, None, None, False)
-    assert entrance.holder(token.encode(), plan) is grant
-    assert entrance.holder(secret, plan) is False
+    assert authorization.known_grant(token.encode(), plan) is grant
+    assert authorization.known_grant(secret, plan) is False
     assert (await denied(door, b"Bearer " + secret))[0] == "malformed"
 
 

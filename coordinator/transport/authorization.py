@@ -1,4 +1,4 @@
-"""Who comes in, in the terms of HTTP: challenges, the metadata they point to, and what a caller may use.
+"""Authorization over HTTP: who is calling an endpoint, what he may use there, and the challenges if he may not.
 
 The answers are those of the MCP authorization specification: 401 with a ``Bearer`` challenge
 (RFC 6750) where a token is missing or no good, 403 with ``insufficient_scope`` where one does not
@@ -33,13 +33,13 @@ _enclosing = lru_cache(maxsize=_REMEMBERED_PATHS)(enclosing)
 _canonical = lru_cache(maxsize=16)(canonical)
 
 
-class Entrance:
-    """The door of one process, for its endpoints.
+class Authorization:
+    """Applies the front door of one process to its endpoints.
 
     Args:
-        door: None: everybody may come in, and nobody is asked who he is.
+        door: finds out whom a token names; None: everybody may come in, and nobody is asked who he is.
         refused: told why somebody was not let in.
-        longest: bytes of a token that the fast path looks at.
+        longest: bytes of a token beyond which the fast path leaves a request to the slow one.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Entrance:
 
     @property
     def guarded(self) -> bool:
-        """Whether tokens mean anything."""
+        """Whether bearer tokens are looked at: ``auth.mode`` is not none."""
         return self._door is not None and self._door.mode != "none"
 
     @property
@@ -60,15 +60,18 @@ class Entrance:
         """Whether requests without a token are served."""
         return self._door is None or self._door.mode != "required"
 
-    def at_once(self, scope: Scope, plan: Plan) -> Grant | None | bool:
-        """Who makes a request for the fast path: None for a stranger, False if that takes a longer look."""
+    def known_caller(self, scope: Scope, plan: Plan) -> Grant | None | bool:
+        """What the caller's token grants, as the fast path knows it already.
+
+        None: no token is there, nor needed; False: unknown, so that the slow path has to find out.
+        """
         for name, value in scope["headers"]:
             if name == b"authorization":
-                return self.holder(value[7:], plan) if value[:7] == _BEARER else False
+                return self.known_grant(value[7:], plan) if value[:7] == _BEARER else False
         return None if self.strangers else False
 
-    def holder(self, token: bytes, plan: Plan) -> Grant | bool:
-        """Who holds a token, if that is known and the token is good for this endpoint; else False."""
+    def known_grant(self, token: bytes, plan: Plan) -> Grant | bool:
+        """What a token grants, if that is known already and the token is good for this endpoint; else False."""
         door = self._door
         if door is None or door.mode == "none" or len(token) > self._longest:
             return False
@@ -129,7 +132,7 @@ class Entrance:
             raise self._answer(denied, path, access.least, request_id)
 
     async def recheck(self, authorization: bytes, path: str, target: Target, tool: object) -> None:
-        """Looks again at who makes a call that waits.
+        """Checks again, while a call waits, that its caller may make it.
 
         Raises:
             ToolFailure: ``unauthenticated`` or ``permission_denied``: he may not make it any more.
@@ -197,7 +200,7 @@ class Entrance:
 
 
 def _scope(target: Target) -> str:
-    """What a client should ask for that wants to work with an endpoint."""
+    """The scope that a client of an endpoint should ask for."""
     return " ".join(least(toolset.name, False) for toolset in target.surface.toolsets)
 
 
