@@ -17,8 +17,8 @@ import msgspec
 import structlog
 
 from coordinator.errors import Kind, ToolFailure
+from coordinator.identity.attribution import attribute_call
 from coordinator.identity.door import LOOK_SECONDS
-from coordinator.identity.signing import sign
 from coordinator.metrics import tracing
 from coordinator.overload import SURPLUS, Admission, Ticket
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
@@ -126,7 +126,7 @@ class Calls:
             return None
         try:
             if call.caller is not None:
-                sign(arguments, call.caller)
+                attribute_call(arguments, call.caller)
             return self._admission.enter(criticality, _who(call, arguments), call.project)
         except ToolFailure as failure:
             return self.refused(tool, failure, transport, call)
@@ -207,7 +207,7 @@ class Calls:
 
     async def _let_in(self, tool: Tool, call: Call, arguments: Any) -> Ticket | None:
         if call.caller is not None:
-            sign(arguments, call.caller)
+            attribute_call(arguments, call.caller)
         if self._admission is None:
             return None
         criticality, who = tool.weigh(arguments), _who(call, arguments)

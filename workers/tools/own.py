@@ -12,7 +12,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.identity.actors import Actors
-from coordinator.identity.signing import sign
+from coordinator.identity.attribution import attribute_call
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import owners
@@ -91,7 +91,7 @@ class OwnTools:
         try:
             args = decoded(tool, input_schema(tool.arguments), _linked(tool, arguments, step))
             if caller is not None:
-                sign(args, caller)
+                attribute_call(args, caller)
             result = await tool.handler(Call(step.project, step.job_id, caller), args)
         except ToolFailure as failure:
             failed = Failure(

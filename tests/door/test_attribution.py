@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.errors import ToolFailure
+from coordinator.identity.attribution import attribute_call
 from coordinator.identity.callers import trusting_callers
-from coordinator.identity.signing import sign
 from coordinator.toolsets.actor import KINDS, Actor, CallerActor, Trusted, Verification, checked, echo
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
@@ -57,23 +57,23 @@ def actors(found: Everything) -> list[Any]:
 
 def test_the_caller_stands_wherever_nobody_does() -> None:
     found = everything(None)
-    sign(found, ME)
+    attribute_call(found, ME)
     assert actors(found) == [CallerActor("agent-1", "orchestrator")] * 6
     bare = Everything()
-    sign(bare, ME)
+    attribute_call(bare, ME)
     assert bare.first == CallerActor("agent-1", "orchestrator")
     assert (bare.many, bare.leaf, bare.plain) == (None, UNSET, "x")
 
 
 def test_he_may_say_more_about_himself() -> None:
     found = everything(Actor("agent-1", "Subagent", "boss"))
-    sign(found, ME)
+    attribute_call(found, ME)
     assert actors(found) == [CallerActor("agent-1", "subagent", "boss")] * 6
     blank = Everything(Actor(kind="user"))
-    sign(blank, ME)
+    attribute_call(blank, ME)
     assert blank.first == CallerActor("agent-1", "user")
     strange = Everything(Actor("agent-1", "Boss"))
-    sign(strange, ME)
+    attribute_call(strange, ME)
     assert isinstance(strange.first, CallerActor)
     with pytest.raises(ToolFailure, match=r"actor\.kind: must be one of"):
         checked(strange.first)
@@ -92,7 +92,7 @@ def test_he_may_say_more_about_himself() -> None:
 )
 def test_nobody_else_may(arguments: Everything, path: str) -> None:
     with pytest.raises(ToolFailure) as caught:
-        sign(arguments, ME)
+        attribute_call(arguments, ME)
     assert caught.value.code == "actor_mismatch"
     assert caught.value.message == f"{path}: must be absent or the caller's own, 'agent-1'"
 
@@ -139,7 +139,7 @@ def test_the_actors_of_every_tool_are_found() -> None:
     found: dict[str, int] = {}
     for name, tool in TOOLS.items():
         arguments = filled(msgspec.inspect.type_info(tool.arguments), frozenset())
-        sign(arguments, ME)
+        attribute_call(arguments, ME)
         found[name] = signed(arguments)
         assert found[name] == places(tool.arguments, frozenset()), name
     assert len(found) >= 14
@@ -163,7 +163,7 @@ async def test_null_for_who_is_calling_leaves_that_out() -> None:
     found = decoded(claim, input_schema(claim.arguments), wanted)
     with pytest.raises(ToolFailure, match="actor: is required"):
         await claim.handler(Call("p"), found)
-    sign(found, ME)
+    attribute_call(found, ME)
     assert found.actor == CallerActor("agent-1", "orchestrator")
 
 
@@ -178,9 +178,9 @@ def test_the_id_is_never_anybody_elses(id: str, kind: str, parent: str | None, p
     found = Everything(Actor(id, kind, parent, proof))
     if id not in ("agent-1", ""):
         with pytest.raises(ToolFailure):
-            sign(found, ME)
+            attribute_call(found, ME)
         return
-    sign(found, ME)
+    attribute_call(found, ME)
     assert isinstance(found.first, CallerActor)
     assert (found.first.id, found.first.parent, found.first.proof) == ("agent-1", parent, proof)
 
