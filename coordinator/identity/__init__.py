@@ -1,7 +1,7 @@
 """Who is calling: at the front door with a bearer token, and in ``actor`` with a proof.
 
-**Actors** (``actors``): a proof is verified (``verifier`` says what that is, ``noop`` and ``jwks``
-do it), and the degraded-mode policy (``policy``) says whose word counts then. **Callers**
+**Actors** (``actors``): a proof is verified (``verifier`` is the interface, ``noop`` and ``jwks``
+implement it), and the degraded-mode policy (``policy``) says whose word counts then. **Callers**
 (``door``): a bearer token is looked up in the token file (``token_file``) or verified likewise,
 and names who is calling and what he may do (``grants``).
 
@@ -11,10 +11,13 @@ verified, by the token's hash.
 
 **Keys** never keep a call waiting that a known key can answer. ``sources`` say how keys are loaded
 (``fetch`` over HTTP within limits, ``did`` and ``addresses`` where others choose the URL,
-``keyset`` which keys count). ``keyring`` holds those of one source and renews them in the
+``keyset`` which keys count). ``key_cache`` holds those of one source and renews them in the
 background; ``copies`` is the fleet's side of it, in the store: one process asks, the others take
 what it got, and a process that starts later begins with the last good keys. ``clock`` is the
-fleet's time.
+fleet's time. ``build`` makes a verifier of all that from its settings.
+
+**Attribution** (``attribution``): an actor in the arguments of an identified caller has to be that
+caller, whom ``callers`` then trusts under every policy. ``permissions`` says what permissions mean.
 
 What this does not promise: that a withdrawn key stops verifying before the fleet has asked again.
 That is at the latest after ``cache_ttl_seconds`` while the key server answers; while it does not,

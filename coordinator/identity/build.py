@@ -21,7 +21,7 @@ def build_verifier(settings: VerifierSettings, store: Store | None, cooldown: fl
     if settings.type == "noop":
         return NoopVerifier()
     # Imported here: most processes verify nothing and need no cryptography.
-    from coordinator.identity.finding import build_finder
+    from coordinator.identity.finders import build_finder
     from coordinator.identity.jwks import JwksVerifier
 
     copies = KeyCopies(store) if store is not None else None

@@ -9,9 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from coordinator.identity import did, jws
+from coordinator.identity.clock import FleetClock
+from coordinator.identity.copies import KeyCopies
+from coordinator.identity.fetch import Fetcher
 from coordinator.identity.jws import BadToken
-from coordinator.identity.keyring import Keyring
+from coordinator.identity.key_cache import KeyCache
 from coordinator.identity.keyset import KeySet, VerifyKey
+from coordinator.identity.sources import DidDocument, JwksPath, JwksUri, OidcDiscovery, Source
+from coordinator.settings.identity import VerifierSettings
 
 MOST_TRIED = 8
 """Keys of one name whose signatures are tried."""
@@ -23,16 +28,16 @@ _MOST_UNKNOWN = 4_096
 class Found(NamedTuple):
     """A key that may have signed a token."""
 
-    ring: Keyring
+    cache: KeyCache
     keys: KeySet
     key: VerifyKey
 
 
 class Finder(Protocol):
-    """Knows keys."""
+    """Finds the keys that may have signed a token."""
 
     max_kid: int
-    """Longest name of a key that makes sense."""
+    """Characters of the longest ``kid`` that can name a key."""
 
     @property
     def issuer(self) -> str | None:
@@ -49,8 +54,8 @@ class Finder(Protocol):
                 is not trusted.
         """
 
-    def used(self, ring: Keyring) -> None:
-        """Keys of the ring have answered."""
+    def used(self, cache: KeyCache) -> None:
+        """A key of this cache has verified a token again, without ``find``."""
 
     def ages(self) -> dict[str, float]:
         """The age of the oldest keys of each kind of source, in seconds."""
@@ -62,8 +67,8 @@ class Finder(Protocol):
         """Ends what runs in the background."""
 
 
-class Unknown:
-    """Names of keys that were looked for and are not there: asking for the same again changes nothing for a while."""
+class UnknownKeys:
+    """A negative cache: names of keys that no source has, which are not asked for again for a minute."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -84,16 +89,16 @@ class StaticFinder:
     """Keys of fixed sources, merged.
 
     Args:
-        rings: one per source.
+        caches: one per source.
         issued_by: the one among them that says who the issuer is, if any.
     """
 
     max_kid = jws.MAX_KID
 
-    def __init__(self, rings: Sequence[Keyring], issued_by: Keyring | None = None) -> None:
-        self._rings = tuple(rings)
+    def __init__(self, caches: Sequence[KeyCache], issued_by: KeyCache | None = None) -> None:
+        self._caches = tuple(caches)
         self._issued_by = issued_by
-        self._unknown = Unknown()
+        self._unknown = UnknownKeys()
 
     @property
     def issuer(self) -> str | None:
@@ -104,69 +109,70 @@ class StaticFinder:
 
     async def start(self) -> None:
         """Starts every source."""
-        await asyncio.gather(*(ring.start() for ring in self._rings))
+        await asyncio.gather(*(cache.start() for cache in self._caches))
 
     async def find(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[Found]:
         """Keys by this name in any source; for a token that names none, the one key that suits."""
         began = time.monotonic()
-        await _renew_left_alone(self._rings)
+        await _renew_left_alone(self._caches)
         found = self._look(kid, algorithm)
         if not found:
-            _refuse_known(self._rings, kid, algorithm)
+            _refuse_known(self._caches, kid, algorithm)
             name = ("", kid or "")
             if name not in self._unknown:
-                await _ask(self._rings, lambda: bool(self._look(kid, algorithm)), began)
+                await _ask(self._caches, lambda: bool(self._look(kid, algorithm)), began)
                 found = self._look(kid, algorithm)
             if not found:
-                _refuse_known(self._rings, kid, algorithm)
-                raise _absence(self._rings, self._unknown, name, began)
+                _refuse_known(self._caches, kid, algorithm)
+                raise _absence(self._caches, self._unknown, name, began)
         if self.issuer is None and self._issued_by is not None:
             await self._issued_by.ask()
         return found
 
-    def used(self, ring: Keyring) -> None:
-        """Nothing to do: a task of its own keeps each ring fresh."""
+    def used(self, cache: KeyCache) -> None:
+        """Nothing to do: each cache renews itself, used or not."""
 
     def ages(self) -> dict[str, float]:
         """Every source."""
-        return ages(self._rings)
+        return ages(self._caches)
 
     def report(self) -> dict[str, Any]:
         """Every source."""
-        return {"state": state(self._rings), "sources": [described(ring) for ring in self._rings]}
+        return {"state": state(self._caches), "sources": [described(cache) for cache in self._caches]}
 
     async def aclose(self) -> None:
         """Stops every source."""
-        await asyncio.gather(*(ring.aclose() for ring in self._rings))
+        await asyncio.gather(*(cache.aclose() for cache in self._caches))
 
     def _look(self, kid: str | None, algorithm: str) -> list[Found]:
-        rings = [ring for ring in self._rings if ring.answers]
+        caches = [cache for cache in self._caches if cache.answers]
         if kid is None:
-            suiting = [Found(ring, ring.keys, key) for ring in rings for key in ring.keys.suiting(algorithm)]
+            suiting = [Found(cache, cache.keys, key) for cache in caches for key in cache.keys.suiting(algorithm)]
             return suiting if len(suiting) == 1 else []
-        return [Found(ring, ring.keys, key) for ring in rings for key in ring.keys.named(kid, algorithm)][:MOST_TRIED]
+        named = [Found(cache, cache.keys, key) for cache in caches for key in cache.keys.named(kid, algorithm)]
+        return named[:MOST_TRIED]
 
 
 class DidFinder:
     """Keys of issuers that publish them in did:web documents.
 
     Issuers whose documents are there are kept apart from those that are looked for, so that tokens of
-    made-up issuers push out nobody. Their rings keep themselves fresh as long as they are used.
+    made-up issuers push out nobody. Their caches keep themselves fresh as long as they are used.
 
     Args:
-        ring: makes the keyring of an issuer. Raises BadToken.
+        new_cache: makes the cache of an issuer's keys. Raises BadToken.
         loose: whether a token with an unknown 'kid' may use the only key that suits.
     """
 
     max_kid = jws.MAX_KID_URL
 
-    def __init__(self, trust: did.Trust, ring: Callable[[str], Keyring], loose: bool) -> None:
+    def __init__(self, trust: did.Trust, new_cache: Callable[[str], KeyCache], loose: bool) -> None:
         self._trust = trust
-        self._make = ring
+        self._new_cache = new_cache
         self._loose = loose
-        self._known: OrderedDict[str, Keyring] = OrderedDict()
-        self._sought: OrderedDict[str, Keyring] = OrderedDict()
-        self._unknown = Unknown()
+        self._known: OrderedDict[str, KeyCache] = OrderedDict()
+        self._sought: OrderedDict[str, KeyCache] = OrderedDict()
+        self._unknown = UnknownKeys()
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -185,29 +191,29 @@ class DidFinder:
         if issuer not in self._trust:
             raise BadToken("policy", "the issuer is not one of those that are trusted")
         began = time.monotonic()
-        ring = await self._ring(issuer)
-        self.used(ring)
-        await _renew_left_alone([ring])
+        cache = await self._cache_of(issuer)
+        self.used(cache)
+        await _renew_left_alone([cache])
         name = did.fragment(kid, issuer) if kid else None
         if kid and name is None:
             raise BadToken("crypto", "'kid' of the token is a key of somebody else than its issuer")
-        found = self._named(ring, name, algorithm)
+        found = self._named(cache, name, algorithm)
         if not found:
-            _refuse_known([ring], name, algorithm)
-            cached = (issuer, name or "")
-            if cached not in self._unknown:
-                await _ask([ring], lambda: bool(self._named(ring, name, algorithm)), began)
-                self._settle(issuer, ring)
-                found = self._named(ring, name, algorithm)
-            found = found or self._only(ring, algorithm)
+            _refuse_known([cache], name, algorithm)
+            searched = (issuer, name or "")
+            if searched not in self._unknown:
+                await _ask([cache], lambda: bool(self._named(cache, name, algorithm)), began)
+                self._settle(issuer, cache)
+                found = self._named(cache, name, algorithm)
+            found = found or self._only(cache, algorithm)
             if not found:
-                _refuse_known([ring], name, algorithm)
-                raise _absence([ring], self._unknown, cached, began)
+                _refuse_known([cache], name, algorithm)
+                raise _absence([cache], self._unknown, searched, began)
         return found
 
-    def used(self, ring: Keyring) -> None:
-        """Renews the ring if it is near its end."""
-        ring.renew_if_due()
+    def used(self, cache: KeyCache) -> None:
+        """Renews the keys if they are near the end of their time to live."""
+        cache.renew_if_due()
 
     def ages(self) -> dict[str, float]:
         """The documents that are known and in use."""
@@ -218,118 +224,158 @@ class DidFinder:
         return {"state": state(self._in_use()), "issuers": len(self._known), "sought": len(self._sought)}
 
     async def aclose(self) -> None:
-        """Stops every issuer's ring."""
-        await asyncio.gather(*(ring.aclose() for ring in (*self._known.values(), *self._sought.values())))
+        """Stops every issuer's cache."""
+        await asyncio.gather(*(cache.aclose() for cache in (*self._known.values(), *self._sought.values())))
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def _in_use(self) -> list[Keyring]:
+    def _in_use(self) -> list[KeyCache]:
         """Keys that nobody uses are not renewed, which is no trouble."""
-        return [ring for ring in self._known.values() if not ring.left_alone]
+        return [cache for cache in self._known.values() if not cache.left_alone]
 
-    async def _ring(self, issuer: str) -> Keyring:
-        ring = self._known.get(issuer)
-        if ring is not None:
+    async def _cache_of(self, issuer: str) -> KeyCache:
+        cache = self._known.get(issuer)
+        if cache is not None:
             self._known.move_to_end(issuer)
-            return ring
-        ring = self._sought.get(issuer)
-        if ring is None:
-            ring = self._sought[issuer] = self._make(issuer)
+            return cache
+        cache = self._sought.get(issuer)
+        if cache is None:
+            cache = self._sought[issuer] = self._new_cache(issuer)
             self._bound(self._sought)
-            await ring.take_copy()
-            self._settle(issuer, ring)
-        return ring
+            await cache.take_copy()
+            self._settle(issuer, cache)
+        return cache
 
-    def _settle(self, issuer: str, ring: Keyring) -> None:
+    def _settle(self, issuer: str, cache: KeyCache) -> None:
         """Counts an issuer as known once its document is there."""
-        if ring.loaded and self._sought.pop(issuer, None) is not None:
-            self._known[issuer] = ring
+        if cache.loaded and self._sought.pop(issuer, None) is not None:
+            self._known[issuer] = cache
             self._bound(self._known)
 
-    def _bound(self, rings: OrderedDict[str, Keyring]) -> None:
-        if len(rings) > MOST_ISSUERS:
-            _, oldest = rings.popitem(last=False)
+    def _bound(self, caches: OrderedDict[str, KeyCache]) -> None:
+        if len(caches) > MOST_ISSUERS:
+            _, oldest = caches.popitem(last=False)
             closing = asyncio.create_task(oldest.aclose())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
-    def _named(self, ring: Keyring, name: str | None, algorithm: str) -> list[Found]:
-        if name is None or not ring.answers:
+    def _named(self, cache: KeyCache, name: str | None, algorithm: str) -> list[Found]:
+        if name is None or not cache.answers:
             return []
-        return [Found(ring, ring.keys, key) for key in ring.keys.named(name, algorithm)]
+        return [Found(cache, cache.keys, key) for key in cache.keys.named(name, algorithm)]
 
-    def _only(self, ring: Keyring, algorithm: str) -> list[Found]:
+    def _only(self, cache: KeyCache, algorithm: str) -> list[Found]:
         """By the loose rule: the one key that could have signed."""
-        suiting = ring.keys.suiting(algorithm) if self._loose and ring.answers else []
-        return [Found(ring, ring.keys, suiting[0])] if len(suiting) == 1 else []
+        suiting = cache.keys.suiting(algorithm) if self._loose and cache.answers else []
+        return [Found(cache, cache.keys, suiting[0])] if len(suiting) == 1 else []
 
 
-def state(rings: Sequence[Keyring]) -> str:
+def state(caches: Sequence[KeyCache]) -> str:
     """``ok``, ``stale`` (some keys could not be renewed in time) or ``unavailable`` (some source gives nothing)."""
-    if not all(ring.answers for ring in rings):
+    if not all(cache.answers for cache in caches):
         return "unavailable"
-    return "ok" if all(ring.fresh and not ring.trouble for ring in rings) else "stale"
+    return "ok" if all(cache.fresh and not cache.trouble for cache in caches) else "stale"
 
 
-def ages(rings: Iterable[Keyring]) -> dict[str, float]:
+def ages(caches: Iterable[KeyCache]) -> dict[str, float]:
     """The age of the oldest keys of each kind of source, in seconds."""
     found: dict[str, float] = {}
-    for ring in rings:
-        if ring.loaded:
-            found[ring.source.kind] = max(found.get(ring.source.kind, 0.0), ring.age)
+    for cache in caches:
+        if cache.loaded:
+            found[cache.source.kind] = max(found.get(cache.source.kind, 0.0), cache.age)
     return found
 
 
-def described(ring: Keyring) -> dict[str, Any]:
+def described(cache: KeyCache) -> dict[str, Any]:
     """One source, for /readyz: no places, for anybody may read it."""
-    found: dict[str, Any] = {"source": ring.source.kind, "keys": len(ring.keys), "fresh": ring.fresh}
-    if ring.loaded:
-        found["ageSeconds"] = int(ring.age)
-    if ring.trouble:
-        found["trouble"] = ring.trouble
+    found: dict[str, Any] = {"source": cache.source.kind, "keys": len(cache.keys), "fresh": cache.fresh}
+    if cache.loaded:
+        found["ageSeconds"] = int(cache.age)
+    if cache.trouble:
+        found["trouble"] = cache.trouble
     return found
 
 
-async def _renew_left_alone(rings: Sequence[Keyring]) -> None:
+async def _renew_left_alone(caches: Sequence[KeyCache]) -> None:
     """Old keys count only where newer ones are not to be had (seed 004: ``stale_on_error``)."""
-    asking = [ring for ring in rings if ring.left_alone]
+    asking = [cache for cache in caches if cache.left_alone]
     if asking:
-        await asyncio.gather(*(ring.ask() for ring in asking))
+        await asyncio.gather(*(cache.ask() for cache in asking))
 
 
-async def _ask(rings: Sequence[Keyring], enough: Callable[[], bool], began: float) -> None:
+async def _ask(caches: Sequence[KeyCache], enough: Callable[[], bool], began: float) -> None:
     """Asks the sources; once more where what came first was only what other processes had."""
     for _ in range(2):
-        asking = [ring for ring in rings if ring.may_ask and not ring.asked_since(began)]
+        asking = [cache for cache in caches if cache.may_ask and not cache.asked_since(began)]
         if not asking:
             return
-        await asyncio.gather(*(ring.ask() for ring in asking))
+        await asyncio.gather(*(cache.ask() for cache in asking))
         if enough():
             return
 
 
-def _refuse_known(rings: Sequence[Keyring], kid: str | None, algorithm: str) -> None:
+def _refuse_known(caches: Sequence[KeyCache], kid: str | None, algorithm: str) -> None:
     """Refuses what no renewal could change.
 
     Raises:
         BadToken: crypto.
     """
-    rings = [ring for ring in rings if ring.answers]
-    if kid is not None and any(ring.keys.knows(kid) for ring in rings):
+    caches = [cache for cache in caches if cache.answers]
+    if kid is not None and any(cache.keys.knows(kid) for cache in caches):
         raise BadToken("crypto", "the key that the token names is for another algorithm")
-    if kid is None and sum(len(ring.keys.suiting(algorithm)) for ring in rings) > 1:
+    if kid is None and sum(len(cache.keys.suiting(algorithm)) for cache in caches) > 1:
         raise BadToken("crypto", "the token names no key ('kid'), and several could have signed it")
 
 
-def _absence(rings: Sequence[Keyring], unknown: Unknown, name: tuple[str, str], began: float) -> BadToken:
+def _absence(caches: Sequence[KeyCache], unknown: UnknownKeys, name: tuple[str, str], began: float) -> BadToken:
     """What it means that no key was found by a call that began at a moment of the monotonic clock."""
     if name not in unknown:
-        for ring in rings:
-            if ring.trouble and ring.trouble_kind == "policy":
-                return BadToken("policy", ring.trouble)
-        for ring in rings:
-            if not ring.sound:
-                return BadToken("network", ring.trouble or "the keys are being fetched and are not there yet")
-        if all(ring.loaded_since(began) for ring in rings):
+        for cache in caches:
+            if cache.trouble and cache.trouble_kind == "policy":
+                return BadToken("policy", cache.trouble)
+        for cache in caches:
+            if not cache.sound:
+                return BadToken("network", cache.trouble or "the keys are being fetched and are not there yet")
+        if all(cache.loaded_since(began) for cache in caches):
             unknown.add(name)
     return BadToken("crypto", "there is no such key ('kid')" if name[1] else "there is no key that could have signed")
+
+
+def static_sources(settings: VerifierSettings, fetcher: Fetcher) -> list[Source]:
+    """The sources that the settings name; DID documents are found by issuer instead."""
+    found: list[Source] = []
+    # Explicit values win over discovered ones, so what nobody would use is not fetched (seed 004).
+    if settings.oidc_discovery and not (settings.jwks_uri and settings.issuer):
+        found.append(OidcDiscovery(settings.oidc_discovery, not settings.jwks_uri, fetcher))
+    if settings.jwks_uri:
+        found.append(JwksUri(settings.jwks_uri, fetcher))
+    if settings.jwks_path:
+        found.append(JwksPath(settings.jwks_path))
+    return found
+
+
+def build_finder(
+    settings: VerifierSettings, copies: KeyCopies | None, clock: FleetClock, cooldown: float | None
+) -> Finder:
+    """The finder for the sources that the settings name.
+
+    Args:
+        copies: the fleet's copies of keys; None: the process is alone.
+        cooldown: seconds between requests to a source; None: derived from the settings.
+    """
+    fetcher = Fetcher()
+
+    def cache_of(source: Source) -> KeyCache:
+        ttl, stale = settings.cache_ttl_seconds, settings.stale_on_error
+        return KeyCache(source, clock, copies, ttl=ttl, stale_on_error=stale, cooldown=cooldown)
+
+    def of_issuer(issuer: str) -> KeyCache:
+        strict, loopback = settings.did_strict_relationship, settings.did_allow_loopback
+        return cache_of(DidDocument(issuer, strict, loopback, fetcher))
+
+    if settings.did_allowlist or settings.did_pattern:
+        trust = did.Trust(settings.did_allowlist, settings.did_pattern)
+        return DidFinder(trust, of_issuer, settings.did_loose_kid_match)
+    caches = [cache_of(source) for source in static_sources(settings, fetcher)]
+    issued_by = next((one for one in caches if one.source.kind == "oidc_discovery" and not settings.issuer), None)
+    return StaticFinder(caches, issued_by)

@@ -136,20 +136,20 @@ class JwksVerifier:
     def _again(self, proof: Proof) -> Outcome | None:
         """What a proof that was verified before is worth now; None: it has to be looked at anew."""
         now = self._clock.now()
-        ring = proof.ring
-        if not proof.begins <= now <= proof.ends or not ring.answers or ring.left_alone:
+        cache = proof.cache
+        if not proof.begins <= now <= proof.ends or not cache.answers or cache.left_alone:
             return None
-        if ring.keys is not proof.keys:
+        if cache.keys is not proof.keys:
             # Other keys have come. If this one is among them, nothing has changed for its tokens.
             kid, algorithm = proof.key.kid, proof.algorithm
-            others = ring.keys.suiting(algorithm) if kid is None else ring.keys.named(kid, algorithm)
+            others = cache.keys.suiting(algorithm) if kid is None else cache.keys.named(kid, algorithm)
             if not any(proof.key.thumbprint == other.thumbprint for other in others):
                 return None
-            proof.keys = ring.keys
+            proof.keys = cache.keys
         if proof.issuer != self._expected():
             return None
-        self._finder.used(ring)
-        return proof.outcome if ring.fresh else _verified(proof)
+        self._finder.used(cache)
+        return proof.outcome if cache.fresh else _verified(proof)
 
     async def _verify(self, text: str, name: bytes) -> Outcome:
         token = jws.read(text, self._finder.max_kid)
@@ -163,7 +163,7 @@ class JwksVerifier:
         rules.check(token.claims, self._clock.now(), issuer, self._settings.audience)
         begins, ends = rules.number(token.claims, "nbf"), rules.number(token.claims, "exp")
         proof = Proof(
-            ring=match.ring,
+            cache=match.cache,
             keys=match.keys,
             key=match.key,
             algorithm=token.algorithm,
@@ -175,7 +175,7 @@ class JwksVerifier:
         )
         proof.outcome = _verified(proof, fresh=True)
         self._proofs.keep(name, proof)
-        return proof.outcome if match.ring.fresh else _verified(proof)
+        return proof.outcome if match.cache.fresh else _verified(proof)
 
     def _expected(self) -> str | None:
         """Whom tokens must be from; empty: anybody; None: there is no saying yet."""
@@ -205,6 +205,6 @@ def _verified(proof: Proof, fresh: bool = False) -> Outcome:
         verifier=NAME,
         subject=proof.subject,
         claims=proof.claims,
-        stale_seconds=None if fresh else int(proof.ring.age),
+        stale_seconds=None if fresh else int(proof.cache.age),
         expires=proof.ends if math.isfinite(proof.ends) else None,
     )

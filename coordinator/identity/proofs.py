@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from coordinator.identity.keyring import Keyring
+from coordinator.identity.key_cache import KeyCache
 from coordinator.identity.keyset import KeySet, VerifyKey
 
 MOST = 10_000
@@ -22,7 +22,7 @@ MOST = 10_000
 class Proof(Struct):
     """A verified token."""
 
-    ring: Keyring
+    cache: KeyCache
     keys: KeySet
     """The set that had the key when somebody last looked."""
     key: VerifyKey

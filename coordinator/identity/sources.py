@@ -1,7 +1,7 @@
 """Where keys come from: a JWKS by URL, one that an OpenID provider names, a file, a DID document.
 
 A source loads its keys once when asked; when it is asked, and what becomes of failures, is for
-``keyring``. What it loaded can be written down as a document of public keys, which the other
+``key_cache``. What it loaded can be written down as a document of public keys, which the other
 processes read instead of asking the key server themselves.
 """
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import redis
 
-from coordinator.identity import keyring
+from coordinator.identity import key_cache
 from coordinator.identity.build import build_verifier
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.settings.identity import VerifierSettings
@@ -40,7 +40,7 @@ def key_server() -> Iterator[KeyServer]:
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> Patience:
     """``patience(seconds)``: how long calls wait for a key server from now on."""
-    return lambda seconds: monkeypatch.setattr(keyring, "WAIT_SECONDS", seconds)
+    return lambda seconds: monkeypatch.setattr(key_cache, "WAIT_SECONDS", seconds)
 
 
 @pytest.fixture

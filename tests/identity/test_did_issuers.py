@@ -14,7 +14,7 @@ import pytest
 from coordinator.identity import addresses, fetch, finders
 from coordinator.identity.finders import DidFinder
 from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.keyring import Keyring
+from coordinator.identity.key_cache import KeyCache
 from coordinator.identity.verifier import Outcome
 from coordinator.store import Store
 from tests.identity.certificates import localhost_certificate
@@ -70,20 +70,20 @@ def token(signer: Signer, did: str | None, kid: str | None = None, **claims: Any
     return signer.token(head=head, iss=did, **claims)
 
 
-def leave_alone(verifier: JwksVerifier, did: str, seconds: float) -> Keyring:
+def leave_alone(verifier: JwksVerifier, did: str, seconds: float) -> KeyCache:
     """Has an issuer's keys unused for so long."""
     finder = verifier._finder
     assert isinstance(finder, DidFinder)
-    ring = finder._known[did]
-    assert ring._fetched is not None
-    ring._fetched -= seconds
-    ring._asked -= seconds
-    return ring
+    cache = finder._known[did]
+    assert cache._fetched is not None
+    cache._fetched -= seconds
+    cache._asked -= seconds
+    return cache
 
 
 async def with_another_key_since(
     site: KeyServer, make_verifier: MakeVerifier, seconds: float, known_token: bool
-) -> tuple[JwksVerifier, Keyring, str]:
+) -> tuple[JwksVerifier, KeyCache, str]:
     """One that knows a key which was replaced since, and was unused for so long; and a token of that old key.
 
     Args:
@@ -95,8 +95,8 @@ async def with_another_key_since(
     presented = token(ONE, did)
     assert said(await verifier.verify(presented)) == ("verified", None)
     publish(site, did, TWO)
-    ring = leave_alone(verifier, did, seconds)
-    return verifier, ring, presented if known_token else token(ONE, did, jti="another")
+    cache = leave_alone(verifier, did, seconds)
+    return verifier, cache, presented if known_token else token(ONE, did, jti="another")
 
 
 async def test_keys_of_trusted_issuers_verify(site: KeyServer, make_verifier: MakeVerifier) -> None:

@@ -23,7 +23,7 @@ from coordinator.store import ServerError, Store, keys
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
 from tests.identity.signing import ISSUER, Signer, jwks
-from tests.identity.test_key_server import grow_old, ring
+from tests.identity.test_key_server import grow_old, only_cache
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ OLD, NEW = Signer("old"), Signer("new", number=1)
 
 
 def remote(verifier: JwksVerifier) -> RemoteSource:
-    source = ring(verifier).source
+    source = only_cache(verifier).source
     assert isinstance(source, RemoteSource)
     return source
 
@@ -45,7 +45,7 @@ def let_ask(fleet: redis.Redis, *verifiers: JwksVerifier) -> None:
     """As if the cooldown had passed."""
     for verifier in verifiers:
         fleet.delete(keys.key_turn.key(keys.FLEET, remote(verifier).name))
-        ring(verifier)._next_ask = 0.0
+        only_cache(verifier)._next_ask = 0.0
 
 
 def events(fleet: redis.Redis) -> list[tuple[str, str]]:
@@ -108,7 +108,7 @@ async def test_a_process_waits_for_what_another_is_getting(
     copies, source = KeyCopies(store), remote(first)
     assert (await copies.turn(source, 0, 30_000)).verdict == "ask"  # the other process is us
     waiting = asyncio.create_task(second.verify(OLD.token()))
-    await wait_until(lambda: ring(second)._renewing is not None)
+    await wait_until(lambda: only_cache(second)._renewing is not None)
     await copies.keep(source, Loaded(key_set(jwks(OLD))), 1_000)
     assert (await waiting).status == "verified"
     assert key_server.count() == 0
@@ -121,7 +121,7 @@ async def test_a_process_that_starts_meanwhile_waits_for_it_too(
     copies, source = KeyCopies(store), remote(second)
     assert (await copies.turn(source, 0, 30_000)).verdict == "ask"
     starting = asyncio.create_task(second.start())
-    await wait_until(lambda: ring(second)._renewing is not None)
+    await wait_until(lambda: only_cache(second)._renewing is not None)
     await copies.keep(source, Loaded(key_set(jwks(OLD))), 1_000)
     await starting
     assert (await second.verify(OLD.token())).status == "verified"
@@ -139,7 +139,7 @@ async def test_a_process_that_starts_while_the_server_is_down_has_keys(
     await second.start()
     outcome = await second.verify(OLD.token())
     assert (outcome.status, outcome.metadata) == ("verified", {})  # the copy is fresh
-    assert isinstance(ring(second).keys.keys, tuple)
+    assert isinstance(only_cache(second).keys.keys, tuple)
 
 
 async def test_an_old_copy_is_used_and_said_to_be_old(

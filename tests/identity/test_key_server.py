@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import fetch, finders, keyring
+from coordinator.identity import fetch, finders, key_cache
 from coordinator.identity.finders import StaticFinder
 from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.keyring import Keyring
+from coordinator.identity.key_cache import KeyCache
 from coordinator.identity.sources import OidcDiscovery, SourceFailed
 from tests.identity.conftest import MakeVerifier, Patience
 from tests.identity.servers import KeyServer
@@ -23,7 +23,7 @@ from tests.support.wait import wait_until
 pytestmark = pytest.mark.anyio
 
 OLD, NEW = Signer("old"), Signer("new", number=1)
-A_LITTLE = keyring.WAIT_SECONDS
+A_LITTLE = key_cache.WAIT_SECONDS
 SOON = 30.0
 """Seconds that a busy machine may take for what waits a little; see ``tireless``."""
 
@@ -55,16 +55,16 @@ def misbehave(server: KeyServer, trouble: str) -> None:
     server.misbehave(change.get("mode", "answer"), **{k: v for k, v in change.items() if k != "mode"})
 
 
-def ring(verifier: JwksVerifier) -> Keyring:
+def only_cache(verifier: JwksVerifier) -> KeyCache:
     finder = verifier._finder
     assert isinstance(finder, StaticFinder)
-    (only,) = finder._rings
+    (only,) = finder._caches
     return only
 
 
 def grow_old(verifier: JwksVerifier, seconds: float) -> None:
     """As if so much time had passed since the keys were fetched."""
-    aging = ring(verifier)
+    aging = only_cache(verifier)
     assert aging._fetched is not None
     aging._fetched -= seconds
     aging._next_ask = 0.0
@@ -81,13 +81,13 @@ def tireless(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
 def waiters(monkeypatch: pytest.MonkeyPatch) -> set[Any]:
     """The tasks that have waited for what a key server says."""
     found: set[Any] = set()
-    wait = Keyring._answer_within
+    wait = KeyCache._answer_within
 
-    async def noted(ring: Keyring, seconds: float) -> None:
+    async def noted(cache: KeyCache, seconds: float) -> None:
         found.add(asyncio.current_task())
-        await wait(ring, seconds)
+        await wait(cache, seconds)
 
-    monkeypatch.setattr(Keyring, "_answer_within", noted)
+    monkeypatch.setattr(KeyCache, "_answer_within", noted)
     return found
 
 
@@ -108,7 +108,7 @@ async def warm(key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifi
 
 async def test_names_of_keys_that_are_not_there_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finders, "_MOST_UNKNOWN", 3)
-    unknown = finders.Unknown()
+    unknown = finders.UnknownKeys()
     for number in range(5):
         unknown.add(("", str(number)))
     assert [("", str(number)) in unknown for number in range(5)] == [False, False, True, True, True]
@@ -211,7 +211,7 @@ async def test_without_stale_keys_old_ones_are_unavailable(
     key_server.serve(jwks(OLD))
     patience(SOON)
     if trouble == "hang":
-        await ring(verifier).aclose()
+        await only_cache(verifier).aclose()
     outcome = await verifier.verify(token)
     assert (outcome.status, outcome.metadata) == ("verified", {})
 
@@ -225,9 +225,9 @@ async def test_a_hanging_request_ends_after_five_seconds(
     patience(A_LITTLE)
     began = time.perf_counter()
     await verifier.verify(OLD.token())
-    await wait_until(lambda: ring(verifier).trouble)
+    await wait_until(lambda: only_cache(verifier).trouble)
     assert time.perf_counter() - began > 4.5
-    assert ring(verifier).trouble == "the key server does not answer within 5 seconds"
+    assert only_cache(verifier).trouble == "the key server does not answer within 5 seconds"
 
 
 async def test_nobody_waits_longer_than_a_second_however_many_there_are(
@@ -263,8 +263,8 @@ async def test_known_keys_answer_while_thousands_of_unknown_ones_arrive(
     assert asyncio.current_task() not in waiters
     assert waiters, "those whose key is unknown"
     assert {(o.status, o.failure) for o in await flood} == {("unavailable", "network")}
-    assert len(waiters) <= keyring.MOST_WAITING
-    assert ring(warm)._waiting == 0
+    assert len(waiters) <= key_cache.MOST_WAITING
+    assert only_cache(warm)._waiting == 0
     assert key_server.count() == before + 1
 
 
@@ -308,14 +308,14 @@ async def test_between_requests_a_source_is_left_alone(key_server: KeyServer, ma
     key_server.serve(jwks(OLD))
     verifier = make_verifier(key_server.url(), cooldown=300)
     assert (await verifier.verify(OLD.token())).status == "verified"
-    assert ring(verifier)._next_ask < time.monotonic() + 11, "room for one request more"
-    ring(verifier)._next_ask = 0.0  # as if a little had passed
+    assert only_cache(verifier)._next_ask < time.monotonic() + 11, "room for one request more"
+    only_cache(verifier)._next_ask = 0.0  # as if a little had passed
     for n in range(50):
         assert (await verifier.verify(Signer(f"made-up-{n}").token())).failure == "crypto"
     assert key_server.count() == 2
-    assert ring(verifier)._next_ask > time.monotonic() + 11, "not so soon again for a missing key"
+    assert only_cache(verifier)._next_ask > time.monotonic() + 11, "not so soon again for a missing key"
     key_server.misbehave("answer", status=500)
-    ring(verifier)._next_ask = 0.0  # as if the cooldown had passed
+    only_cache(verifier)._next_ask = 0.0  # as if the cooldown had passed
     for n in range(50):
         assert (await verifier.verify(Signer(f"other-{n}").token())).failure == "network"
     assert key_server.count() == 3
@@ -345,10 +345,10 @@ async def test_keys_are_renewed_before_they_are_old(key_server: KeyServer, make_
     key_server.serve(jwks(OLD))
     verifier = make_verifier(key_server.url(), cooldown=0, cache_ttl_seconds=3)
     await verifier.start()
-    await wait_until(lambda: ring(verifier).loaded)
+    await wait_until(lambda: only_cache(verifier).loaded)
     key_server.serve(jwks(NEW))
-    await wait_until(lambda: ring(verifier).keys.knows("new"))
-    assert ring(verifier).fresh
+    await wait_until(lambda: only_cache(verifier).keys.knows("new"))
+    assert only_cache(verifier).fresh
 
 
 async def test_a_server_that_was_down_at_the_start_is_found_when_it_comes(
@@ -361,7 +361,7 @@ async def test_a_server_that_was_down_at_the_start_is_found_when_it_comes(
     assert (await verifier.verify(OLD.token())).status == "unavailable"
     assert verifier.report()["state"] == "unavailable"
     key_server.start()
-    await wait_until(lambda: ring(verifier).loaded)
+    await wait_until(lambda: only_cache(verifier).loaded)
     assert (await verifier.verify(OLD.token())).status == "verified"
 
 

@@ -10,7 +10,7 @@ import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.identity import keyring
+from coordinator.identity import key_cache
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.proofs import Proofs
 from coordinator.metrics.seldom import Seldom
@@ -89,6 +89,6 @@ def test_what_happens_often_is_logged_seldom(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_times_fit_together() -> None:
     """A call must outlive its wait for keys, and a lease the request that it is for."""
-    assert keyring.WAIT_SECONDS < 2.0  # request_deadline_ms
-    assert keyring._LEASE_SECONDS > 5.0  # a request for keys
-    assert keyring.COOLDOWN_SECONDS > keyring._LEASE_SECONDS
+    assert key_cache.WAIT_SECONDS < 2.0  # request_deadline_ms
+    assert key_cache._LEASE_SECONDS > 5.0  # a request for keys
+    assert key_cache.COOLDOWN_SECONDS > key_cache._LEASE_SECONDS

@@ -1,4 +1,4 @@
-"""The keys of one source as one process has them, and how they are kept fresh.
+"""A cache of the keys of one source, renewed in the background, in one process.
 
 What may be relied on:
 
@@ -54,8 +54,8 @@ _log = structlog.get_logger(__name__)
 _NONE = KeySet()
 
 
-class Keyring:
-    """Keys of one source.
+class KeyCache:
+    """The keys of one source, and how fresh they are.
 
     Args:
         ttl: seconds that keys count as fresh.
@@ -125,12 +125,12 @@ class Keyring:
 
     @property
     def left_alone(self) -> bool:
-        """Whether they are past their time to live and nobody asked the source within it, so nobody knows how it is."""
+        """Whether they are past their time to live because nobody asked the source within it, not because it failed."""
         return self.loaded and not self.fresh and not self.asked_since(time.monotonic() - self._ttl)
 
     @property
     def sound(self) -> bool:
-        """Whether what is not in them can be said not to exist."""
+        """Whether a key that is not among them can be said not to exist."""
         return not self.trouble and self.answers and self._answered.is_set()
 
     def asked_since(self, moment: float) -> bool:
@@ -167,7 +167,7 @@ class Keyring:
             self._heed(turn)
 
     async def ask(self) -> None:
-        """Renews the keys if that is allowed now; returns when it is done, or has taken a second."""
+        """Renews the keys if that is allowed now; returns when that is done, at the latest after ``WAIT_SECONDS``."""
         if not self.may_ask or self._waiting >= MOST_WAITING:
             return
         if self._renewing is not None and self._answered.is_set():
@@ -209,13 +209,13 @@ class Keyring:
             await asyncio.wait(tasks)
 
     async def _answer_within(self, seconds: float) -> None:
-        """Waits for what the source says, so long at most."""
+        """Waits until the source has answered or failed, at most so long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._answered.wait()
 
     def _has_answered(self) -> None:
-        """Whoever waits need not wait any longer."""
+        """The source has answered or failed: nobody need wait for it any longer."""
         self._asked = time.monotonic()
         self._answered.set()
 
@@ -240,7 +240,7 @@ class Keyring:
             self._heed(turn)
             if self.fresh and not self.trouble:
                 return
-            # Older than the fleet likes, too: somebody has to ask.
+            # The fleet's copy is out of date, too: somebody has to ask the source.
             turn = await self._turn(_LEASE_SECONDS)
         if turn is not None and turn.verdict != "ask":
             self._heed(turn)
@@ -252,7 +252,7 @@ class Keyring:
         await self._load(rest=self._cooldown if demanded else self._cooldown * SHORT_REST)
 
     async def _turn(self, lease: float) -> Turn | None:
-        """What the fleet says; None if there is no saying, so that this process goes by itself."""
+        """What the store says about the fleet's copy; None: it does not answer, so this process goes by itself."""
         if self._shared is None:
             return None
         copies, source = self._shared
@@ -262,7 +262,7 @@ class Keyring:
             return None
 
     async def _watch(self) -> None:
-        """Waits for what another process is getting."""
+        """Waits until the process that is asking the source has shared what it got."""
         ends = time.monotonic() + _LEASE_SECONDS
         for look in range(1_000):
             await asyncio.sleep(_LOOKS[min(look, len(_LOOKS) - 1)])
@@ -274,7 +274,7 @@ class Keyring:
                 return
 
     def _heed(self, turn: Turn) -> None:
-        """Takes over what the fleet knows."""
+        """Takes over the fleet's copy, and how things are with the source."""
         self._clock.set(turn.now)
         if turn.verdict == "take" and self._shared is not None:
             try:
@@ -284,7 +284,7 @@ class Keyring:
                 self._version = turn.fetched
                 return
             self._take(loaded, (turn.now - turn.fetched) / 1000, turn.fetched)
-        # Whatever somebody else is getting right now is worth waiting for.
+        # Where another process is asking right now, its answer is worth waiting for.
         self._next_ask = time.monotonic() + turn.wait_ms / 1000 if turn.verdict == "wait" else 0.0
         self._note(turn.trouble, turn.kind or "network")
 
@@ -310,8 +310,8 @@ class Keyring:
         self._has_answered()
         if self._shared is not None and loaded is not None:
             copies, source = self._shared
-            told = await self._told(partial(copies.keep, source, loaded, math.ceil(rest * 1000)))
-            self._version = told or self._version
+            shared = await self._tell(partial(copies.keep, source, loaded, math.ceil(rest * 1000)))
+            self._version = shared or self._version
 
     def _take(self, loaded: Loaded, age: float, version: int) -> None:
         if not self.keys.same_as(loaded.keys):
@@ -328,10 +328,13 @@ class Keyring:
         self._has_answered()
         if self._shared is not None:
             copies, source = self._shared
-            await self._told(partial(copies.fail, source, failed.reason, failed.kind, math.ceil(self._cooldown * 1000)))
+            await self._tell(partial(copies.fail, source, failed.reason, failed.kind, math.ceil(self._cooldown * 1000)))
 
-    async def _told(self, tell: Callable[[], Awaitable[int]]) -> int | None:
-        """Tells the fleet, which waits for it; saying it twice does no harm. When that was, or None: nobody heard."""
+    async def _tell(self, tell: Callable[[], Awaitable[int]]) -> int | None:
+        """Tells the other processes, trying several times; returns when that was, None: the store never answered.
+
+        They wait for it, and telling them twice does no harm.
+        """
         for pause in _PAUSES:
             try:
                 return await tell()
@@ -341,7 +344,7 @@ class Keyring:
         return None
 
     def _note(self, trouble: str, kind: str) -> None:
-        """Remembers, and logs, how things are with the source."""
+        """Notes whether the source is in trouble, and logs when that changes."""
         if trouble and not self.trouble:
             _log.warning(
                 "keys cannot be renewed",
