@@ -12,7 +12,7 @@ from coordinator.definitions import Definitions
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.secrets import Secrets
+from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.navigator.rules import token
 from coordinator.toolsets.navigator.rules.state import State
 from coordinator.toolsets.navigator.tools import toolset
@@ -43,7 +43,7 @@ class Client:
         self.project = project
         self.toolset = toolset(Services(Settings(), store, trust_self_reported), definitions)
         self.tools = {tool.name: tool for tool in self.toolset.tools}
-        self.secrets = Secrets(store)
+        self.secrets = SigningKeys(store)
 
     async def __call__(self, name: str, **arguments: Any) -> Any:
         """The answer: structured content, else the text.

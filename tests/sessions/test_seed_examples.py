@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.definitions import Definitions
 from coordinator.settings.workflows import Signing
-from coordinator.store.secrets import Key, KeyRing
+from coordinator.store.signing_keys import Key, KeyRing
 from coordinator.toolsets.sessions.rules import tokens
 from coordinator.toolsets.sessions.rules.seal import RingSeal
 from tests.sessions.client import Sessions

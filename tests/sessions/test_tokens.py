@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from coordinator.store.secrets import Key, KeyRing
+from coordinator.store.signing_keys import Key, KeyRing
 from coordinator.toolsets.sessions.rules import tokens
 from coordinator.toolsets.sessions.rules.seal import RingSeal
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable

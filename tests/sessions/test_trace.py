@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.store import keys, secrets
+from coordinator.store import keys, signing_keys
 from coordinator.toolsets.sessions.rules import trace
 from tests.sessions import lab
 from tests.sessions.client import Sessions
@@ -205,7 +205,7 @@ async def test_a_trace_token_belongs_to_its_project(sessions: Sessions, elsewher
 
 
 async def test_a_trace_token_of_a_newer_key_has_it_learned(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(signing_keys, "RETRY_SECONDS", 0.0)
     here, there = make(), make()
     old = await here.start("lab")
     name = keys.signing_keys.key(keys.FLEET)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coordinator.definitions import Definitions, shipped
 from coordinator.definitions import shared as shared_definitions
-from coordinator.store.secrets import Secrets
+from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.navigator.contract.examples import EXAMPLES
 from coordinator.toolsets.navigator.tools import catalogue, navigation
 from coordinator.toolsets.navigator.tools.navigation import Navigator
@@ -26,7 +26,7 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
     settings = services.settings
     roots = [Path(root) for root in settings.workflows.navigator] or [shipped()]
     source = definitions or shared_definitions(roots)
-    navigator = Navigator(source, Secrets(services.store, settings.signing.keys, settings.signing.key_days))
+    navigator = Navigator(source, SigningKeys(services.store, settings.signing.keys, settings.signing.key_days))
     return Toolset(
         "navigator",
         "Workflow navigation",

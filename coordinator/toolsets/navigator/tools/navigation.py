@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from coordinator.definitions import Definitions, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
-from coordinator.store.secrets import Secrets
+from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.navigator.contract.navigation import (
     ACTIONS,
     ActionError,
@@ -52,7 +52,7 @@ class Navigator:
         secrets: what states are signed with.
     """
 
-    def __init__(self, definitions: Definitions, secrets: Secrets) -> None:
+    def __init__(self, definitions: Definitions, secrets: SigningKeys) -> None:
         self._definitions = definitions
         self._secrets = secrets
 

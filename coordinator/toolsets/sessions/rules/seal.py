@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from coordinator.store.secrets import KeyRing
+from coordinator.store.signing_keys import KeyRing
 
 _SIGNATURE = re.compile(r"[0-9a-f]{64}")
 

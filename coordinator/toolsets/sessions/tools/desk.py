@@ -15,7 +15,7 @@ from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
-from coordinator.store.secrets import Secrets
+from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.sessions.rules import texts, tokens, trace, validation, words
 from coordinator.toolsets.sessions.rules.seal import RingSeal
 from coordinator.toolsets.sessions.rules.tokens import Payload, Seal, Unreadable
@@ -54,7 +54,7 @@ class Desk:
         self.resolve_actor = services.resolve_actor
         self.store = SessionStore(services.store, settings)
         self.started = monotonic()
-        self._secrets = Secrets(services.store, settings.signing.keys, settings.signing.key_days)
+        self._secrets = SigningKeys(services.store, settings.signing.keys, settings.signing.key_days)
         roots = [Path(root) for root in settings.workflows.sessions] or [shipped()]
         self.definitions = definitions or shared(roots)
 

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Store, keys, secrets
+from coordinator.store import Store, keys, signing_keys
 from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.secrets import Key, KeyRing, Secrets
+from coordinator.store.signing_keys import Key, KeyRing, SigningKeys
 
 pytestmark = pytest.mark.anyio
 
@@ -37,13 +37,13 @@ async def age(store: Store, days: float) -> None:
         await store.command("HSET", name, identity, b"%d:%s" % (int(made) - int(days * _DAY_MS), secret))
 
 
-def forget(known: Secrets) -> None:
+def forget(known: SigningKeys) -> None:
     """As if the process had asked long ago."""
-    known._asked = float("-inf")
+    known._read_at = float("-inf")
 
 
 async def test_all_processes_have_the_same_keys_however_many_begin_at_once(clean: Store) -> None:
-    fleet = [Secrets(clean) for _ in range(20)]
+    fleet = [SigningKeys(clean) for _ in range(20)]
     rings = await asyncio.gather(*(one.ring() for one in fleet for _ in range(3)))
     assert len({ring.ids for ring in rings}) == 1
     assert len(await clean.command("HKEYS", keys.signing_keys.key(keys.FLEET))) == 1
@@ -52,7 +52,7 @@ async def test_all_processes_have_the_same_keys_however_many_begin_at_once(clean
 
 
 async def test_a_signature_is_good_for_its_bytes_and_its_purpose_only(clean: Store) -> None:
-    known = Secrets(clean)
+    known = SigningKeys(clean)
     mac = (await known.sign("x", b"data")).mac
     assert await known.verify("x", b"data", mac[:16]) is not None
     for purpose, data, shown in [
@@ -68,43 +68,43 @@ async def test_a_signature_is_good_for_its_bytes_and_its_purpose_only(clean: Sto
 
 async def test_keys_are_renewed_and_old_ones_verify_until_enough_newer_ones_are_there(clean: Store) -> None:
     signed = []
-    for generation in range(secrets.KEPT + 2):
-        known = Secrets(clean, days=10)
+    for generation in range(signing_keys.KEPT + 2):
+        known = SigningKeys(clean, days=10)
         signed.append(await known.sign("x", b"data"))
         assert len({one.key for one in signed}) == generation + 1
         await age(clean, 9.9)
-        assert (await Secrets(clean, days=10).sign("x", b"data")).key == signed[-1].key
+        assert (await SigningKeys(clean, days=10).sign("x", b"data")).key == signed[-1].key
         await age(clean, 0.2)
-    latest = Secrets(clean, days=1000)
+    latest = SigningKeys(clean, days=1000)
     verified = [await latest.verify("x", b"data", one.mac) for one in signed]
     assert verified == [None, *(one.key for one in signed[1:])]
 
 
 async def test_a_process_learns_of_a_newer_key_when_it_meets_its_signature(clean: Store) -> None:
-    old = Secrets(clean, days=10)
+    old = SigningKeys(clean, days=10)
     first = await old.sign("x", b"data")
     await age(clean, 11)
-    newer = await Secrets(clean, days=10).sign("x", b"data")
+    newer = await SigningKeys(clean, days=10).sign("x", b"data")
     assert newer.key != first.key
-    old._asked = time.monotonic() + 60  # a moment ago, however long this machine has taken since
+    old._read_at = time.monotonic() + 60  # a moment ago, however long this machine has taken since
     assert await old.verify("x", b"data", newer.mac) is None, "asked again within a second"
-    old._asked = time.monotonic() - 2
+    old._read_at = time.monotonic() - 2
     assert await old.verify("x", b"data", newer.mac) == newer.key
     assert (await old.sign("x", b"data")).key == newer.key
 
 
 async def test_a_process_signs_with_a_newer_key_after_an_hour(clean: Store) -> None:
-    known = Secrets(clean, days=10)
+    known = SigningKeys(clean, days=10)
     first = await known.sign("x", b"data")
     await age(clean, 11)
-    newer = await Secrets(clean, days=10).sign("x", b"data")
+    newer = await SigningKeys(clean, days=10).sign("x", b"data")
     assert (await known.sign("x", b"data")).key == first.key
-    known._asked -= secrets.LEARN_SECONDS
+    known._read_at -= signing_keys.REREAD_SECONDS
     assert (await known.sign("x", b"data")).key == newer.key
 
 
 async def test_a_caller_that_is_cancelled_leaves_the_question_to_the_others(clean: Store) -> None:
-    known = Secrets(clean)
+    known = SigningKeys(clean)
     first, second = (asyncio.ensure_future(known.ring()) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
@@ -113,7 +113,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_question_to_the_others(clea
 
 
 async def test_forgeries_do_not_make_it_ask_again_and_again(clean: Store) -> None:
-    known = Secrets(clean)
+    known = SigningKeys(clean)
     await known.ring()
     asked: list[str] = []
     clean.observe = lambda script, seconds, outcome: asked.append(script)
@@ -125,7 +125,7 @@ async def test_forgeries_do_not_make_it_ask_again_and_again(clean: Store) -> Non
 async def test_what_is_known_serves_while_the_store_is_away(redis_url: str) -> None:
     store = Store(redis_url, 1000)
     await store.open()
-    known, ignorant = Secrets(store), Secrets(store)
+    known, ignorant = SigningKeys(store), SigningKeys(store)
     signature = await known.sign("x", b"data")
     await store.close()
     assert await known.verify("x", b"data", signature.mac) == signature.key
@@ -143,7 +143,7 @@ async def test_keys_survive_the_server(tmp_path_factory: pytest.TempPathFactory)
         for _ in range(2):
             store = Store(server.start(), 5000)
             await store.open()
-            signed.append(await Secrets(store).sign("x", b"data"))
+            signed.append(await SigningKeys(store).sign("x", b"data"))
             await store.close()
             server.stop()
     finally:
@@ -153,7 +153,7 @@ async def test_keys_survive_the_server(tmp_path_factory: pytest.TempPathFactory)
 
 async def test_given_keys_are_used_and_the_store_is_not_asked() -> None:
     store = Store("redis://nowhere")
-    both, before = Secrets(store, GIVEN), Secrets(store, GIVEN[1:])
+    both, before = SigningKeys(store, GIVEN), SigningKeys(store, GIVEN[1:])
     old, new = await before.sign("x", b"data"), await both.sign("x", b"data")
     assert (old.key, new.key) == ("first", "second")
     assert await both.verify("x", b"data", old.mac) == "first"
@@ -168,9 +168,9 @@ def test_a_ring_shows_no_secrets_and_derives_keys_by_purpose() -> None:
     assert ring.keys("y") != ring.keys("x")
     assert repr(derived) == "Key(k)"
     assert len(ring._derived) == 2
-    for number in range(3 * secrets._MOST_PURPOSES):
+    for number in range(3 * signing_keys._MOST_PURPOSES):
         ring.keys(f"project {number}")
-    assert len(ring._derived) <= secrets._MOST_PURPOSES
+    assert len(ring._derived) <= signing_keys._MOST_PURPOSES
     assert ring.keys("x") == (derived,)
     with pytest.raises(ValueError, match="needs a key"):
         KeyRing([])

@@ -3,8 +3,8 @@
 They are made once and kept in Redis, or given by the setting ``signing.keys``. The newest one signs,
 all of them verify: after ``signing.key_days`` a new key takes over, and the ``KEPT`` before it still
 verify what they signed. Each purpose has keys of its own, derived from these, so that a token of
-one kind is never taken for one of another. A process keeps what it has learned; a signature that
-none of its keys made has it look again, at most once a second.
+one kind is never taken for one of another. A process keeps the keys in memory; a signature that
+none of them made has it read them again, at most once a second.
 
 No key is ever logged, shown or measured.
 """
@@ -25,13 +25,13 @@ from coordinator.store.scripts import Script
 from coordinator.store.store import Store
 
 KEPT = 4
-"""Keys that still verify after a newer one signs."""
-LEARN_SECONDS = 3600.0
-"""How long a process goes by the keys it knows before it asks whether there is a newer one."""
+"""Older keys that still verify."""
+REREAD_SECONDS = 3600.0
+"""How long a process uses the keys that it has read before it reads them again."""
 RETRY_SECONDS = 1.0
-"""How soon it asks again because a signature fits none of them."""
+"""How soon it may read them again because a signature was made by none of them."""
 SHORTEST = 16
-"""Bytes of a signature that is looked at at all."""
+"""Bytes of a signature below which it is refused unchecked."""
 _MOST_PURPOSES = 1_000
 """Purposes whose derived keys a process holds at once; there are some for each project."""
 _DAY_MS = 86_400_000
@@ -50,7 +50,7 @@ class Key(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """What a key made of some bytes."""
+    """The signature over some bytes."""
 
     key: str
     """The id of the key."""
@@ -105,7 +105,7 @@ class KeyRing:
         return found
 
 
-class Secrets:
+class SigningKeys:
     """The fleet's keys, as one process has them.
 
     Args:
@@ -118,20 +118,20 @@ class Secrets:
         self._rotate_ms = days * _DAY_MS
         self._given = KeyRing([_given(one) for one in given]) if given else None
         self._ring: KeyRing | None = self._given
-        self._asked = 0.0
-        self._asking: asyncio.Task[KeyRing] | None = None
+        self._read_at = 0.0
+        self._reading: asyncio.Task[KeyRing] | None = None
 
     async def ring(self) -> KeyRing:
-        """The keys as they are known here; asks for newer ones once an hour.
+        """The keys that this process has; reads them again once an hour.
 
         Raises:
-            ToolFailure: ``store_unavailable``, before any key was learned.
+            ToolFailure: ``store_unavailable``, before any key was read.
         """
         ring = self._ring
-        if ring is not None and (self._given is not None or time.monotonic() - self._asked < LEARN_SECONDS):
+        if ring is not None and (self._given is not None or time.monotonic() - self._read_at < REREAD_SECONDS):
             return ring
         try:
-            return await self._learn()
+            return await self._read()
         except ToolFailure:
             if ring is None:
                 raise
@@ -142,7 +142,7 @@ class Secrets:
         return (await self.ring()).sign(purpose, data)
 
     async def verify(self, purpose: str, data: bytes, mac: bytes) -> str | None:
-        """The id of the key that made the signature, or None; looks for newer keys before it says None.
+        """The id of the key that made the signature, or None; reads the keys again before it returns None.
 
         Raises:
             ToolFailure: ``store_unavailable``, while a newer key may be all that is missing.
@@ -154,39 +154,39 @@ class Secrets:
         return (await self.ring()).verify(purpose, data, mac)
 
     async def renewed(self) -> bool:
-        """Asks for newer keys unless that was done a moment ago; whether there are others now.
+        """Reads the keys again, unless that was done a moment ago; whether they have changed.
 
         Raises:
             ToolFailure: ``store_unavailable``.
         """
         before = self._ring
-        if self._given is not None or time.monotonic() - self._asked < RETRY_SECONDS:
+        if self._given is not None or time.monotonic() - self._read_at < RETRY_SECONDS:
             return False
-        after = await self._learn()
+        after = await self._read()
         return before is None or before.ids != after.ids
 
-    async def _learn(self) -> KeyRing:
-        """The keys of the fleet, asked for once however many calls want them."""
-        if self._asking is None:
-            self._asking = asyncio.ensure_future(self._ask())
-            self._asking.add_done_callback(self._asked_for)
-        # A caller that is cancelled leaves the question to the others.
-        return await asyncio.shield(self._asking)
+    async def _read(self) -> KeyRing:
+        """The keys of the fleet, read once however many calls want them at the same time."""
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._read_from_store())
+            self._reading.add_done_callback(self._forget_read)
+        # A caller that is cancelled does not cancel it for the others.
+        return await asyncio.shield(self._reading)
 
-    async def _ask(self) -> KeyRing:
+    async def _read_from_store(self) -> KeyRing:
         rows = await self._store.run(
             _KEYS, keys.FLEET, secrets.token_hex(4), secrets.token_hex(32), self._rotate_ms, KEPT
         )
         ring = KeyRing([Key(identity, bytes.fromhex(secret)) for identity, secret in rows])
         if self._ring is None or self._ring.ids != ring.ids:
             self._ring = ring
-        self._asked = time.monotonic()
+        self._read_at = time.monotonic()
         return self._ring
 
-    def _asked_for(self, task: asyncio.Task[KeyRing]) -> None:
-        self._asking = None
+    def _forget_read(self, task: asyncio.Task[KeyRing]) -> None:
+        self._reading = None
         if not task.cancelled():
-            task.exception()  # marks it as seen: it is told to the callers
+            task.exception()  # marks it as retrieved: the callers get it
 
 
 def _given(text: str) -> Key:
