@@ -23,7 +23,7 @@ from coordinator.identity.permissions import EVERYTHING
 from coordinator.identity.policy import Trust, trust, worth_a_warning
 from coordinator.identity.verifier import FailureKind, Outcome, Status, Verifier
 from coordinator.metrics import recorder
-from coordinator.metrics.seldom import Seldom
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings import Settings
 from coordinator.settings.identity import ActorAuthentication, Policy, VerifierSettings
 from coordinator.store import ServerError, Store
@@ -55,7 +55,7 @@ class Actors:
         self._policy = settings.policy
         self._verifier = build(settings.verifier, store)
         self._recorder = recorder()
-        self._warn = Seldom()
+        self._warn = ThrottledWarnings()
         self._tasks: set[asyncio.Task[None]] = set()
         self._replaced: list[Verifier] = []
         self._show()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from coordinator.identity import key_cache
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.proofs import Proofs
-from coordinator.metrics.seldom import Seldom
+from coordinator.metrics.throttled import ThrottledWarnings
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
 from tests.identity.signing import Json, Signer, jwks
@@ -70,10 +70,10 @@ async def test_nobody_is_told_what_a_bad_token_says(verifier: JwksVerifier, head
         assert part not in repr(logs)
 
 
-def test_what_happens_often_is_logged_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_about_what_happens_often_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr("coordinator.metrics.seldom.time.monotonic", lambda: now)
-    warn = Seldom()
+    monkeypatch.setattr("coordinator.metrics.throttled.time.monotonic", lambda: now)
+    warn = ThrottledWarnings()
     with structlog.testing.capture_logs() as logs:
         for _ in range(5):
             warn("a", "it happened")

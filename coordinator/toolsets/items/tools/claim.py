@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from coordinator.errors import invalid
 from coordinator.metrics import recorder
-from coordinator.metrics.seldom import Seldom
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store.requests import Request, request
 from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
 from coordinator.toolsets.items.contract.claim import (
@@ -158,7 +158,7 @@ def waits(args: ClaimItem) -> bool:
 
 def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
     """claim_item."""
-    metrics, warn = recorder(), Seldom()
+    metrics, warn = recorder(), ThrottledWarnings()
 
     async def by_selector(
         call: Call,
