@@ -29,8 +29,8 @@ RESERVE = 10.0
 """Retries that a budget has at first, and may save up."""
 
 
-class Passing(Exception):
-    """An attempt failed in a way that may pass.
+class Retryable(Exception):
+    """A failed attempt that may succeed when it is repeated.
 
     Args:
         reason: a word or code, for people and counters.
@@ -43,14 +43,14 @@ class Passing(Exception):
         self.after = after
 
 
-def passing(structured: Any) -> Passing | None:
-    """What the structured content of a failed call says about coming back; None: the failure is for good."""
+def retryable(structured: Any) -> Retryable | None:
+    """The failure that the structured content of a failed call tells of, if it is retryable; None: it is permanent."""
     error = structured.get("error") if isinstance(structured, Mapping) else None
     if not isinstance(error, Mapping) or error.get("kind") not in ("transient", "shedding"):
         return None
     after = error.get("retryAfterMs")
     seconds = after / 1000 if isinstance(after, int | float) and not isinstance(after, bool) else 0.0
-    return Passing(str(error.get("code")), seconds if 0 < seconds < math.inf else 0.0)
+    return Retryable(str(error.get("code")), seconds if 0 < seconds < math.inf else 0.0)
 
 
 def retry_after(value: str | None, now: float) -> float:
@@ -71,8 +71,8 @@ def retry_after(value: str | None, now: float) -> float:
 class Budget:
     """Limits repeated attempts, so that many callers do not add to what made the first one fail.
 
-    Each call earns a fraction of a retry and time earns some more, up to ``most``. A retry that is not
-    covered waits until it is; so in any time there are no more than ``most + per_call * calls + per_second *
+    A token bucket: each call adds a fraction of a retry, time adds some more, and it holds ``most``. A retry
+    that finds it empty waits; so in any time there are no more than ``most + per_call * calls + per_second *
     seconds`` of them.
 
     Args:
@@ -112,16 +112,18 @@ class Budget:
         return wait
 
 
-class Patience:
-    """How a process repeats calls: tenacity's rules with a budget.
+class RetryPolicy:
+    """How a process repeats calls: tenacity's exponential backoff, within a budget.
 
     Args:
         budget: shared by all calls to one fleet or server.
         seconds: how long one call is repeated. The next attempt begins within it or not at all.
-        noted: told of every failure that may pass.
+        noted: told of every retryable failure.
     """
 
-    def __init__(self, budget: Budget, seconds: float, noted: Callable[[Passing], None] = lambda failure: None) -> None:
+    def __init__(
+        self, budget: Budget, seconds: float, noted: Callable[[Retryable], None] = lambda failure: None
+    ) -> None:
         self._budget = budget
         self._seconds = seconds
         self._noted = noted
@@ -130,11 +132,11 @@ class Patience:
     def retrying(self) -> AsyncRetrying:
         """For one call: ``await patience.retrying()(attempt, ...)``.
 
-        An attempt that may be repeated raises ``Passing``, and so does the whole when it is not repeated any more.
+        An attempt that may be repeated raises ``Retryable``, and so does the whole when it is not repeated any more.
         """
         self._budget.call()
         return AsyncRetrying(
-            retry=retry_if_exception_type(Passing),
+            retry=retry_if_exception_type(Retryable),
             wait=self._wait,
             stop=stop_before_delay(self._seconds),
             reraise=True,
@@ -143,7 +145,7 @@ class Patience:
     def _wait(self, state: RetryCallState) -> float:
         failure = state.outcome.exception() if state.outcome is not None else None
         asked = 0.0
-        if isinstance(failure, Passing):
+        if isinstance(failure, Retryable):
             self._noted(failure)
             asked = failure.after * random.uniform(1.0, 1.0 + JITTER)
         pause = max(asked, self._backoff(state))

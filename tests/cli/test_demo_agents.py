@@ -18,7 +18,7 @@ from coordinator.cli.demo.agent import Agent, Temper
 from coordinator.cli.demo.calls import Caller, Line, Refused
 from coordinator.cli.demo.pacing import Lanes
 from coordinator.cli.demo.proof import Crash
-from coordinator.overload.retries import Passing
+from coordinator.overload.retries import Retryable
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -315,7 +315,7 @@ async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_calls, "PATIENCE_SECONDS", 0.2)
     server = Server(*(failure("shedding", "draining") for _ in range(100)))
     async with server.listening() as url, caller_on(url) as (caller, _):
-        with pytest.raises(Passing, match="draining"):
+        with pytest.raises(Retryable, match="draining"):
             await caller.call("claim_item", {})
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.overload.retries import JITTER, Budget, Passing, Patience, passing, retry_after
+from coordinator.overload.retries import JITTER, Budget, Retryable, RetryPolicy, retry_after, retryable
 
 
 def clock_at(now: list[float]) -> Budget:
@@ -86,7 +86,7 @@ def test_retries_never_exceed_what_calls_and_time_have_earned(
     ],
 )
 def test_only_what_may_pass_is_repeated(content: Any, expected: tuple[str, float] | None) -> None:
-    found = passing(content)
+    found = retryable(content)
     assert (found and (found.reason, found.after)) == expected
 
 
@@ -117,7 +117,7 @@ def test_the_header_says_it_in_seconds_or_as_a_date(
     assert found == seconds
 
 
-async def _call(patience: Patience, failures: list[Passing]) -> int:
+async def _call(policy: RetryPolicy, failures: list[Retryable]) -> int:
     made = 0
 
     async def attempt() -> int:
@@ -127,40 +127,40 @@ async def _call(patience: Patience, failures: list[Passing]) -> int:
             raise failures.pop(0)
         return made
 
-    return int(await patience.retrying()(attempt))
+    return int(await policy.retrying()(attempt))
 
 
 def test_a_call_comes_back_when_it_was_told_to() -> None:
     noted: list[str] = []
-    patience = Patience(Budget(time.monotonic, 10.0), 30.0, lambda failure: noted.append(failure.reason))
+    policy = RetryPolicy(Budget(time.monotonic, 10.0), 30.0, lambda failure: noted.append(failure.reason))
     began = time.monotonic()
-    assert asyncio.run(_call(patience, [Passing("over_capacity", 0.2), Passing("draining", 0.1)])) == 3
+    assert asyncio.run(_call(policy, [Retryable("over_capacity", 0.2), Retryable("draining", 0.1)])) == 3
     assert time.monotonic() - began >= 0.3
     assert noted == ["over_capacity", "draining"]
 
 
-def test_a_time_that_is_longer_than_patience_is_not_waited_for() -> None:
-    patience = Patience(Budget(time.monotonic, 10.0), 5.0)
+def test_a_time_that_is_longer_than_the_policy_is_not_waited_for() -> None:
+    policy = RetryPolicy(Budget(time.monotonic, 10.0), 5.0)
     began = time.monotonic()
-    with pytest.raises(Passing, match="already_claimed"):
-        asyncio.run(_call(patience, [Passing("already_claimed", 900.0)]))
+    with pytest.raises(Retryable, match="already_claimed"):
+        asyncio.run(_call(policy, [Retryable("already_claimed", 900.0)]))
     assert time.monotonic() - began < 60
 
 
 def test_retries_of_all_calls_come_out_of_one_budget() -> None:
     now = [0.0]
-    patience = Patience(Budget(lambda: now[0], per_second=0.001, per_call=0.1, most=3.0), 1.0)
+    policy = RetryPolicy(Budget(lambda: now[0], per_second=0.001, per_call=0.1, most=3.0), 1.0)
     made = 0
 
     async def attempt() -> None:
         nonlocal made
         made += 1
-        raise Passing("over_capacity", 0.001)
+        raise Retryable("over_capacity", 0.001)
 
     async def story() -> None:
         for _ in range(20):
-            with pytest.raises(Passing):
-                await patience.retrying()(attempt)
+            with pytest.raises(Retryable):
+                await policy.retrying()(attempt)
 
     asyncio.run(story())
     assert 20 < made <= 20 + 3 + 20 * 0.1 + 1

@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 import msgspec
 
-from coordinator.overload.retries import passing
+from coordinator.overload.retries import retryable
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
@@ -94,7 +94,7 @@ def _failure(structured: Any, texts: Sequence[str]) -> Failure:
     """The failure that a result with ``isError`` means; servers like ours say more than a text."""
     error = structured.get("error") if isinstance(structured, dict) else None
     if isinstance(error, dict) and isinstance(error.get("code"), str) and isinstance(error.get("message"), str):
-        asked = passing(structured)
+        asked = retryable(structured)
         return Failure(
             error["message"][:_LONGEST_MESSAGE],
             error["code"][:100],
@@ -107,7 +107,7 @@ def _failure(structured: Any, texts: Sequence[str]) -> Failure:
 
 def _nothing_done(structured: Any) -> bool:
     """Whether a server like ours says that it turned the call away, or that it lost a race there."""
-    asked = passing(structured)
+    asked = retryable(structured)
     if asked is None or asked.reason == "store_unavailable":  # of which nobody knows how far it came
         return False
     return asked.reason == "conflict" or structured["error"]["kind"] == "shedding"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
-from coordinator.overload.retries import Budget, Passing, Patience
+from coordinator.overload.retries import Budget, Retryable, RetryPolicy
 from coordinator.steps.model import Failure, Outcome
 
 SECONDS = 20.0
@@ -19,7 +19,7 @@ PER_CALL, PER_SECOND = 0.1, 0.5
 """Retries that a call, and a second, earn."""
 
 
-class TurnedAway(Passing):
+class TurnedAway(Retryable):
     """Nothing has come of a call, and another may fare better."""
 
     def __init__(self, failure: Failure) -> None:
@@ -31,12 +31,12 @@ class Repeating:
     """Repeats the calls to one server."""
 
     def __init__(self) -> None:
-        self._patience = Patience(Budget(monotonic, PER_SECOND, PER_CALL), SECONDS)
+        self._policy = RetryPolicy(Budget(monotonic, PER_SECOND, PER_CALL), SECONDS)
 
     async def __call__(self, attempt: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """What comes of a call; an attempt that was turned away raises ``TurnedAway``."""
         try:
-            outcome: Outcome = await self._patience.retrying()(attempt)
+            outcome: Outcome = await self._policy.retrying()(attempt)
         except TurnedAway as last:
             return last.failure
         return outcome

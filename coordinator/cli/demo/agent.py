@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from coordinator.cli.demo.proof import Crash
-from coordinator.overload.retries import Passing
+from coordinator.overload.retries import Retryable
 
 _OFFERS = 20
 """Items asked for at once; agents that all take the best one would only get in each other's way."""
@@ -37,7 +37,7 @@ class Calls(Protocol):
     async def call(
         self, tool: str, arguments: dict[str, Any], *, urgent: bool = False, waits: bool = False
     ) -> dict[str, Any]:
-        """The tool's structured answer; raises ``Passing`` or ``Refused``."""
+        """The tool's structured answer; raises ``Retryable`` or ``Refused``."""
         ...
 
 
@@ -125,7 +125,7 @@ class Agent:
                     return Crash(self.name, held.item.replace("-", ""), held.fence)
             except Lost:
                 self._counts["lost_while_working"] += 1
-            except Passing:
+            except Retryable:
                 # Whatever it was, the claim runs out and the item comes back by itself.
                 self._counts["gave_up"] += 1
                 await self._pause(_GAVE_UP_SECONDS)

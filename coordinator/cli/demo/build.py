@@ -26,7 +26,7 @@ async def build(caller: Caller, items: Sequence[Item]) -> dict[str, Planned]:
 
     Raises:
         Refused: the fleet refuses some of it.
-        Passing: the fleet does not answer.
+        Retryable: the fleet does not answer.
     """
     ids: dict[str, str] = {}
     for batch in _levels(items):

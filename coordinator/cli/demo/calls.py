@@ -34,7 +34,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from coordinator import __version__
 from coordinator.cli.demo.pacing import Gate, Lanes
-from coordinator.overload.retries import RESERVE, Budget, Passing, Patience, passing, retry_after
+from coordinator.overload.retries import RESERVE, Budget, Retryable, RetryPolicy, retry_after, retryable
 
 PATIENCE_SECONDS = 60.0
 """How long one call is repeated before its caller is told."""
@@ -94,10 +94,10 @@ class Line:
         self.lanes = Lanes(_CALLS_AT_A_TIME)
         self.meter = Meter()
         budget = Budget(time.monotonic, per_second, most=max(RESERVE, 2 * per_second))
-        self.patience = Patience(budget, PATIENCE_SECONDS, self._noted)
+        self.retries = RetryPolicy(budget, PATIENCE_SECONDS, self._noted)
         self.context = ssl.create_default_context()
 
-    def _noted(self, failure: Passing) -> None:
+    def _noted(self, failure: Retryable) -> None:
         self.meter.retries[failure.reason] += 1
         if failure.reason in _GONE:
             self.gate.close()
@@ -133,7 +133,7 @@ class Caller:
             )
             self._client = await stack.enter_async_context(client)
             if self._careful:
-                await self._line.patience.retrying()(self._list_tools)
+                await self._line.retries.retrying()(self._list_tools)
             self._stack = stack.pop_all()
         return self
 
@@ -155,10 +155,10 @@ class Caller:
             waits: whether the fleet may take its time to answer, which keeps no other call from being made.
 
         Raises:
-            Passing: it failed for ``PATIENCE_SECONDS``.
+            Retryable: it failed for ``PATIENCE_SECONDS``.
             Refused: it was refused for good, or the answer does not fit the tool's schema.
         """
-        retrying = self._line.patience.retrying()
+        retrying = self._line.retries.retrying()
         result: dict[str, Any] = await retrying(self._attempt, tool, arguments, urgent, waits)
         return result
 
@@ -196,11 +196,11 @@ class Caller:
         return self._client
 
 
-def _failure(error: MCPError) -> Passing | Refused:
+def _failure(error: MCPError) -> Retryable | Refused:
     if error.code == _BUSY:
-        return Passing("busy", float(error.error.data))
+        return Retryable("busy", float(error.error.data))
     reason = _REASONS.get(error.code)
-    return Passing(reason) if reason else Refused(f"error {error.code}: {error.message}")
+    return Retryable(reason) if reason else Refused(f"error {error.code}: {error.message}")
 
 
 def _content(tool: str, result: CallToolResult) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _content(tool: str, result: CallToolResult) -> dict[str, Any]:
         raise Refused(f"{tool}: the answer has no structured content")
     if not result.is_error:
         return content
-    failure = passing(content)
+    failure = retryable(content)
     if failure is not None:
         raise failure
     error = content.get("error")

@@ -20,7 +20,7 @@ from coordinator.cli.demo.agent import Agent
 from coordinator.cli.demo.calls import Caller, Line, Refused
 from coordinator.cli.demo.messages import News, Orders, line
 from coordinator.cli.demo.proof import Crash
-from coordinator.overload.retries import Passing
+from coordinator.overload.retries import Retryable
 
 _NEWS_SECONDS = 0.25
 _LAST_SECONDS = 10.0
@@ -77,7 +77,7 @@ class Host:
                     crash = await agent.run()
                 if crash is not None:
                     self._crashes.append(crash)
-            except Passing:
+            except Retryable:
                 # Nobody answered for a long time; the next life tries again.
                 self._counts["never_connected"] += 1
             except Refused as refusal:

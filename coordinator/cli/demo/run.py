@@ -24,7 +24,7 @@ from coordinator.cli.demo.report import Report
 from coordinator.cli.demo.watch import Watch
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.stores import open_store
-from coordinator.overload.retries import Passing
+from coordinator.overload.retries import Retryable
 from coordinator.settings import Settings, redacted
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
@@ -81,7 +81,7 @@ async def run(options: Options, settings: Settings) -> Report:
             raise CommandFailed(
                 f"the Redis at {redacted(target.redis_url)} cannot be read: {error}", Exit.STORE_UNREACHABLE
             ) from None
-        except (Refused, Passing) as error:
+        except (Refused, Retryable) as error:
             raise CommandFailed(f"the work cannot be put into the fleet at {target.base_url}: {error}") from None
 
 
