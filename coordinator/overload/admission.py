@@ -19,7 +19,7 @@ from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
 
 _CLASSES = tuple(Criticality)
-# In their order: looking things up by number is what costs least where most calls are turned away.
+# Tuples indexed by class: the cheapest look-up, which counts where most calls are turned away.
 SHARES = (0.5, 0.75, 0.9)
 """How much of the limit each class may fill, together with those above it; CRITICAL has a limit of its own."""
 _LABELS = tuple(each.label for each in _CLASSES)
@@ -30,16 +30,17 @@ _MOST_RETRY_MS = 5_000
 _DRAIN_RETRY_MS = 1_000
 _WINDOW_SECONDS = 0.1
 SURPLUS = "more calls come than can be answered here"
-"""What those are told who are not even let wait."""
-_CALM_SECONDS = 10.0
-_HASTE = 0.02
-"""Share of its time that a call may wait while the last surplus is no longer ago than that: it is likely to be back."""
+"""The message to callers who are turned away without waiting."""
+_RELAPSE_SECONDS = 10.0
+"""How long after a surplus another one is likely."""
+_RELAPSE_SHARE = 0.02
+"""Share of the usual time that a call may wait meanwhile."""
 _BEARABLE = 0.02
-"""Share of a class that may be turned away at once before its calls may wait again."""
+"""Share of the calls of a class without room, below which its surplus is over and calls may wait again."""
 
 
 class Watcher(Protocol):
-    """What is reported; ``coordinator.metrics.Recorder`` is one."""
+    """Takes what admission reports; ``coordinator.metrics.Recorder`` is one."""
 
     def shed(self, criticality: str, reason: str) -> None:
         """A call was turned away."""
@@ -155,7 +156,7 @@ class Admission:
         self._queue_seconds = settings.queue_ms / 1000
         self.limit.configure(settings.least_limit, settings.most_limit, settings.store_target_ms)
         self.breaker.open_ms = settings.breaker_open_ms
-        self._make_room()
+        self._set_class_limits()
 
     @property
     def waiting(self) -> int:
@@ -173,9 +174,9 @@ class Admission:
             ToolFailure: ``store_unavailable``, ``draining``, ``over_capacity`` or ``actor_quota``, with retryAfterMs.
         """
         now = self._clock()
-        away = self.breaker.refuses(now)
-        if away is not None or self.draining or parks:
-            barred = self._barred(criticality, parks, away)
+        open_for = self.breaker.refuses(now)
+        if open_for is not None or self.draining or parks:
+            barred = self._barred(criticality, parks, open_for)
             if barred is not None:
                 raise barred
         if parks:
@@ -186,7 +187,7 @@ class Admission:
             self._check_shares(criticality, actor, project)
         surplus = self._surplus[criticality]
         # Who waits for want of room in a class below does not keep this one from its own.
-        if self.in_flight < self._rooms[criticality] and (
+        if self.in_flight < self._class_limits[criticality] and (
             critical or not self._queued or not any(self._queues[criticality:])
         ):
             if surplus.lasts:
@@ -198,12 +199,12 @@ class Admission:
         return None
 
     def turns_away(self, criticality: Criticality) -> int:
-        """Milliseconds after which a call is to come back that there is no room for; 0: it may ``enter``.
+        """Turns a call away that there is no room for: milliseconds after which it may come back; 0: it may ``enter``.
 
-        A short cut, and the way that most calls go under overload.
+        The cheapest answer, which most calls get under overload.
         """
         surplus = self._surplus[criticality]
-        if not surplus.lasts or self.in_flight < self._rooms[criticality]:
+        if not surplus.lasts or self.in_flight < self._class_limits[criticality]:
             return 0
         surplus.came(True, self._clock())
         self._count_shed(criticality, "over_capacity")
@@ -214,15 +215,15 @@ class Admission:
 
         Looks only at what does not depend on who calls.
         """
-        barred = self._barred(criticality, parks, self.breaker.closed_for(self._clock()))
+        barred = self._barred(criticality, parks, self.breaker.open_for(self._clock()))
         if barred is not None or parks:
             return barred
         later = self.turns_away(criticality)
         return ToolFailure("over_capacity", SURPLUS, retry_after_ms=later) if later else None
 
     def begins(self, ticket: Ticket) -> None:
-        """A call that was let in has its turn: how long it had to wait for that says how busy this process is."""
-        self.limit.turn(self._clock() - ticket.since)
+        """A call that was let in begins to run: how long it waited for the event loop says how busy this process is."""
+        self.limit.sample_lag(self._clock() - ticket.since)
 
     async def wait(self, criticality: Criticality, actor: str, project: str) -> Ticket:
         """Waits for room, as long as the settings allow.
@@ -236,8 +237,8 @@ class Admission:
             raise self._shed(criticality, "over_capacity", "too many calls are at work and waiting here")
         now = self._clock()
         last_surplus = max(each.seen for each in self._surplus)
-        hasty = criticality is not _CRITICAL and now - last_surplus < _CALM_SECONDS
-        seconds = self._queue_seconds * (_HASTE if hasty else 1.0)
+        relapse = criticality is not _CRITICAL and now - last_surplus < _RELAPSE_SECONDS
+        seconds = self._queue_seconds * (_RELAPSE_SHARE if relapse else 1.0)
         one = _Waiting(criticality, Ticket(actor, project, True), now, seconds)
         self._queues[criticality].append(one)
         self._queued += 1
@@ -273,17 +274,17 @@ class Admission:
         now = self._clock()
         self.breaker.ended(ok, now)
         self.limit.sample(seconds, max(1, self.in_flight), now)
-        if self.limit.value != self._room_for:
-            self._make_room()
+        if self.limit.value != self._limits_set_for:
+            self._set_class_limits()
 
     def report(self) -> None:
         """Tells the watcher how things stand."""
         self._watcher.limits(self.in_flight, self.limit.value, self._queued, self.breaker.state)
 
-    def _make_room(self) -> None:
-        """Works out anew up to how many calls at work each class is let in, and an actor's and a project's."""
-        self._room_for = limit = self.limit.value
-        self._rooms = (*(max(1, int(limit * share)) for share in SHARES), self._settings.hard_limit)
+    def _set_class_limits(self) -> None:
+        """Sets up to how many calls at work each class is let in, and those of one actor and of one project."""
+        self._limits_set_for = limit = self.limit.value
+        self._class_limits = (*(max(1, int(limit * share)) for share in SHARES), self._settings.hard_limit)
         self._most_of_actor = max(2, int(limit * self._settings.actor_share))
         self._most_of_project = max(4, int(limit * self._settings.project_share))
 
@@ -304,7 +305,7 @@ class Admission:
         for criticality in reversed(_CLASSES):
             queue = self._queues[criticality]
             while queue:
-                if self.in_flight >= self._rooms[criticality]:
+                if self.in_flight >= self._class_limits[criticality]:
                     return
                 one = queue.popleft()
                 self._queued -= 1
@@ -324,30 +325,30 @@ class Admission:
         self._sweeper = asyncio.get_running_loop().call_at(due, self._sweep)
 
     def _sweep(self) -> None:
-        """Looks who has waited in vain: one timer for all, since in each class who came first is due first, almost."""
+        """Ends the waiting of calls that are due. One timer serves all: in each class the first is due first, almost."""
         self._sweeper = None
         now = asyncio.get_running_loop().time()
         for criticality in _CLASSES:
             queue = self._queues[criticality]
             if queue and queue[0].due <= now:
-                self._give_up(criticality, now)
+                self._time_out_class(criticality, now)
         if self._queued:
             self._sweep_at(min(queue[0].due for queue in self._queues if queue))
 
-    def _give_up(self, criticality: Criticality, now: float) -> None:
-        """A call waited in vain: so would all others of its class and those below, as long as it goes on like this."""
+    def _time_out_class(self, criticality: Criticality, now: float) -> None:
+        """A call waited in vain: so would all others of its class and those below, which is what a surplus is."""
         if criticality is _CRITICAL:
             queue = self._queues[criticality]
             while queue and queue[0].due <= now:
-                self._tell_in_vain(queue[0])
+                self._time_out(queue[0])
             return
         gave_up = self._clock()
         for lower in _CLASSES[: criticality + 1]:
             self._surplus[lower].begin(gave_up)
             for one in tuple(self._queues[lower]):
-                self._tell_in_vain(one)
+                self._time_out(one)
 
-    def _tell_in_vain(self, one: _Waiting) -> None:
+    def _time_out(self, one: _Waiting) -> None:
         self._forget(one)
         if not one.admitted.done():
             why = f"there was no room in time, of at most {self._settings.queue_ms} ms"
@@ -385,10 +386,14 @@ class Admission:
         self._actors.give_back(ticket.actor)
         self._projects.give_back(ticket.project)
 
-    def _barred(self, criticality: Criticality, parks: bool, away: float | None) -> ToolFailure | None:
-        """Why a call is turned away whoever makes it; the store is ``away`` for so many seconds, None: it is not."""
-        if away is not None:
-            return self._shed(criticality, "store_unavailable", "the store does not answer", int(away * 1000))
+    def _barred(self, criticality: Criticality, parks: bool, open_for: float | None) -> ToolFailure | None:
+        """Why a call is turned away whoever makes it.
+
+        Args:
+            open_for: seconds for which the breaker stays open; None: it is not.
+        """
+        if open_for is not None:
+            return self._shed(criticality, "store_unavailable", "the store does not answer", int(open_for * 1000))
         if self.draining and (parks or criticality < Criticality.READ):
             return self._shed(criticality, "draining", "this front-end takes no new work", _DRAIN_RETRY_MS)
         if parks and self.parked >= self._settings.parked_most:
@@ -404,7 +409,7 @@ class Admission:
         self._watcher.shed(_LABELS[criticality], code)
 
     def _later(self, least_ms: int = 0) -> int:
-        """When to come back, in milliseconds: one of 16 times at each moment, so that answers repeat."""
+        """When to come back, in milliseconds, with jitter: one of 16 values, so that answers can be reused."""
         self._shed_in_a_row += 1
         # The longer nobody is let in, the later those who were turned away are to come back.
         base = max(least_ms, min(_MOST_RETRY_MS, _RETRY_MS * (1 + self._shed_in_a_row // 100)))

@@ -39,7 +39,9 @@ class Breaker:
         self._probing = self._succeeded = 0
 
     def refuses(self, now: float) -> float | None:
-        """None lets a call through, whose calls to the store are to be reported; else seconds until to try again."""
+        """None: a call is let through, and its calls to the store are to be reported (``ended``); else for how many
+        seconds none is.
+        """
         if self.state == "closed":
             return None
         if self.state == "open":
@@ -53,8 +55,8 @@ class Breaker:
         self._probed = now
         return None
 
-    def closed_for(self, now: float) -> float | None:
-        """What ``refuses`` would say, where that is certain already; unlike it this lets no call through."""
+    def open_for(self, now: float) -> float | None:
+        """For how many seconds it stays open; None: it is not open. Unlike ``refuses`` it lets no probe through."""
         return self._until - now if self.state == "open" and now < self._until else None
 
     def ended(self, ok: bool, now: float) -> None:

@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 
 WINDOW_SECONDS = 0.1
-"""The limit is thought over this often."""
+"""How often the limit is adjusted."""
 TOLERANCE = 2.0
-"""How much longer than usual the store may take before that counts as congestion."""
+"""How many times as long as usual the store may take before that counts as congestion."""
 _DOWN, _UP = 0.2, 0.002
-"""How fast the idea of what is usual follows: at once when the store is quicker, within minutes when it is slower."""
+"""Weights of a new average in the moving average of what is usual: that follows a store that becomes quicker at once,
+one that becomes slower within minutes."""
 LAG_SECONDS = 0.001
-"""How long a call may wait for its turn in this process before fewer are let in."""
-_TURNS = 4
-"""Waits of that length in what an answer of the store takes: to be sent, to be read and to be acted on, at most."""
+"""How long calls may wait for the event loop, on average, before fewer are let in."""
+_LAGS_PER_ANSWER = 4
+"""How often an answer of the store waits for the event loop at most: to be sent, to be read and to be acted on."""
 FOREIGN_SECONDS = 0.012
-"""Waits that are longer than ``ENOUGH`` calls make: calls that are turned away, or other processes, take the CPU."""
+"""``ENOUGH`` calls make no longer waits for the event loop: calls turned away, or other processes, take the CPU."""
 ENOUGH = 64
 """Calls that a process has at work at once without any of them getting late."""
 FEWEST = 16
 """Calls that keep a process and its store busy. No more of them while many others are turned away: those are told so
 by the same event loop, and soon."""
 MANY = 0.1
-"""Share of the calls that have to be turned away for an overload; fewer is a burst."""
+"""Share of calls turned away above which this is an overload; below it is a burst."""
 
 
 class AdaptiveLimit:
@@ -30,9 +31,9 @@ class AdaptiveLimit:
 
     What they should take is the larger of ``target_ms`` and twice what is usual. Times below the
     target are left to the store: it is busy, and a shorter queue would not make it faster. It shrinks
-    also while calls wait too long for their turn in this process: then its own CPU is what they share. Where
-    they wait longer than that many calls explain, others have the CPU, and it takes more calls to make use of
-    what is left.
+    also while calls wait too long for this process's event loop: then its own CPU is the bottleneck. Where
+    they wait longer than that many calls explain, other processes have the CPU, and it takes more calls to make
+    use of what is left.
 
     What is usual is learned from answers that were slow without this process's doing: while few of
     the calls that it might let in were at work, or no fewer can be let in. Otherwise a queue that
@@ -57,15 +58,10 @@ class AdaptiveLimit:
         self._sum = 0.0
         self._count = 0
         self._peak = 0
-        self._lags = 0.0
-        self._turns = 0
+        self._lag_sum = 0.0
+        self._lag_count = 0
         self.turned_away = 0
-        """Calls that were not let in since this was last thought over."""
-
-    @property
-    def usual_ms(self) -> float:
-        """What the store takes usually, in milliseconds."""
-        return self._usual * 1000
+        """Calls that were not let in since the limit was last adjusted."""
 
     def configure(self, least: int, most: int, target_ms: float) -> None:
         """Takes over other bounds."""
@@ -84,17 +80,17 @@ class AdaptiveLimit:
         if in_flight > self._peak:
             self._peak = in_flight
         if now - self._began >= WINDOW_SECONDS:
-            self._think(now)
+            self._adjust(now)
 
-    def turn(self, lag: float) -> None:
-        """Learns from a call that waited so many seconds for its turn in this process."""
-        self._lags += lag
-        self._turns += 1
+    def sample_lag(self, seconds: float) -> None:
+        """Learns from a call that waited so long for the event loop."""
+        self._lag_sum += seconds
+        self._lag_count += 1
 
-    def _think(self, now: float) -> None:
-        lag = self._lags / self._turns if self._turns else 0.0
-        # What was waited for in this process is not the store's doing.
-        took = max(0.0, self._sum / self._count - _TURNS * lag)
+    def _adjust(self, now: float) -> None:
+        lag = self._lag_sum / self._lag_count if self._lag_count else 0.0
+        # Waiting for the event loop is not the store's doing.
+        took = max(0.0, self._sum / self._count - _LAGS_PER_ANSWER * lag)
         if not self._usual:
             # What the first answers took may be far from usual.
             self._usual = min(took, self._target)
@@ -111,7 +107,7 @@ class AdaptiveLimit:
             # Only a limit that is made use of says anything about a larger one.
             self._set(min(self._most, self._limit + max(1.0, math.sqrt(self._limit))))
         self._began, self._sum, self._count, self._peak = now, 0.0, 0, 0
-        self._lags, self._turns, self.turned_away = 0.0, 0, 0
+        self._lag_sum, self._lag_count, self.turned_away = 0.0, 0, 0
 
     @property
     def _enough(self) -> int:

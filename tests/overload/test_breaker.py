@@ -59,7 +59,7 @@ def test_it_lets_a_few_calls_try_and_closes_when_they_succeed() -> None:
     assert breaker.refuses(1.2) is None
     for _ in range(5):
         breaker.ended(False, 1.2)
-    assert breaker.closed_for(1.2) == OPEN_MS / 1000, "as long as at first"
+    assert breaker.open_for(1.2) == OPEN_MS / 1000, "as long as at first"
 
 
 def test_processes_do_not_try_all_at_once() -> None:

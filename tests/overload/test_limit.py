@@ -37,7 +37,7 @@ def test_it_never_leaves_its_bounds(
     limit, now = AdaptiveLimit(*bounds, TARGET_MS, 0.0), 0.0
     for answer_ms, seconds, wanted, lag, shedding in phases:
         for n in range(round(seconds / STEP)):
-            limit.turn(lag)
+            limit.sample_lag(lag)
             limit.turned_away += shedding
             limit.sample(answer_ms / 1000, min(wanted, limit.value), now + n * STEP)
             assert bounds[0] <= limit.value <= bounds[1]
@@ -88,7 +88,7 @@ def test_one_slow_answer_among_many_changes_nothing() -> None:
 def test_a_store_that_is_always_far_away_counts_as_usual_in_the_end() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     run(limit, 0.0, 300, 80.0)
-    assert limit.usual_ms > 40
+    assert limit._usual > 0.040
     assert limit.value == MOST
 
 
@@ -97,7 +97,7 @@ def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
     run(limit, now, 30, 1.0)
     assert limit.value == MOST
     for n in range(1000):
-        limit.turn(0.008)
+        limit.sample_lag(0.008)
         limit.sample(0.08, limit.value, 30 + n * STEP)
     assert limit.value == ENOUGH, "what is waited for in the process is not the store's doing"
     run(limit, 40.0, 10, 1.0)
@@ -108,7 +108,7 @@ def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
 def test_while_many_calls_are_turned_away_no_more_are_let_in_than_keep_it_busy(one_in: int, most: int) -> None:
     limit, seen = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), []
     for n in range(2000):
-        limit.turn(0.003)
+        limit.sample_lag(0.003)
         limit.turned_away += n < 1000 and n % one_in == 0
         limit.sample(0.02, limit.value, n * STEP)
         seen.append(limit.value)
@@ -121,7 +121,7 @@ def test_while_many_calls_are_turned_away_no_more_are_let_in_than_keep_it_busy(o
 def test_what_others_take_of_the_cpu_lets_no_fewer_in(lag: float) -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     for n in range(2000):
-        limit.turn(lag)
+        limit.sample_lag(lag)
         limit.sample(3 * lag, limit.value, n * STEP)
     assert limit.value == MOST
 
@@ -132,7 +132,7 @@ def test_a_queue_that_lasts_does_not_become_what_is_usual() -> None:
     for n in range(40_000):  # more than three minutes of a store that takes longer the more it has to do
         now = 10 + n * STEP
         limit.sample(limit.value * 0.0002, limit.value, now)
-    assert limit.usual_ms < 2
+    assert limit._usual < 0.002
     assert limit.value * 0.2 < 20
 
 
