@@ -325,7 +325,7 @@ class Admission:
         self._sweeper = asyncio.get_running_loop().call_at(due, self._sweep)
 
     def _sweep(self) -> None:
-        """Ends the waiting of calls that are due. One timer serves all: in each class the first is due first, almost."""
+        """Ends the waiting of calls that are due. One timer serves all: in each class the first is due first."""
         self._sweeper = None
         now = asyncio.get_running_loop().time()
         for criticality in _CLASSES:

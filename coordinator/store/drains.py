@@ -57,7 +57,7 @@ def scope_of(found: dict[str, int], host: str, slot: str) -> str:
 
 
 class Drains:
-    """The record of them."""
+    """Asks for drains, ends them, and reads which are asked for."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -68,16 +68,16 @@ class Drains:
         return dict(rows)
 
     async def end(self, scope: str) -> dict[str, int]:
-        """Ends it; returns what is left. Raises ToolFailure."""
+        """Ends the drain of a scope; returns what is still asked for. Raises ToolFailure."""
         rows = await self._store.run(_SET, keys.FLEET, scope, 0)
         return dict(rows)
 
     async def follow(self, slot: str, apply: Callable[[str], Awaitable[None]]) -> None:
-        """Tells the process ``slot`` of this host, for as long as it runs, what it is to go by.
+        """Watches, until it is cancelled, whether the process ``slot`` of this host is to be drained.
 
         Args:
-            apply: called with the scope that the process is drained with, or '' when it is no longer; not
-                called while nothing changes. What was asked before holds while the store does not tell.
+            apply: called at each change, with the scope that the process is drained with, or '' when it no longer
+                is. While the store does not answer nothing changes.
         """
         host, known = socket.gethostname(), ""
         while True:
@@ -90,6 +90,6 @@ class Drains:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def read(self) -> dict[str, int]:
-        """All that is asked for. Raises ToolFailure."""
+        """All scopes that are asked to be drained, and since when (ms). Raises ToolFailure."""
         rows = await self._store.run(_READ, keys.FLEET)
         return dict(rows)

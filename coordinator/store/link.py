@@ -43,8 +43,8 @@ _log = structlog.get_logger(__name__)
 _STABLE_SECONDS = 1.0
 """A connection that lived shorter than this does not reset the pauses between attempts."""
 _PAUSE_FIRST, _PAUSE_MOST = 0.02, 1.0
-_PAUSE_WAITED_FOR = 0.1
-"""Longer pauses are not waited for by calls: they fail at once."""
+_PAUSE_CALLS_WAIT = 0.1
+"""Calls wait for a pause that is no longer than this; in longer ones they fail at once."""
 
 pack = cast("Callable[[tuple[str | bytes | int, ...]], bytes]", hiredis.pack_command)
 Submit = Callable[[bytes], "asyncio.Future[Any]"]
@@ -83,7 +83,7 @@ class Link:
         self._on_connected = on_connected
         self._connection: Connection | None = None
         self._parked: list[tuple[asyncio.Future[Any], bytes]] = []
-        self._keeper: asyncio.Task[None] | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
         self._gone = asyncio.Event()
         self._why = "is not connected yet"
         self.connects = 0
@@ -106,18 +106,18 @@ class Link:
         Raises:
             StoreUnreachable: nobody answers, or the server turns us away; says why.
         """
-        self._take(await self._connect())
-        self._keeper = asyncio.get_running_loop().create_task(self._keep(), name="store-link")
+        self._use(await self._connect())
+        self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect(), name="store-link")
 
     async def close(self) -> None:
         """Lets calls in flight finish, at most for the timeout, then closes. May be called twice."""
         connection, self._connection = self._connection, None
         self._why = "link of this process is closed"
         self.submit = self._refuse
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-            self._keeper = None
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
+            await asyncio.wait([self._reconnecting])
+            self._reconnecting = None
         self._fail_parked()
         if connection is not None:
             await connection.finish()
@@ -155,7 +155,7 @@ class Link:
             if not future.done():
                 future.set_exception(unavailable(f"{self._why}; nothing was sent"))
 
-    def _take(self, connection: Connection) -> None:
+    def _use(self, connection: Connection) -> None:
         self._connection = connection
         self._gone.clear()
         self.connects += 1
@@ -175,7 +175,7 @@ class Link:
         self.submit = self._park if clean else self._refuse
         self._gone.set()
 
-    async def _keep(self) -> None:
+    async def _reconnect(self) -> None:
         """Replaces the connection whenever it is lost, with growing, jittered pauses."""
         loop = asyncio.get_running_loop()
         attempts = 0
@@ -187,12 +187,12 @@ class Link:
             while self._connection is None:
                 if attempts:
                     pause = min(_PAUSE_FIRST * 2 ** min(attempts, 16), _PAUSE_MOST) * random.uniform(0.5, 1.0)
-                    if pause > _PAUSE_WAITED_FOR:
+                    if pause > _PAUSE_CALLS_WAIT:
                         self._give_up_for_now()
                     await asyncio.sleep(pause)
                 attempts += 1
                 try:
-                    self._take(await self._connect())
+                    self._use(await self._connect())
                 except Exception as error:  # whatever it is, the next attempt must be made
                     # Callers are not told where the store is.
                     self._why = "cannot be reached"

@@ -1,4 +1,4 @@
-"""Lays a flattened script out as the library of one function, which is how the server keeps it.
+"""Builds the library of one function from a flattened script: the server runs scripts as such functions.
 
 A library's text runs once, when it is loaded: its functions and constants are made then, and a call runs what
 it is for and no more. So what included files declare in the first column, and the arguments, stands outside of
@@ -45,14 +45,14 @@ class Line(NamedTuple):
 
 
 class Library(NamedTuple):
-    """What is loaded into the server."""
+    """A library as it is loaded into the server."""
 
     name: str
-    """Of the library and of its function; another text has another name."""
+    """Of the library and of its only function. It ends in a digest, so another text has another name."""
     lines: list[Line]
 
 
-def made(name: str, lines: Sequence[Line], own: Sequence[bool], full: bool) -> Library:
+def build(name: str, lines: Sequence[Line], own: Sequence[bool], full: bool) -> Library:
     """The library of a flattened script.
 
     Args:
@@ -73,7 +73,7 @@ def made(name: str, lines: Sequence[Line], own: Sequence[bool], full: bool) -> L
         if piece.names and _made_once(piece, part[0].text):
             outside += part
         else:
-            inside += _begun(part, outside) if piece.names else part
+            inside += _set_per_call(part, outside) if piece.names else part
     end = Line(f"end{_flags(lines, full)}}}", "lua_library.py")
     text = "\n".join(line.text for line in (*outside, *inside, end))
     named = f"{name}_{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
@@ -87,7 +87,7 @@ def _made_once(piece: Piece, first: str) -> bool:
     return constant or first.startswith("local function ")
 
 
-def _begun(part: list[Line], outside: list[Line]) -> list[Line]:
+def _set_per_call(part: list[Line], outside: list[Line]) -> list[Line]:
     """The lines by which each call gives variables their values; declares them outside."""
     first, *rest = part
     names, equals, value = first.text.removeprefix("local ").partition(" -- ")[0].partition("=")
@@ -103,7 +103,7 @@ def _check_unique(piece: Piece, first: Line, declared: dict[str, str]) -> None:
 
 
 def _flags(lines: Sequence[Line], full: bool) -> str:
-    """What the server is told of the function."""
+    """The flags that the function is registered with."""
     if all(WRITES.isdisjoint(_WORD.findall(line.text)) for line in lines):
         return ", flags={'no-writes'}"
     return ", flags={'allow-oom'}" if full else ""

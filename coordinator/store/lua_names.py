@@ -1,4 +1,4 @@
-"""Finds the names in lines of Lua, and puts something else in their place."""
+"""Finds the names in lines of Lua, and substitutes them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from functools import lru_cache
 
 _TOKEN = re.compile(r"""--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*""")
 KNOWN_LINES = 20_000
+"""Lines whose names are remembered."""
 
 
-def put(line: str, values: Mapping[str, str]) -> str:
-    """A line with names replaced by what they stand for, but in comments, strings and field names."""
+def substitute(line: str, values: Mapping[str, str]) -> str:
+    """The line with names replaced by their values, except in comments, strings and field names."""
     if values.keys().isdisjoint(words(line)):
         return line
-    made: list[str] = []
+    parts: list[str] = []
     done = 0
     for start, end, name in _names(line):
         if name in values:
-            made += (line[done:start], values[name])
+            parts += (line[done:start], values[name])
             done = end
-    return "".join((*made, line[done:]))
+    return "".join((*parts, line[done:]))
 
 
 @lru_cache(KNOWN_LINES)

@@ -21,15 +21,15 @@ _VALUES = re.compile(r"local ([A-Za-z_]\w*(?:, *[A-Za-z_]\w*)*) *(?:=|--|$)")
 
 
 class Piece(NamedTuple):
-    """A part of a script that is taken or left as a whole."""
+    """A part of a script that is kept or left out as a whole."""
 
     names: tuple[str, ...]
-    """What it declares; nothing where it has to stay."""
+    """The names that it declares; empty where it has to stay."""
     span: range
     """Its lines."""
 
 
-def kept(lines: Sequence[str], prunable: Sequence[bool]) -> list[int]:
+def prune(lines: Sequence[str], prunable: Sequence[bool]) -> list[int]:
     """The indices of the lines to keep; ``prunable`` says which lines come from includes."""
     found = pieces(lines, prunable)
     owners: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Reads one Lua source file with everything it includes, and makes the text that the server runs.
+"""Flattens one Lua source file: reads it with everything it includes, and builds the library that the server runs.
 
 A script begins with a contract header::
 
@@ -31,7 +31,7 @@ from coordinator.store import keys, lua_library, lua_names, lua_prune
 from coordinator.store.errors import ScriptError
 
 _INCLUDE = re.compile(r"\s*--\s*@include\b\s*(.*?)\s*")
-_IDLE = re.compile(r"\s*(?:--.*)?$")
+_BLANK_OR_COMMENT = re.compile(r"\s*(?:--.*)?$")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _ARGUMENT = re.compile(r"([a-z_][a-z0-9_]*)(\.\.\.)?")
 _CODE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -42,7 +42,7 @@ _RESERVED = re.compile(
     "|redis|server|cjson|cmsgpack|bit|struct|string|table|math"
 )
 _FIELDS = ("purpose", "guarantee", "args", "reply", "errors")
-_FURTHER = ("full",)
+_OPTIONAL_FIELDS = ("full",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,14 @@ class Source:
     """Where all that it was made from lies."""
 
 
-def read(path: Path, shared: Path | Sequence[Path], scope: keys.Scope = "project") -> Source:
-    """Flattens the script at ``path``; includes come from ``path``'s ``include`` directory, else ``shared``.
+def read(path: Path, shared: Sequence[Path], scope: keys.Scope = "project") -> Source:
+    """Flattens the script at ``path``; includes come from its ``include`` directory, else from the ``shared`` ones.
 
     Raises:
         ScriptError: the file is missing, its header is wrong, or an include is missing,
             circular, asked for twice by one file, or present in several places.
     """
-    return _Flattener(path, [shared] if isinstance(shared, Path) else shared, scope).run()
+    return _Flattener(path, shared, scope).run()
 
 
 class _Flattener:
@@ -108,11 +108,11 @@ class _Flattener:
         body = text.splitlines()[first_line:]
         self._take(body, self._path.name, first_line, (self._path.name,))
         key_names = self._key_names()
-        kept = lua_prune.kept(self._lines, [origin.startswith("include/") for origin in self._origins])
-        lines = [lua_library.Line(lua_names.put(self._lines[at], key_names), self._origins[at]) for at in kept]
+        kept = lua_prune.prune(self._lines, [origin.startswith("include/") for origin in self._origins])
+        lines = [lua_library.Line(lua_names.substitute(self._lines[at], key_names), self._origins[at]) for at in kept]
         own = [line.origin.startswith(f"{self._path.name}:") and not line.origin.endswith(":args") for line in lines]
         name = f"fleet_{self._path.parent.parent.name}_{self._path.stem}"
-        library = lua_library.made(name, lines, own, bool(header.full))
+        library = lua_library.build(name, lines, own, bool(header.full))
         text = "\n".join(line.text for line in library.lines) + "\n"
         origins = tuple(line.origin for line in library.lines)
         return Source(header, library.name, text, origins, tuple(self._includes), tuple(self._files))
@@ -126,7 +126,7 @@ class _Flattener:
         for number, line in enumerate(lines, start=offset + 1):
             directive = _INCLUDE.fullmatch(line)
             if directive is None:
-                if not _IDLE.match(line):
+                if not _BLANK_OR_COMMENT.match(line):
                     self._add(line, f"{file}:{number}")
                 continue
             name = directive[1]
@@ -208,8 +208,8 @@ def _parse_header(lines: list[str], file: str) -> Header:
     for number, line in enumerate(lines, start=2):
         if not line[:1].isspace() and (match := _FIELD.fullmatch(line)):
             name, rest = match.groups()
-            if name not in (*_FIELDS, *_FURTHER):
-                allowed = ", ".join((*_FIELDS, *_FURTHER))
+            if name not in (*_FIELDS, *_OPTIONAL_FIELDS):
+                allowed = ", ".join((*_FIELDS, *_OPTIONAL_FIELDS))
                 raise ScriptError(f"{file}:{number}: unknown header field '{name}'; allowed: {allowed}")
             if name in fields:
                 raise ScriptError(f"{file}:{number}: header field '{name}' is there twice")

@@ -39,7 +39,7 @@ def lacks_function(error: Exception) -> bool:
 
 
 def wants_again(error: Exception, script: Script[Any]) -> bool:
-    """Whether the script has only done a part of what others left to be done, and is to be called again."""
+    """Whether the script first did a part of what others left undone (``Script.rest``), and has to be called again."""
     return str(error) == "FLEET UNSETTLED" and "UNSETTLED" in script.errors
 
 

@@ -1,4 +1,4 @@
-"""Rounds: what one process of the fleet looks at for all of them every few seconds, as long as it has the turn."""
+"""Rounds: a periodic task that one process of the fleet, whichever has the turn, does for all of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RENEW_SECONDS = 5.0
 
 
 class Rounds(ABC):
-    """Makes rounds, as long as it is this process's turn.
+    """A periodic task, done while this process has the turn; subclasses say what is done in a round.
 
     Args:
         what: names the turn.
@@ -41,7 +41,7 @@ class Rounds(ABC):
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Goes on until ``stop`` is called; then it gives the turn away."""
+        """Makes rounds until ``stop`` is called; then gives the turn back."""
         while not self._stopping.is_set():
             try:
                 await self.round()
@@ -56,7 +56,7 @@ class Rounds(ABC):
         self._stopping.set()
 
     async def round(self) -> bool:
-        """Looks, if it is this process's turn; whether it was.
+        """Makes one round if this process has the turn; returns whether it had.
 
         Raises:
             ToolFailure: the store does not answer.
@@ -74,15 +74,15 @@ class Rounds(ABC):
         return await self._turns.turn(self._what, self._process, _TURN_MS)
 
     async def _goes_on(self) -> bool:
-        """Keeps the turn in a long round; False: the round is to end. To be asked before each part of it."""
+        """Whether a long round may go on, which keeps the turn; to be asked before each part of it."""
         if self._stopping.is_set():
             return False
         return monotonic() - self._asked < _RENEW_SECONDS or await self._turn()
 
     @abstractmethod
     async def _look(self) -> None:
-        """One round."""
+        """What is done in a round, in the process that has the turn."""
 
     @abstractmethod
     def _clear(self) -> None:
-        """Takes back what this process has shown: another one has the turn now."""
+        """Takes back what this process has shown (gauges, for example), since another one has the turn now."""

@@ -43,8 +43,8 @@ class Script(Generic[R]):
         reply: what the packed reply is decoded into; None passes the raw value through.
         scope: "fleet" for scripts on the fleet-wide partition, called with ``keys.FLEET``.
         includes: further packages whose includes the script may take.
-        rest: what the script may leave to be done after it is done by this one, which takes no arguments, in
-            as many runs as it takes to reply True. A script says so by replying a list of its reply and a word.
+        rest: finishes what the script leaves undone, to keep each run short: a script without arguments, which is
+            run until it replies True. A script that left something replies a list of its reply and a word.
 
     Raises:
         ScriptError: the source or one of its includes is at fault.
@@ -96,7 +96,7 @@ class Script(Generic[R]):
         self.text = source.text
         self.errors = source.header.errors
         self.function = source.function
-        """What the server knows it by; another text has another name."""
+        """Its name in the server. It ends in a digest, so another text has another name."""
         self.decode = None if reply is None else msgspec.msgpack.Decoder(reply).decode
         self.remembers = source.header.args[:1] == ("request",)
         """Whether it is answered from a record when its first argument, the request, comes again."""

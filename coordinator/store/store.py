@@ -1,4 +1,4 @@
-"""``Store``: what the rest of a process knows of Redis."""
+"""``Store``: runs scripts and plain commands in Redis, for the rest of the process."""
 
 from __future__ import annotations
 
@@ -52,12 +52,13 @@ _VERSION = re.compile(r"(\d+)\.(\d+)")
 _MAX_CACHED_KEYS = 10_000
 _LOAD_ATTEMPTS = 5
 _TUNE: Script[Any] = Script("coordinator.store", "tune_collector", scope="fleet")
-_PAUSE = 150
-"""Percent. Longer pauses end in longer passes, and scripts that wait for them; without a pause passes cost a tenth."""
-_EFFORT = 50
-"""Percent, 200 by default: passes take longer, so that there are fewer, for some two megabytes of memory. With less
-than about 40 a pass might never come to its end."""
-# They answer late, more than once or not at all, or change what later replies mean: not on a shared connection.
+_COLLECTOR_PAUSE = 150
+"""Of the server's Lua garbage collector, in percent. Longer pauses between its passes make these longer, and scripts
+wait for them; without pauses they cost a tenth of the time."""
+_COLLECTOR_EFFORT = 50
+"""Of the same, in percent, 200 by default: passes take longer, so that there are fewer, for some two megabytes of
+memory. With less than about 40 a pass might never come to its end."""
+# Commands that are answered late, more than once or not at all, or change what later replies mean.
 _NOT_SHARED = frozenset(
     b"SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MONITOR SYNC PSYNC BLPOP BRPOP BLMOVE "
     b"BRPOPLPUSH BLMPOP BZPOPMIN BZPOPMAX BZMPOP WAIT WAITAOF MULTI EXEC DISCARD WATCH UNWATCH HELLO AUTH SELECT "
@@ -113,7 +114,7 @@ class Store:
         try:
             await self._link.open()
             self.server = await self._check_version()
-            await self._load_what_it_takes()
+            await self._load_unless_full()
             self._opened = True
         except (ToolFailure, ServerError) as error:
             await self.close()
@@ -235,7 +236,7 @@ class Store:
         return self._client
 
     async def _finish(self, rest: Script[bool], project: str) -> None:
-        """Does what a script has left to be done. Where that fails the next call that needs it does it."""
+        """Runs what a script left undone (``Script.rest``). Where that fails, the next call that needs it does it."""
         with contextlib.suppress(ToolFailure):
             while not await self.run(rest, project):
                 pass
@@ -313,7 +314,7 @@ class Store:
         if self._opened and (self._loading is None or self._loading.done()):
             self._loading = asyncio.get_running_loop().create_task(self._load_again(), name="store-scripts")
 
-    async def _load_what_it_takes(self) -> None:
+    async def _load_unless_full(self) -> None:
         """A store that is full is no reason not to start: those who free its memory have to."""
         try:
             await self._load_scripts()
@@ -342,7 +343,7 @@ class Store:
                 if isinstance(answer, ServerError):
                     raise self._load_failure(script, answer)
             await self._delete_other_versions(scripts, known)
-            await self._link.submit(_TUNE.pack(pack_key(keys.FLEET), (_PAUSE, _EFFORT)))
+            await self._link.submit(_TUNE.pack(pack_key(keys.FLEET), (_COLLECTOR_PAUSE, _COLLECTOR_EFFORT)))
         self._loaded_on = connects
 
     async def _delete_other_versions(self, scripts: list[Script[Any]], known: set[str]) -> None:

@@ -20,12 +20,12 @@ _log = structlog.get_logger(__name__)
 
 
 class Subscription:
-    """Hears in the background what is published; what is published while it has no connection is missed.
+    """Listens to channels in the background; what is published while it has no connection is missed.
 
     Args:
-        name: of what it hears, for logs.
+        name: what it is called in logs.
         on_message: takes a channel and what was published there. Does not fail.
-        on_begin: called whenever a connection has taken the subscription to a channel: what was published
+        on_begin: called whenever a channel has been subscribed to, at first and again: what was published
             before may have been missed. Does not fail.
     """
 
@@ -47,11 +47,11 @@ class Subscription:
 
     @property
     def begun(self) -> bool:
-        """Whether a connection has ever taken it."""
+        """Whether it has ever been subscribed."""
         return self._begun.is_set()
 
     def start(self) -> None:
-        """Begins to listen, unless it does."""
+        """Begins to listen, if it has not begun."""
         if self._task is None:
             # In a context of its own: what it logs later is no part of the request that happened to begin it.
             self._task = asyncio.create_task(self._listen(), name=self._name, context=Context())

@@ -1,4 +1,4 @@
-"""Turns: what one process of the fleet does for all of them, as long as it goes on asking for the turn."""
+"""Turns: leases that decide which process of the fleet does something for all of them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _HOLD: Script[Any] = Script("coordinator.store", "hold_turn", scope="fleet")
 
 
 class Turns:
-    """Who has the turn. Raises ToolFailure as ``Store.run`` says, where a method does not say otherwise."""
+    """Takes and gives back turns. Raises ToolFailure as ``Store.run`` says, where a method does not say otherwise."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def turn(self, what: str, process: str, milliseconds: int) -> bool:
-        """Whether it is this process that does something for all, for so long; asked again it keeps the turn."""
+        """Takes the turn for so long if no other process has it, or keeps it; returns whether this process has it."""
         return bool(await self._store.run(_HOLD, keys.FLEET, what, process, milliseconds))
 
     async def leave(self, what: str, process: str) -> None:
-        """Gives the turn away, if it is this process's; raises nothing, since the turn lapses by itself as well."""
+        """Gives the turn back, if this process has it; raises nothing, since the turn lapses by itself as well."""
         with contextlib.suppress(ToolFailure, StoreError):
             await self._store.run(_HOLD, keys.FLEET, what, process, 0)

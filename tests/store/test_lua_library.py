@@ -41,7 +41,7 @@ def made(tmp_path: Path, body: str, include: str = INCLUDE, args: str = "one", f
     (place / "include").mkdir(parents=True, exist_ok=True)
     (place / "include" / "help.lua").write_text(include)
     (place / "script.lua").write_text(HEADER.format(args=args, full=full) + "-- @include help\n" + body)
-    return lua_source.read(place / "script.lua", tmp_path / "shared")
+    return lua_source.read(place / "script.lua", [tmp_path / "shared"])
 
 
 @pytest.fixture

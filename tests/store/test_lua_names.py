@@ -20,7 +20,7 @@ from coordinator.store import lua_names
     ],
 )
 def test_a_name_is_replaced_wherever_it_is_one(line: str, text: str) -> None:
-    assert lua_names.put(line, {"A": "(p)"}) == text
+    assert lua_names.substitute(line, {"A": "(p)"}) == text
 
 
 def test_the_names_of_a_line_are_no_fields_strings_or_comments() -> None:

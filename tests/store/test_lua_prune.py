@@ -36,7 +36,7 @@ def flattened(tmp_path: Path, body: str, include: str = INCLUDE) -> str:
     (tmp_path / "include").mkdir(exist_ok=True)
     (tmp_path / "include" / "shapes.lua").write_text(include)
     (tmp_path / "script.lua").write_text(HEADER + "-- @include shapes\n" + body)
-    return lua_source.read(tmp_path / "script.lua", tmp_path / "shared").text
+    return lua_source.read(tmp_path / "script.lua", [tmp_path / "shared"]).text
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_key_names_of_what_was_left_out_are_left_out_too(tmp_path: Path) -> None
 
 def test_lines_still_know_where_they_came_from(tmp_path: Path) -> None:
     flattened(tmp_path, "return outer(1)\n")
-    source = lua_source.read(tmp_path / "script.lua", tmp_path / "shared")
+    source = lua_source.read(tmp_path / "script.lua", [tmp_path / "shared"])
     place = dict(zip(source.text.splitlines(), source.origins, strict=True))
     assert place["  local y = inner(x)"] == "include/shapes.lua:15"
     assert place["return outer(1)"] == "script.lua:9"

@@ -20,7 +20,7 @@ HEADER = {
 
 
 def read(name: str) -> lua_source.Source:
-    return lua_source.read(FIXTURES / "loader" / f"{name}.lua", FIXTURES / "shared")
+    return lua_source.read(FIXTURES / "loader" / f"{name}.lua", [FIXTURES / "shared"])
 
 
 def header_text(**changes: str | None) -> str:
@@ -31,7 +31,7 @@ def header_text(**changes: str | None) -> str:
 def from_text(tmp_path: Path, text: str) -> lua_source.Source:
     path = tmp_path / "made.lua"
     path.write_text(text, encoding="utf-8")
-    return lua_source.read(path, FIXTURES / "shared")
+    return lua_source.read(path, [FIXTURES / "shared"])
 
 
 def test_includes_are_taken_once_where_first_asked_for() -> None:
@@ -113,7 +113,7 @@ def test_a_faulty_header_is_told(tmp_path: Path, text: str, words: list[str]) ->
 def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "made.lua").write_bytes(b"\xff\xfe")
     with pytest.raises(ScriptError, match="not UTF-8"):
-        lua_source.read(tmp_path / "made.lua", tmp_path)
+        lua_source.read(tmp_path / "made.lua", [tmp_path])
 
 
 def test_a_header_may_explain_its_arguments_and_run_over_lines(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 --[[
-purpose:   Takes, keeps or gives away the turn of doing something for the whole fleet.
+purpose:   Takes, keeps or gives back the turn (a lease) to do something for the whole fleet.
 guarantee: One process has it at a time; it lapses when its holder does not ask again in time.
 args:      what process milliseconds
-           milliseconds = how long it is kept; 0 gives it away
+           milliseconds = how long it is kept; 0 gives it back
 reply:     1 if the process has it now, else 0
 errors:    none
 full:      a turn is a name; what it is for may free memory
