@@ -22,6 +22,7 @@ from coordinator.identity.addresses import Guard
 from coordinator.identity.fetch import Fetcher, FetchFailed
 from coordinator.identity.jws import BadToken
 from coordinator.identity.keyset import BadDocument, KeySet
+from coordinator.settings.paths import unblocked
 
 SourceKind = Literal["oidc_discovery", "jwks_uri", "jwks_path", "did"]
 
@@ -218,8 +219,8 @@ class JwksPath:
 
     def _load(self) -> Loaded | None:
         try:
-            # Opened before it is looked at, so that it is the same file; a pipe would never end.
-            with open(self._path, "rb", opener=_open) as file:
+            # Opened before it is looked at, so that it is the same file.
+            with open(self._path, "rb", opener=unblocked) as file:
                 facts = os.fstat(file.fileno())
                 if not stat.S_ISREG(facts.st_mode):
                     raise SourceFailed("the key file is not a regular file")
@@ -238,10 +239,6 @@ class JwksPath:
             raise SourceFailed(f"the key file {bad}") from None
         self._seen = seen
         return found
-
-
-def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 async def _jwks(fetched: fetch.Fetched) -> Loaded:

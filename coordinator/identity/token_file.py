@@ -29,6 +29,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from coordinator.settings.auth import Permission
+from coordinator.settings.paths import unblocked
 from coordinator.settings.problems import SettingsError
 from coordinator.settings.yaml_file import Lines, parse_yaml
 from coordinator.toolsets.actor import MAX_ID
@@ -145,7 +146,7 @@ def load(path: Path) -> tuple[bytes, Stamp]:
         OSError: it cannot be read.
         TokenFileError: it is no file, or others than its owner may write it.
     """
-    with open(path, "rb", opener=_open) as file:
+    with open(path, "rb", opener=unblocked) as file:
         status = os.fstat(file.fileno())
         _check_access(path, status)
         return file.read(_MOST_BYTES + 1), _stamp(status)
@@ -236,11 +237,6 @@ def _located(problem: str, path: Path, lines: Lines, entry: int | None = None) -
     at = f"{path}:{lines[steps]}" if steps in lines else str(path)
     problem = problem[:1].lower() + problem[1:]
     return f"{at}: {name}: {problem}" if name else f"{at}: {problem}"
-
-
-def _open(path: str, flags: int) -> int:
-    # Whoever opens a pipe waits for a writer, for ever.
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _check_access(path: Path, status: os.stat_result) -> None:

@@ -1,7 +1,8 @@
-"""Paths as people write them in settings, made absolute."""
+"""Paths as people write them in settings, made absolute; and files that they name, opened."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,3 +32,8 @@ def located(written: str, base: Path, where: str) -> Path:
     if not is_text(str(whole)):
         raise SettingsError([f"{where} must be a path in UTF-8, not {shown(str(whole))}"])
     return whole
+
+
+def unblocked(path: str, flags: int) -> int:
+    """An ``opener`` for ``open`` that returns at once: opening a pipe would wait for a writer, for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from coordinator.settings.paths import unblocked
 from coordinator.settings.problems import KeyPath, SettingsError, short
 
 Lines = dict[KeyPath, int]
@@ -44,7 +45,7 @@ def text_of(path: Path, *, pipes: bool = False) -> tuple[str | None, str]:
         pipes: it may be one, and is waited for then; otherwise nothing but a regular file is read.
     """
     try:
-        with open(path, "rb", opener=None if pipes else _unblocked) as file:
+        with open(path, "rb", opener=None if pipes else unblocked) as file:
             readable = pipes or stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             data = file.read(MAX_BYTES + 1) if readable else None
     except OSError as error:
@@ -122,10 +123,6 @@ def _note(path: Path, lines: Lines, at: KeyPath, node: Node) -> None:
         told = f"more than {MAX_ENTRIES} entries; what an alias stands for counts wherever it is used"
         raise SettingsError([f"{path}:{node.start_mark.line + 1}: {told}"])
     lines[at] = node.start_mark.line + 1
-
-
-def _unblocked(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _reason(error: MarkedYAMLError) -> str:
