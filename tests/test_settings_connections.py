@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.cli import run
 from coordinator.settings import SettingsError, load_settings
-from coordinator.settings.connections import Filling, hidden, interpolated
+from coordinator.settings.connections import Interpolator, hidden, interpolated
 
 
 def problems(folder: Path, text: str) -> str:
@@ -79,7 +79,7 @@ def test_variables_are_filled_in_where_they_are_used() -> None:
 
 
 def test_what_the_environment_gave_can_be_hidden() -> None:
-    filled = Filling(
+    filled = Interpolator(
         {"TOKEN": "s3cret", "LONGER": "s3cret-too", "KEY": "-----\nabcd\nefgh", "YES": "1", "OTHER": "well known"}
     )
     assert filled("${TOKEN} ${LONGER} ${YES}") == "s3cret s3cret-too 1"

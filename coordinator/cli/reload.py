@@ -28,7 +28,7 @@ from coordinator.settings import (
     taken_over,
 )
 from coordinator.settings.contradictions import contradictions
-from coordinator.settings.reload import unsaid
+from coordinator.settings.reload import loosened_by_omission
 
 if TYPE_CHECKING:
     from coordinator.toolsets.tool import Toolset
@@ -74,7 +74,7 @@ class Rereader:
             # Whoever opens a pipe waits for a writer, for ever. What may not be looked at, the reader tells of.
             raise SettingsError([f"cannot read the config file {path}: it is no regular file"])
         loaded = sound(self._loaded.reread())
-        if missing := list(unsaid(self._latest, loaded)):
+        if missing := list(loosened_by_omission(self._latest, loaded)):
             raise SettingsError(missing)
         return loaded
 

@@ -103,8 +103,8 @@ def interpolated(text: str, environment: Mapping[str, str]) -> str:
     return VARIABLE.sub(lambda match: environment[match[1]], text)
 
 
-class Filling:
-    """Replaces ``${NAME}``, and remembers what it put there: a secret, for all that anybody knows.
+class Interpolator:
+    """Replaces ``${NAME}`` and remembers the values put there, any of which may be a secret.
 
     Args:
         environment: what the names stand for.
@@ -121,7 +121,7 @@ class Filling:
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """What a program that was given secrets has said, without them; very short ones prove nothing and are left."""
+    """The output of a program that was given secrets, with each replaced by ``***``; very short ones are left."""
     lines = {line for secret in secrets for line in secret.splitlines() if len(line) >= _SHORTEST_SECRET}
     for line in sorted(lines, key=len, reverse=True):
         text = text.replace(line, "***")

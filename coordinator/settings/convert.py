@@ -18,7 +18,7 @@ from coordinator.settings.fields import (
     is_secret,
     is_struct,
     may_be_one,
-    unless_null,
+    non_null,
 )
 from coordinator.settings.problems import Faults, KeyPath, shown, unknown
 
@@ -69,9 +69,9 @@ def section(data: Any, cls: type[Struct], path: KeyPath, report: Report) -> dict
 def convert(value: Any, annotation: Any, path: KeyPath, report: Report) -> Any:
     """The typed value, or ``BAD`` after each problem in it was reported."""
     kind = bare(annotation)
-    inner = bare(unless_null(kind))
+    inner = bare(non_null(kind))
     if inner is not kind and (is_struct(inner) or is_list(inner) or typing.get_origin(inner) is dict):
-        return None if value is None else convert(value, unless_null(kind), path, report)
+        return None if value is None else convert(value, non_null(kind), path, report)
     if is_struct(kind):
         return _struct(value, kind, path, report)
     if isinstance(value, str) and is_list(kind) and may_be_one(annotation):

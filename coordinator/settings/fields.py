@@ -80,7 +80,7 @@ def is_list(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (list, tuple, frozenset, set)
 
 
-def unless_null(annotation: Any) -> Any:
+def non_null(annotation: Any) -> Any:
     """``X`` for ``X | None``; any other annotation as it is."""
     parts = typing.get_args(annotation)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType) and type(None) in parts and len(parts) == 2:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.settings.fields import bare, is_list, is_secret, is_struct, unless_null
+from coordinator.settings.fields import bare, is_list, is_secret, is_struct, non_null
 
 _USER_INFO = re.compile(r"(://[^:@/\s]*):\S*@")
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
@@ -25,7 +25,7 @@ def shown_value(value: Any, annotation: Any) -> Any:
 
     Of a secret only references to environment variables (``${TOKEN}``) and URLs without passwords are left.
     """
-    kind = bare(unless_null(bare(annotation)))
+    kind = bare(non_null(bare(annotation)))
     if isinstance(value, str):
         return redacted(value) if not is_secret(annotation) or "://" in value else _secret(value)
     if value is None:

@@ -44,11 +44,11 @@ def settings_digest(settings: Settings) -> str:
     return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
 
 
-def unsaid(before: Loaded[Settings], now: Loaded[Settings]) -> Iterator[str]:
-    """What must not come about because something is missing: sentences about changed settings that let more in.
+def loosened_by_omission(before: Loaded[Settings], now: Loaded[Settings]) -> Iterator[str]:
+    """Settings that would let more in only because they are no longer stated: a sentence about each.
 
-    A file that is being written, or has lost a part, looks like one in which somebody has taken these settings
-    out. So whoever wants a running process to let more in has to say so.
+    A file that is being written, or has lost a part, looks like one from which somebody has removed these settings
+    on purpose. So whoever wants a running process to let more in has to say so.
     """
     if before.lines and not now.lines:
         yield f"{now.config} says nothing any more; a restart would go back to the defaults"

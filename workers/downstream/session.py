@@ -21,7 +21,7 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from coordinator import __version__
-from coordinator.settings.connections import Connection, Filling
+from coordinator.settings.connections import Connection, Interpolator
 from workers.downstream.answers import bound_answer
 from workers.downstream.failures import ConnectionFailed
 from workers.downstream.stderr import Lines
@@ -46,7 +46,7 @@ class Session:
     ) -> None:
         self._name = name
         self._connection = connection
-        self._filled = Filling(environment)
+        self._filled = Interpolator(environment)
         self._on_change = on_change
         self._listen = listen
         self._stderr = Lines(name, self._filled.secrets)

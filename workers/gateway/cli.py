@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.settings.connections import Connection, Filling, hidden
+from coordinator.settings.connections import Connection, Interpolator, hidden
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import Call
 from workers.gateway.failures import permanent, unreachable
@@ -37,7 +37,7 @@ async def run_command(call: Call, connection: Connection | None, environment: Ma
         connection: of kind cli; None: the call names the command itself.
         environment: what ``${NAME}`` stands for.
     """
-    filled = Filling(environment)
+    filled = Interpolator(environment)
     try:
         argv, env, directory = _prepared(call, connection, environment, filled)
     except KeyError as missing:
@@ -63,7 +63,7 @@ async def run_command(call: Call, connection: Connection | None, environment: Ma
 
 
 def _prepared(
-    call: Call, connection: Connection | None, environment: Mapping[str, str], filled: Filling
+    call: Call, connection: Connection | None, environment: Mapping[str, str], filled: Interpolator
 ) -> tuple[list[str], dict[str, str], str | None]:
     """Argument vector, environment and directory.
 

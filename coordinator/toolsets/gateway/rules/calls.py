@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Struct
 
-from coordinator.settings.connections import Filling
+from coordinator.settings.connections import Interpolator
 from coordinator.settings.gateway.executor import Executor, Kind
 from coordinator.toolsets.gateway.rules.scope import Scope, is_path, present, resolve
 from coordinator.toolsets.gateway.rules.task import Task
@@ -72,7 +72,7 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
         Unresolved: an argument has no value.
     """
 
-    filled = Filling(environment)
+    filled = Interpolator(environment)
 
     def literal(text: str) -> str:
         try:
