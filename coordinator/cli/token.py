@@ -74,7 +74,7 @@ def create(
     """
     path = _path(loaded, file)
     token = new_token()
-    now = token_edit.now()
+    now = _now()
     plain = {
         "id": id,
         "sha256": digest_of(token.encode()).hex(),
@@ -120,7 +120,7 @@ def show(
         rows = [{"key": entry.key, **msgspec.to_builtins(entry)} for entry in entries]
         print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
     else:
-        print("\n".join(_table(entries, token_edit.now())))
+        print("\n".join(_table(entries, _now())))
     return Exit.OK
 
 
@@ -217,3 +217,8 @@ def _table(entries: tuple[TokenEntry, ...], now: dt.datetime) -> list[str]:
         rows.append((entry.key, entry.id, entry.kind, permissions, projects, " ".join(entry.roles) or "-", until))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _now() -> dt.datetime:
+    """The present, to the second."""
+    return dt.datetime.now(dt.UTC).replace(microsecond=0)

@@ -15,7 +15,7 @@ import structlog
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.bearers import stated
+from coordinator.identity.bearers import caller_of
 from coordinator.identity.build import build_verifier
 from coordinator.identity.copies import KeyCopies
 from coordinator.identity.grants import Denied
@@ -31,6 +31,7 @@ from coordinator.toolsets.actor import Actor, ActorEcho, Distrusted, Trusted, Ve
 from coordinator.toolsets.caller import Caller
 
 BEAT_SECONDS = 5.0
+"""How often the metrics about keys are refreshed."""
 _GRACE_SECONDS = 10.0
 """How long a verifier that was replaced still serves the calls that began with it."""
 
@@ -64,7 +65,7 @@ class Actors:
         """Takes over what the fleet knows of keys; see ``Verifier.start``."""
         await self._verifier.start()
         await self._tell_fleet()
-        self._background(self._mind(), "identity state")
+        self._background(self._keep_showing(), "identity state")
 
     async def resolve(self, actor: Actor) -> Trusted:
         """The identity that counts, with what became of the proof.
@@ -95,7 +96,7 @@ class Actors:
         if whose == "proof" and outcome.subject:
             name = outcome.subject
         named = echo(actor) if name == actor.id else ActorEcho(name, actor.kind, actor.parent or UNSET)
-        return Trusted(name, named, shown, _stated(outcome) if whose == "proof" else None)
+        return Trusted(name, named, shown, _caller(outcome) if whose == "proof" else None)
 
     def configure(self, fresh: Settings) -> None:
         """Goes by other settings, for every call that begins later. Does not fail."""
@@ -145,7 +146,7 @@ class Actors:
         self._replaced.remove(old)
         await old.aclose()
 
-    async def _mind(self) -> None:
+    async def _keep_showing(self) -> None:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             self._show()
@@ -172,10 +173,10 @@ def _judge(
     return name, trust(policy, status), worth_a_warning(policy, status), Verification(status, verifier)
 
 
-def _stated(outcome: Outcome) -> Caller:
+def _caller(outcome: Outcome) -> Caller:
     """What a verified proof says about the roles and permissions of its subject; one that is silent permits all."""
     try:
-        return stated(outcome, _EVERYTHING)
+        return caller_of(outcome, _EVERYTHING)
     except Denied:
         return Caller(outcome.subject)
 

@@ -15,15 +15,16 @@ from urllib.parse import urlsplit
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _GLOBAL = IPv6Network("2000::/3")
-"""All that is given out as global unicast; what else Python counts as global may lead into this network."""
-_NOBODYS = (
+"""All that is allocated as global unicast; what else Python calls global may lead into the network we are in."""
+_RESERVED = (
     IPv4Network("192.0.0.0/24"),
     IPv4Network("192.88.99.0/24"),
     IPv6Network("2002::/16"),
     IPv6Network("3fff::/20"),
 )
-"""For protocols, documentation and the given up 6to4; not all versions of Python know."""
+"""Networks for protocols, documentation and the abandoned 6to4, which not all versions of Python call private."""
 _MOST = 3
+"""Addresses of a host that are tried."""
 
 Address = IPv4Address | IPv6Address
 
@@ -33,7 +34,7 @@ class Refused(Exception):
 
 
 class Place(NamedTuple):
-    """One way to a URL."""
+    """A URL by one address of its host, with what the request needs to name the host nevertheless."""
 
     url: str
     headers: Mapping[str, str]
@@ -87,7 +88,7 @@ class Guard:
 def _public(address: Address) -> bool:
     if address.is_multicast or not address.is_global:
         return False
-    return not any(address.version == network.version and address in network for network in _NOBODYS)
+    return not any(address.version == network.version and address in network for network in _RESERVED)
 
 
 async def _resolve(host: str, port: int) -> list[Address]:

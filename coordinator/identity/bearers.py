@@ -1,4 +1,4 @@
-"""From what is known of a token to what it grants."""
+"""What a bearer token grants, by its entry in the token file or by the outcome of its verification."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def of_outcome(
     claims = outcome.claims
     audiences = frozenset(map(canonical, _words(claims, "aud") or ()))
     return Grant(
-        caller=stated(outcome, default_permissions),
+        caller=caller_of(outcome, default_permissions),
         digest=digest,
         projects=_projects(_words(claims, "projects")),
         audiences=None if audience and canonical(audience) in audiences else audiences,
@@ -54,7 +54,7 @@ def of_outcome(
     )
 
 
-def stated(outcome: Outcome, default_permissions: frozenset[str]) -> Caller:
+def caller_of(outcome: Outcome, default_permissions: frozenset[str]) -> Caller:
     """Whom a verified JWT names, with the roles and permissions that it states.
 
     Raises:

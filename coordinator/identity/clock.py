@@ -15,7 +15,7 @@ LOOK_SECONDS = 30.0
 
 
 class FleetClock:
-    """Redis time between two looks at it, carried on by this machine's monotonic clock.
+    """The Redis server's time as it was last asked for, advanced by this machine's monotonic clock.
 
     Args:
         ask: the time of the Redis server, in Unix milliseconds, as ``KeyCopies.time``; None: this machine's counts.
@@ -34,13 +34,13 @@ class FleetClock:
         self._offset = milliseconds / 1000 - time.monotonic()
 
     async def look(self) -> None:
-        """Takes over the time of the Redis server, if that answers."""
+        """Asks for the time of the Redis server and takes it over, if that answers."""
         if self._ask is not None:
             with contextlib.suppress(ToolFailure, ServerError):
                 self.set(await self._ask())
 
     async def follow(self) -> None:
-        """Looks now and then, until it is cancelled."""
+        """Calls ``look`` every ``LOOK_SECONDS``, until it is cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()

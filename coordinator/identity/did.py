@@ -18,7 +18,9 @@ from coordinator.identity.keyset import BadDocument, KeySet, usable
 
 _PREFIX = "did:web:"
 _MOST = 500
+"""Characters of a DID."""
 _METHODS = 100
+"""Entries of one list of verification methods."""
 _HOST = re.compile(
     r"(?=.{1,253}\Z)([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
 )
@@ -120,7 +122,7 @@ def _fragment(url: str, did: str) -> str | None:
 
 
 def _plain(segment: str) -> bool:
-    """Whether a part of a path is one part for every server."""
+    """Whether every server reads a segment of a path as just that segment."""
     text = unquote(segment)
     return (
         _SEGMENT.fullmatch(segment) is not None

@@ -14,7 +14,7 @@ from coordinator.toolsets.caller import Caller
 Reason = Literal[
     "missing", "malformed", "unknown", "expired", "rejected", "audience", "project", "permission", "unavailable"
 ]
-"""Why somebody was not let in; a label of the metric that counts it.
+"""Why a request was not let in; a label of the metric that counts it.
 
 missing: no credential where one is required; malformed: not a bearer token; unknown: no such token; rejected: the
 token does not verify; audience: it is for somebody else; unavailable: it cannot be verified now.
@@ -38,7 +38,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Denied(Exception):
-    """A credential does not open the door.
+    """A credential does not grant what was asked for.
 
     Args:
         description: for the caller: what is wrong, with no part of the credential in it.

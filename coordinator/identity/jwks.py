@@ -82,7 +82,7 @@ class JwksVerifier:
         await self._finder.start()
         self._background = (
             asyncio.create_task(self._clock.follow(), name="fleet's time"),
-            asyncio.create_task(self._mind(), name="identity"),
+            asyncio.create_task(self._show_ages(), name="identity"),
         )
 
     async def verify(self, token: str | None) -> Outcome:
@@ -126,15 +126,15 @@ class JwksVerifier:
         self._aside.shutdown(wait=False)
         await self._finder.aclose()
 
-    async def _mind(self) -> None:
-        """Keeps the metrics fresh."""
+    async def _show_ages(self) -> None:
+        """Refreshes the metrics about the age of keys, until it is cancelled."""
         while True:
             for kind, age in self._finder.ages().items():
                 self._recorder.key_age(kind, age)
             await asyncio.sleep(_BEAT_SECONDS)
 
     def _again(self, proof: Proof) -> Outcome | None:
-        """What a proof that was verified before is worth now; None: it has to be looked at anew."""
+        """The outcome of a proof that was verified before; None: it has to be verified again."""
         now = self._clock.now()
         cache = proof.cache
         if not proof.begins <= now <= proof.ends or not cache.answers or cache.left_alone:
@@ -178,7 +178,7 @@ class JwksVerifier:
         return proof.outcome if match.cache.fresh else _verified(proof)
 
     def _expected(self) -> str | None:
-        """Whom tokens must be from; empty: anybody; None: there is no saying yet."""
+        """The issuer that tokens must name; empty: any; None: it is not known yet."""
         return self._settings.issuer or self._finder.issuer
 
     async def _signer(self, token: Token, found: Sequence[Found]) -> Found:

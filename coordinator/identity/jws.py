@@ -25,7 +25,7 @@ MAX_KID_URL = 1_000
 _MOST_PARTS = 400
 """Objects and arrays in header or payload: whether nesting is too deep must not depend on Python."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]*")
-_SAME = {"Ed25519": "EdDSA"}
+_ALIASES = {"Ed25519": "EdDSA"}
 """The name of RFC 9864 -> that of RFC 8037; no other curve of EdDSA is used here."""
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 
@@ -48,7 +48,7 @@ class Token(NamedTuple):
     """A token, read but not verified."""
 
     algorithm: str
-    """By its ``one_name``."""
+    """Its ``canonical_name``."""
     kid: str | None
     claims: dict[str, Any]
     signed: bytes
@@ -56,9 +56,9 @@ class Token(NamedTuple):
     signature: bytes
 
 
-def one_name(algorithm: str) -> str:
-    """A signature algorithm by the name that settings and keys know it by, of the two that one of them has."""
-    return _SAME.get(algorithm, algorithm)
+def canonical_name(algorithm: str) -> str:
+    """The name of a signature algorithm in settings and keys: one algorithm has two."""
+    return _ALIASES.get(algorithm, algorithm)
 
 
 def read(text: str, max_kid: int = MAX_KID) -> Token:
@@ -89,7 +89,7 @@ def read(text: str, max_kid: int = MAX_KID) -> Token:
     signature = _decoded(segments[2], "signature")
     if not signature:
         raise BadToken("crypto", "the token is not signed")
-    return Token(one_name(algorithm), kid, claims, f"{segments[0]}.{segments[1]}".encode(), signature)
+    return Token(canonical_name(algorithm), kid, claims, f"{segments[0]}.{segments[1]}".encode(), signature)
 
 
 def _decoded(segment: str, part: str) -> bytes:

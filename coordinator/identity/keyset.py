@@ -13,7 +13,7 @@ import msgspec
 from jwcrypto.common import JWException  # type: ignore[import-untyped]
 from jwcrypto.jwk import JWK  # type: ignore[import-untyped]
 
-from coordinator.identity.jws import one_name
+from coordinator.identity.jws import canonical_name
 
 MAX_KEYS = 1_000
 """Fleets give each agent a key of its own, so a set may be long; its size in bytes is limited too."""
@@ -160,7 +160,7 @@ def verify_key(jwk: Any, name: str | None = None) -> VerifyKey:
     if not isinstance(operations, list) or not {"verify", "sign"} & {str(one) for one in operations}:
         raise ValueError("is not for verifying ('key_ops')")
     if "alg" in members:
-        own = one_name(str(members["alg"]))
+        own = canonical_name(str(members["alg"]))
         suits = tuple(one for one in suits if one == own)
         if not suits:
             raise ValueError("is for another algorithm ('alg')")

@@ -24,18 +24,18 @@ class Proof(Struct):
 
     cache: KeyCache
     keys: KeySet
-    """The set that had the key when somebody last looked."""
+    """The key set that had the key when the proof was last used."""
     key: VerifyKey
     algorithm: str
     issuer: str
-    """Whom it had to be from."""
+    """The issuer that it had to name."""
     subject: str
     claims: Mapping[str, Any]
     begins: float
     """Unix seconds, leeway included."""
     ends: float
     outcome: Any = None
-    """What was said last; good as long as the keys are fresh."""
+    """The outcome, given again as long as the keys are fresh."""
 
 
 class Proofs:

@@ -7,7 +7,6 @@ written over.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import fcntl
 import io
 import os
@@ -176,8 +175,3 @@ def _replace(path: Path, data: bytes, stamp: Stamp | None) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-def now() -> dt.datetime:
-    """The present, to the second."""
-    return dt.datetime.now(dt.UTC).replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""What a verifier is: it takes a token and says what became of it.
+"""The interface of verifiers: one takes a token and returns the outcome of its verification.
 
 The one interface between those who have a token (the actor of a tool call with its proof, an
 HTTP request with its bearer) and those who know keys. ``noop`` and ``jwks`` implement it.

@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
 
 
 class Access(NamedTuple):
-    """What it takes to use a tool, of those who are known."""
+    """The permissions that identified callers need for a tool."""
 
     sufficient: frozenset[str]
     """Permissions any of which is enough."""
@@ -72,11 +72,11 @@ class Surface:
     """The tools as ``tools/list`` shows them."""
     input_schemas: Mapping[str, dict[str, Any]] = field(repr=False)
     callers_listing: tuple[dict[str, Any], ...] = field(repr=False)
-    """The same as callers see it who are known."""
+    """The same as identified callers see it."""
     access: Mapping[str, Access] = field(repr=False)
     """By published name."""
     entry: frozenset[str] = field(repr=False)
-    """Permissions that are enough for one of the tools."""
+    """Permissions any of which is enough for at least one of the tools."""
 
     def admits(self, caller: Caller) -> bool:
         """Whether a caller may use any of the tools."""
