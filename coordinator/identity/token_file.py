@@ -100,7 +100,7 @@ class TokenFileError(Exception):
 
 
 class Stamp(NamedTuple):
-    """What changes when a file does."""
+    """Facts about a file that change whenever it is written or replaced."""
 
     inode: int
     size: int
@@ -114,7 +114,7 @@ def new_token() -> str:
 
 
 def digest_of(token: bytes) -> bytes:
-    """What is known of a token."""
+    """The SHA-256 digest of a token, all that is kept of it."""
     return hashlib.sha256(token).digest()
 
 

@@ -130,7 +130,7 @@ class RetryPolicy:
         self._backoff = wait_random_exponential(multiplier=0.05, max=2.0)
 
     def retrying(self) -> AsyncRetrying:
-        """For one call: ``await patience.retrying()(attempt, ...)``.
+        """For one call: ``await policy.retrying()(attempt, ...)``.
 
         An attempt that may be repeated raises ``Retryable``, and so does the whole when it is not repeated any more.
         """

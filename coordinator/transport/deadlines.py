@@ -41,9 +41,9 @@ class Deadlines:
             self._expired.discard(task)
 
     def expired(self, task: asyncio.Task[Any]) -> bool:
-        """Whether the ``CancelledError`` that ``task`` has just caught is ours.
+        """Whether the ``CancelledError`` that ``task`` has just caught came from its limit.
 
-        If so the cancellation is over: the task goes on as if it had got a timeout.
+        If so the cancellation is undone: the task goes on as after a timeout.
         """
         if task not in self._expired:
             return False

@@ -53,7 +53,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length:
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
-    """What was found of a head."""
+    """What is remembered of a head."""
 
     plan: Plan
     body: int
@@ -74,7 +74,7 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         self._task: asyncio.Task[None] | None = None
         self._held = b""
         self._leaving = False
-        self._idle: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._used = 0.0
         self._default_headers: list[tuple[bytes, bytes]] = []
         self._default_head = b""
@@ -85,8 +85,8 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
             self._held += data
             self.flow.pause_reading()
             return
-        rested = self._rested()
-        if rested:
+        idle = self._is_idle()
+        if idle:
             end = data.find(b"\r\n\r\n") + 4
             known = self.known.get(data[:end]) if self.known else None
             if known is not None:
@@ -98,11 +98,11 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
             elif self.bearers and self._take_bearer(data, end):
                 return
         super().data_received(data)
-        if rested and not self.transport.is_closing():
+        if idle and not self.transport.is_closing():
             self._learn(data)
 
     def _take_bearer(self, data: bytes, end: int) -> bool:
-        """Takes a request with a token, if its like has been seen and the token is known to be good for it."""
+        """Answers a request with a token, if its head is remembered and the token is known to be good for it."""
         cut = _without_token(data, end)
         if cut is None or self.flow.write_paused:
             return False
@@ -121,8 +121,8 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -132,8 +132,8 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         else:
             super().shutdown()
 
-    def _rested(self) -> bool:
-        """Whether nothing of a request has arrived and no answer is under way."""
+    def _is_idle(self) -> bool:
+        """Whether the connection is between two requests: nothing of one has arrived, and no answer is under way."""
         scope: Any = self.scope
         if scope is None:
             return True
@@ -175,8 +175,8 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
             # Turned away, without so much as a task: under overload most calls go here.
             self._write(entered)
             self._used = self.loop.time()
-            if self._idle is None and not self.transport.is_closing():
-                self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
+            if self._idle_timer is None and not self.transport.is_closing():
+                self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
             return
         self._task = self.loop.create_task(self._answer(parsed, *entered))
         # The server waits for these when it ends.
@@ -200,7 +200,7 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
     def _write(self, answer: Answer) -> None:
         leaving = self._leaving or self.front.draining
         if self.server_state.default_headers is not self._default_headers:
-            self._take_defaults()
+            self._render_defaults()
         head = _HEAD % (self._default_head, len(answer.body), answer.request_id.encode())
         if answer.retry_after is not None:
             head += b"retry-after: %d\r\n" % answer.retry_after
@@ -218,24 +218,24 @@ class ExpressHttpProtocol(BoundedHttpProtocol):
         if self.transport.is_closing():
             return
         self._used = self.loop.time()
-        if self._idle is None:
-            self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_idle)
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
         if self._held:
             held, self._held = self._held, b""
             self.flow.resume_reading()
             self.data_received(held)
 
-    def _look_idle(self) -> None:
-        """Closes a connection that has been left alone; one timer looks now and then instead of one per answer."""
-        self._idle = None
+    def _close_if_idle(self) -> None:
+        """Closes a connection that has been idle for too long; one timer looks now and then, not one per answer."""
+        self._idle_timer = None
         rest = self._used + self.timeout_keep_alive - self.loop.time()
         if rest > 0 or self._task is not None:
-            self._idle = self.loop.call_later(max(rest, 1.0), self._look_idle)
-        elif self._rested() and self.timeout_keep_alive_task is None:
+            self._idle_timer = self.loop.call_later(max(rest, 1.0), self._close_if_idle)
+        elif self._is_idle() and self.timeout_keep_alive_task is None:
             self.transport.close()
 
-    def _take_defaults(self) -> None:
-        """Takes over the headers that the server puts on every answer; with the date they change each second."""
+    def _render_defaults(self) -> None:
+        """Renders the headers that the server puts on every answer; they change each second with the date."""
         self._default_headers = self.server_state.default_headers
         self._default_head = b"".join(b"%b: %b\r\n" % header for header in self._default_headers)
 

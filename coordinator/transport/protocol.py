@@ -42,8 +42,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._arriving: asyncio.TimerHandle | None = None
         self._data = b""
-        self._again = b""
-        self._moved = False
+        self._reparse = b""
+        self._progressed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -59,16 +59,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
-        self._moved = False
+        self._progressed = False
         rest = data
         while rest:
-            self._data, self._again = rest, b""
+            self._data, self._reparse = rest, b""
             super().data_received(rest)
-            rest = self._again
+            rest = self._reparse
         if self.transport.is_closing():
             return
         scope: Any = self.scope
-        if scope is None or "method" not in scope or not self._moved:
+        if scope is None or "method" not in scope or not self._progressed:
             self._head_bytes += len(data)
             if self._head_bytes > self.head_limit:
                 self._refuse(b"431 Request Header Fields Too Large")
@@ -87,15 +87,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._moved = True
+        self._progressed = True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._moved = True
+        self._progressed = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._moved = True
+        self._progressed = True
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -110,7 +110,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return True
 
     def handle_websocket_upgrade(self) -> None:
-        """Declines: has the request parsed again without its question."""
+        """Declines: has the request parsed again without its ``Upgrade``."""
         if self.scope["method"] == "CONNECT":
             # To the parser that is an upgrade with or without the question, however often it is asked.
             self._refuse(b"501 Not Implemented")
@@ -126,8 +126,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 head += [name, b": ", value, b"\r\n"]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        # Not from in here: any number of such requests may have come together.
-        self._again = b"".join([*head, b"\r\n", rest])
+        # Parsed in data_received, not from in here: any number of such requests may have come together.
+        self._reparse = b"".join([*head, b"\r\n", rest])
 
     def _expect(self) -> None:
         if self._arriving is None:

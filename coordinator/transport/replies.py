@@ -1,4 +1,4 @@
-"""Answers that the front gives by itself, without a protocol server behind it."""
+"""Answers that a front-end gives by itself, without the SDK's server."""
 
 from __future__ import annotations
 
@@ -20,18 +20,14 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 HEADER_MISMATCH = -32020
 
-_encode = msgspec.json.Encoder().encode
+json_body: Callable[[object], bytes] = msgspec.json.Encoder().encode
+"""Any value as JSON."""
 
 
 def rpc_error(code: int, message: str, request_id: object = None) -> bytes:
     """A JSON-RPC error object; the id is null where it could not be told."""
     known = request_id if isinstance(request_id, int | str) and not isinstance(request_id, bool) else None
-    return _encode({"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": message}})
-
-
-def json_body(value: object) -> bytes:
-    """``value`` as JSON."""
-    return _encode(value)
+    return json_body({"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": message}})
 
 
 async def reply(
@@ -48,7 +44,7 @@ async def reply(
 
 
 class Refused(Exception):
-    """Ends a request with an answer of the front's own: a JSON-RPC error under an HTTP status."""
+    """Ends a request with an answer of the front-end's own: a JSON-RPC error with an HTTP status."""
 
     def __init__(
         self,

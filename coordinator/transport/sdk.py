@@ -47,7 +47,7 @@ ServerFactory = Callable[[Surface, Calls], "Server[Any]"]
 
 @dataclass(slots=True)
 class Exchange:
-    """One request as the front saw it."""
+    """What the front-end knows of one request, handed through the SDK to the handlers."""
 
     project: str
     request_id: str = ""

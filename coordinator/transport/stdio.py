@@ -28,11 +28,11 @@ from coordinator.transport.surfaces import SurfaceError, Surfaces, Target
 _log = structlog.get_logger(__name__)
 
 Principal = Callable[[], Awaitable[Caller | None]]
-"""Who is at the other end; None: nobody in particular. Raises ToolFailure if his credential is good no more."""
+"""Who is at the other end; None: nobody in particular. Raises ToolFailure if his credential is no longer good."""
 
 
 async def nobody() -> Caller | None:
-    """The principal of those who need not say who they are."""
+    """The principal where callers are not identified."""
     return None
 
 

@@ -37,7 +37,7 @@ class SurfaceError(Exception):
 
 
 class Refusal(NamedTuple):
-    """Why a path is not served."""
+    """Why a path is not served: HTTP status and message."""
 
     status: int
     message: str
