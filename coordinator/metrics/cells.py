@@ -76,11 +76,11 @@ class Buckets:
 
 
 class Cells(ABC):
-    """Where the numbers of one process live."""
+    """The numbers of one process, and where they are kept."""
 
     @abstractmethod
     def _place(self, metric: Metric, keys: list[str]) -> tuple[Numbers, list[int]]:
-        """Where the values of these keys are; made at 0 where there are none yet."""
+        """The array that holds the values of these keys, and their indices in it; new ones begin at 0."""
 
     def number(self, metric: Metric, labels: Mapping[str, str]) -> Cell:
         """The cell of a counter or gauge; the same labels give the same number."""

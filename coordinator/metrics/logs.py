@@ -22,7 +22,7 @@ SECRET_KEYS = frozenset({"authorization", "password", "proof", "secret", "token"
 HIDDEN = "***"
 
 LONGEST = 20_000
-"""Characters of a text that a line holds at most; its middle goes."""
+"""Characters of the longest text in a line; the middle of a longer one is left out."""
 
 _CHATTY = (
     "asyncio",
@@ -35,10 +35,10 @@ _CHATTY = (
     "sse_starlette",
     "uvicorn.error",
 )
-"""Libraries whose informative lines repeat what ours say."""
+"""Libraries whose lines below warnings repeat what ours say."""
 
-_REPEATING = ("mcp.client.stdio", "mcp.client.streamable_http")
-"""Those whose exceptions hold what a server of somebody else's has said: there may be a secret in it."""
+_QUOTING = ("mcp.client.stdio", "mcp.client.streamable_http")
+"""Libraries whose exceptions quote the output of foreign servers, which may hold a secret."""
 
 _FIRST_KEYS = ("timestamp", "level", "slot", "event")
 
@@ -113,8 +113,8 @@ def configure(
     )
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
-    for repeating in _REPEATING:
-        logging.getLogger(repeating).addFilter(_without_exception)
+    for quoting in _QUOTING:
+        logging.getLogger(quoting).addFilter(_without_exception)
 
 
 def _without_exception(record: logging.LogRecord) -> bool:
@@ -144,7 +144,7 @@ def hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventD
 
 
 def _in_order(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """What every line has comes first."""
+    """Puts the keys that every line has first."""
     return {**{key: event[key] for key in _FIRST_KEYS if key in event}, **event}
 
 

@@ -98,7 +98,7 @@ class Recorder:
         self._config: Cell | None = None
 
     def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:
-        """Names what a front-end serves: other tools and scripts count as ``other`` from now on."""
+        """Begins the counters of a front-end; other tools and scripts than these count as ``other`` from now on."""
         names = sorted(set(tools))
         self._requests.declare("tool", names)
         self._durations.declare("tool", names)
@@ -143,7 +143,11 @@ class Recorder:
                 self._restarts(role, cause)
 
     def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
-        """A tool call was answered; None: it was turned away before it began, which would make others look fast."""
+        """A tool call was answered.
+
+        Args:
+            seconds: how long it took; None: it was turned away before it began, and would make durations look short.
+        """
         try:
             requests, durations, of_slot = self._answered[tool, outcome, transport]
         except KeyError:
@@ -253,7 +257,7 @@ class Recorder:
         self._step_durations().observe(seconds)
 
     def step_waited(self, seconds: float) -> None:
-        """A worker has a step that was ready for so long."""
+        """A worker took a step that had been ready for so long."""
         self._step_waits().observe(seconds)
 
     def steps_in_hand(self, count: int) -> None:
@@ -345,7 +349,7 @@ class Recorder:
         self._key_age(source).set(seconds)
 
     def identity_state(self, state: str) -> None:
-        """How this process stands with keys: ``off``, ``ok``, ``stale`` or ``unavailable``."""
+        """The state of the keys of this process: ``off``, ``ok``, ``stale`` or ``unavailable``."""
         for one in ("off", "ok", "stale", "unavailable"):
             self._identity_state(one).set(one == state)
 

@@ -71,7 +71,7 @@ def clear_free_slots(directory: Path) -> None:
 
 
 def forget_gauges(directory: Path, slot: str) -> None:
-    """Takes what a dead process said of its present state, hottest items too, out of the sums; its counters stay."""
+    """Deletes the gauges and hottest items of a process that has died; its counters stay."""
     _delete(directory, f"gauge_*_{slot}.db", slot + SUFFIX)
 
 
@@ -83,7 +83,7 @@ def _delete(directory: Path, *patterns: str) -> None:
 
 @contextlib.contextmanager
 def _reservation(directory: Path, slot: str) -> Iterator[bool]:
-    """Has the slot set aside, unless somebody has."""
+    """Sets the slot aside while the block runs; gives whether it could, since another process may have it set aside."""
     path = directory / f"{slot}.reserved"
     held = _lock(path)
     try:
@@ -95,7 +95,7 @@ def _reservation(directory: Path, slot: str) -> Iterator[bool]:
 
 
 def _unowned(directory: Path, slot: str) -> bool:
-    """To be asked by whoever has the slot set aside: nobody else begins to own it then."""
+    """Whether no living process owns the slot; the answer holds while the caller has the slot set aside."""
     path = directory / f"{slot}.lock"
     if not path.exists():
         return True

@@ -141,7 +141,7 @@ class Scope:
         self.leave()
 
     def leave(self) -> None:
-        """Makes current what was so before; for the task that began it."""
+        """Makes the former span current again; to be called by the task that began this one."""
         token, self._token = self._token, None
         if token is not None:
             contexts.detach(token)
@@ -235,12 +235,12 @@ _active: Tracing | None = None
 
 
 def active() -> Tracing | None:
-    """What makes the spans of this process; None: nothing is traced."""
+    """The tracing of this process; None: nothing is traced."""
     return _active
 
 
 def observing(observe: Observe) -> Observe:
-    """What a store is to tell of its scripts so that ``observe`` is told, and there are spans if anything is traced."""
+    """An observer for ``Store.observe`` that calls ``observe``, and makes spans of scripts if anything is traced."""
     tracing = _active
     if tracing is None:
         return observe
@@ -294,7 +294,7 @@ def start(endpoint: str, sample_ratio: float, version: str, slot: str) -> Tracin
 
 
 def stop() -> None:
-    """Traces nothing from now on, and delivers what was."""
+    """Ends tracing, and delivers the spans that were not delivered yet."""
     tracing = _active
     install(None)
     if tracing is not None:
@@ -303,7 +303,7 @@ def stop() -> None:
 
 
 def install(tracing: Tracing | None) -> None:
-    """Makes ``tracing`` that of this process; for those who have a provider of their own."""
+    """Makes ``tracing`` that of this process; None: nothing is traced any more."""
     global _active
     _active = tracing
     logs.name_spans(current if tracing is not None else None)

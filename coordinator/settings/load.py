@@ -66,7 +66,7 @@ LoadedSettings = Loaded[Settings]
 
 
 class _Problems:
-    """What is wrong so far."""
+    """Collects what is wrong."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
@@ -98,7 +98,7 @@ def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: P
         auth=auth.located_auth(
             loaded.settings.auth,
             _locate(loaded, "auth.tokens"),
-            _locate(loaded, "auth.verifier", ".jwks_path", _keys(env)),
+            _locate(loaded, "auth.verifier", ".jwks_path", _key_directory(env)),
         ),
         workflows=workflows.located_workflows(
             loaded.settings.workflows, _locate(loaded, "workflows.sessions"), _locate(loaded, "workflows.navigator")
@@ -263,7 +263,7 @@ def _convert_text(
 def _build(cls: type[S], values: Values, path: tuple[str, ...], problems: _Problems) -> S | None:
     """The struct and its sections from flattened values; what is not there takes its default.
 
-    None if there is no saying what it would be; ``problems`` has the reason.
+    None if it cannot be built; ``problems`` has the reason.
     """
     arguments: dict[str, Any] = {}
     whole = True
@@ -307,12 +307,12 @@ def _actor_authentication(loaded: LoadedSettings, env: Mapping[str, str]) -> ide
     if sentence := identity.unused_verifier(section.verifier, path, loaded.sources):
         at = f"{loaded.config}:{_line(loaded.lines, path)}: " if path in loaded.lines else ""
         raise SettingsError([at + sentence])
-    locate = _locate(loaded, ".".join((*path, "jwks_path")), base=_keys(env))
+    locate = _locate(loaded, ".".join((*path, "jwks_path")), base=_key_directory(env))
     return msgspec.structs.replace(section, verifier=identity.located_verifier(section.verifier, locate))
 
 
-def _keys(env: Mapping[str, str]) -> Path | None:
-    """Where relative paths to key files start (seed 004, jwks_path); None: as other paths do."""
+def _key_directory(env: Mapping[str, str]) -> Path | None:
+    """Where relative paths to key files start (seed 004, jwks_path); None: where other paths start."""
     named = env.get(identity.BASE_VARIABLE)
     return located(named, Path.cwd(), f"environment {identity.BASE_VARIABLE}") if named else None
 

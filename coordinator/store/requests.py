@@ -1,4 +1,4 @@
-"""What a request id stands for in a script: the key of its record, and the fingerprint of what was asked."""
+"""Idempotency of requests: the key of the record of a request id, and the fingerprint of what was asked with it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def recorded_reply(store: Store, project: str, request: Request) -> bytes 
 
 
 async def _record(store: Store, project: str, request: Request) -> bytes | None:
-    """The letter of the record's state, and the reply."""
+    """The record behind its fingerprint: the letter of its state, and the reply."""
     if not request.key:
         return None
     record: bytes | None = await store.command("GET", keys.request.key(project, request.key))
