@@ -83,7 +83,7 @@ def test_scripts_count_in_the_buckets_of_the_catalogue() -> None:
 
 def test_scripts_count_losers_in_the_buckets_of_the_catalogue() -> None:
     text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "include" / "holds.lua").read_text()
-    found = re.search(r"local LOSERS = \{([\d, ]+)\}", text)
+    found = re.search(r"local LOSER_BUCKETS = \{([\d, ]+)\}", text)
     assert found is not None
     assert (0.0, *map(float, found[1].split(","))) == CLAIM_LOSERS.buckets
 

@@ -29,38 +29,38 @@ if unusual then
   if stored then return {stored} end
 end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
-if unusual and not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
-local run = {now = now, cap = events_max, config = config, labels = labels}
-sweep(now, events_max, SWEEP_BATCH)
+if unusual and not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
+local run = {now = now, events_max = events_max, config = config, labels = labels}
+sweep_claims(now, events_max, SWEEP_BATCH)
 
 local function advance(id, trigger, actor, actor_json, verification, summary, fence)
-  local it = load(id)
-  if not it then return {id, absent(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
-  if live(it, now) and it.cb ~= actor then return refusal('claim', it, config, {it.cx, actor == ''}) end
-  if fence > 0 and fence ~= (it.f or 0) then return refusal('stale_fence', it, config) end
-  local schema = schema_of(it, config)
-  local to, problem = target_role(it, trigger, schema)
-  if not to then return refusal(problem, it, config) end
-  local forward = it.role ~= BLOCKED and to ~= BLOCKED and to > it.role
-  if forward and it.nb then return refusal('dependencies', it, config) end
+  local item = load_item(id)
+  if not item then return {id, absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
+  if is_live(item, now) and item.holder ~= actor then return refusal('claim', item, config, {item.expires, actor == ''}) end
+  if fence > 0 and fence ~= (item.fence or 0) then return refusal('stale_fence', item, config) end
+  local schema = schema_of(item, config)
+  local to, problem = target_role(item, trigger, schema)
+  if not to then return refusal(problem, item, config) end
+  local forward = item.role ~= BLOCKED and to ~= BLOCKED and to > item.role
+  if forward and item.nb then return refusal('dependencies', item, config) end
   if schema and (trigger == 'start' or trigger == 'complete') then
-    local missing = missing_notes(it, schema, trigger == 'start' and it.role or nil)
-    if #missing > 0 then return refusal('gate', it, config, missing) end
+    local missing = missing_notes(item, schema, trigger == 'start' and item.role or nil)
+    if #missing > 0 then return refusal('gate', item, config, missing) end
   end
-  local from = it.role
-  local by = {id = actor, actor = actor_json, verification = verification, summary = summary}
-  local open = change_role(it, to, trigger, label_for(it, to, trigger, run), run, by)
+  local from = item.role
+  local author = {id = actor, actor = actor_json, verification = verification, summary = summary}
+  local unblocked_items = change_role(item, to, trigger, label_after(item, to, trigger, run), run, author)
   local cascades = {}
-  cascade(it, trigger, run, cascades, open)
-  local unblocked, inputs = named(open), schema_inputs(it, config)
-  return {it.id, '', from, to, it.lb or false, cascades, unblocked, title(it), inputs, verification}
+  cascade_upwards(item, trigger, run, cascades, unblocked_items)
+  local unblocked, inputs = named_unblocked(unblocked_items), schema_inputs(item, config)
+  return {item.id, '', from, to, item.lb or false, cascades, unblocked, title_of(item), inputs, verification}
 end
 
-local MARKS = 500 -- places by tag that a run gives the items it moves
+local TAG_ENTRIES_MAX = 500 -- places by tag that a run gives the items it moves
 local results = {}
 for n, element in ipairs(cmsgpack.unpack(transitions)) do
-  if edges_moved > AT_ONCE or marks_written > MARKS then break end
+  if edges_visited > EDGES_AT_ONCE or tag_entries_written > TAG_ENTRIES_MAX then break end
   results[n] = advance(unpack(element))
 end
-serve(now, events_max)
+serve_waiters(now, events_max)
 return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms))

@@ -15,13 +15,13 @@ errors:    none
 local BUDGET, PAGE = 200, 200
 local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, BUDGET
 while finished < #list and left > 0 do
-  local it, blockers, seen = load(list[finished + 1]), {}, 0
-  if it and (it.role == BLOCKED or it.role ~= TERMINAL and it.nb) then
-    cursor, seen = blocker_page(it.id, cursor, PAGE, blockers)
+  local item, blockers, seen = load_item(list[finished + 1]), {}, 0
+  if item and (item.role == BLOCKED or item.role ~= TERMINAL and item.nb) then
+    cursor, seen = blocker_page(item.id, cursor, PAGE, blockers)
     reply[#reply + 1] = {
-      it.id, title(it), it.role, priority_of(it.w), complexity_of(it.w),
-      details == '1' and (text_of(it, 's') or '') or false, details == '1' and it.g or false,
-      ancestors == '1' and ancestors_of(it) or {}, blockers,
+      item.id, title_of(item), item.role, priority_of(item.score), complexity_of(item.score),
+      details == '1' and (text_of(item, 's') or '') or false, details == '1' and item.g or false,
+      ancestors == '1' and ancestors_of(item) or {}, blockers,
     }
   else
     cursor = '0'

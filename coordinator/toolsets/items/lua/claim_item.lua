@@ -18,40 +18,40 @@ if redis.call('EXISTS', K_OWED, K_REQUEST .. request) > 0 then
   local stored, _, refused = recall(request, fingerprint)
   if refused then return refused end
   if stored then return {stored} end
-  if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
+  if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
 end
 
 local results, winner, place, ttl = {}, nil, nil, nil
 for n, claim in ipairs(claims ~= '' and cmsgpack.unpack(claims) or {}) do
   local id, fence = claim[1], claim[3]
-  local it, outcome, wait = claim_of(id), 'success', 0
-  if not it then
-    outcome = absent(id)
-  elseif it.role == TERMINAL then
+  local item, outcome, wait = load_item_claim(id), 'success', 0
+  if not item then
+    outcome = absence_reason(id)
+  elseif item.role == TERMINAL then
     outcome = 'terminal_item'
-  elseif live(it, now) and it.cb ~= agent then
-    outcome, wait = 'already_claimed', it.cx - now
-    count_loser(it)
-  elseif fence > 0 and (fence ~= it.f or it.cb ~= agent) then
+  elseif is_live(item, now) and item.holder ~= agent then
+    outcome, wait = 'already_claimed', item.expires - now
+    count_loser(item)
+  elseif fence > 0 and (fence ~= item.fence or item.holder ~= agent) then
     outcome = 'stale_fence'
   else
     if winner then results[place][1] = 'superseded' end
-    winner, place, ttl = it, n, claim[2]
+    winner, place, ttl = item, n, claim[2]
   end
   results[n] = {outcome, id, wait, 0, 0}
 end
-local renews = winner and winner.cb == agent and live(winner, now) and is_held(winner)
-if not renews then sweep(now, events_max, SWEEP_BATCH) end -- a heartbeat concerns nobody else's claim
+local renews = winner and winner.holder == agent and is_live(winner, now) and is_held(winner)
+if not renews then sweep_claims(now, events_max, SWEEP_BATCH) end -- a heartbeat concerns nobody else's claim
 if winner then
   if renews then
-    renew(winner, ttl, now, events_max)
+    renew_claim(winner, ttl, now, events_max)
   else
-    winner = glance(winner.id)
-    acquire(winner, agent, ttl, now, events_max)
+    winner = load_item_partly(winner.id)
+    acquire_claim(winner, agent, ttl, now, events_max)
   end
-  results[place] = {'success', winner.id, now + ttl, winner.co, winner.f}
+  results[place] = {'success', winner.id, now + ttl, winner.first_claimed_at, winner.fence}
 end
 
-local released = releases ~= '' and release_all(releases, agent, events_max, now) or {}
-serve(now, events_max)
+local released = releases ~= '' and release_claims(releases, agent, events_max, now) or {}
+serve_waiters(now, events_max)
 return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack({now, results, released}), keep_ms))

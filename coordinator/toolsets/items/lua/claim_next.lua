@@ -4,8 +4,8 @@ purpose:   Finds the best item for a selector and claims it; with `wait_ms`, par
 guarantee: Finding and claiming are one step, so an item that is found is not lost to another caller. Parked
            calls are served in order of arrival (include/waiters.lua). A repeated call that is parked
            already keeps its place, and its answer ends every call with the same request.
-args:      request fingerprint keep_ms events_max agent ttl_ms selector queue releases wait_ms process after
-           selector = packed (include/filters.lua), queue = its hash; releases = packed {id, fence}, '' for none;
+args:      request fingerprint keep_ms events_max agent ttl_ms packed_selector queue releases wait_ms process after
+           packed_selector = packed (include/filters.lua), queue = its hash; releases = packed {id, fence}, '' for none;
            wait_ms = 0 not to wait; after = cursor of the run before, or ''
 reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}} as claim_item;
            outcome success, no_match, more (id = cursor for the next run, '' to begin again), parked
@@ -18,58 +18,58 @@ errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 -- @include settle
 
 local SCAN = 200
-local now, sel, wait = server_time(), cmsgpack.unpack(selector), tonumber(wait_ms)
+local now, selector, wait = server_time(), cmsgpack.unpack(packed_selector), tonumber(wait_ms)
 local waiter = {}
 nobody_waits = redis.call('EXISTS', K_OWED, K_REQUEST .. request, K_WAITING, K_WAITER .. request) == 0
 if not nobody_waits then
-  if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end -- which may have served this very call
+  if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end -- which may have served this very call
   local stored, _, refused = recall(request, fingerprint)
   if refused then return refused end
   if stored then return {stored} end
   waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'f', 'w')
   if waiter[4] and waiter[4] ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
 end
-if sel.parent and not load(sel.parent) then return redis.error_reply('FLEET NOT_FOUND') end
+if selector.parent and not load_item(selector.parent) then return redis.error_reply('FLEET NOT_FOUND') end
 local parked, found = waiter[1], nil
 
-local classes, swept, handed, stopped = {(sel.role or QUEUE) * 3 + READY}, nil, nil, nil
+local classes, swept, handed, stopped = {(selector.role or QUEUE) * 3 + READY}, nil, nil, nil
 for _, batch in ipairs({SWEEP_BATCH, SCAN}) do
   -- Puts expired claims back; some of the items may go to callers that waited before, this one included.
-  swept = sweep(now, events_max, batch)
-  serve(now, events_max)
+  swept = sweep_claims(now, events_max, batch)
+  serve_waiters(now, events_max)
   handed = parked and recall(request, fingerprint)
   if handed then return with_debts(handed) end
-  if owes then return redis.error_reply('FLEET UNSETTLED') end -- there are more for callers that waited before
-  stopped, found = select_items(sel, classes, agent, now, resume(after), SCAN, 1, nil)
+  if has_debts then return redis.error_reply('FLEET UNSETTLED') end -- there are more for callers that waited before
+  stopped, found = select_items(selector, classes, agent, now, parse_cursor(after), SCAN, 1, nil)
   if found or stopped or swept then break end
 end
 if not found and (stopped or not swept) then
-  return with_debts(cmsgpack.pack({now, {{'more', cursor(stopped), 0, 0, 0}}, {}}))
+  return with_debts(cmsgpack.pack({now, {{'more', format_cursor(stopped), 0, 0, 0}}, {}}))
 end
 
 local result, released = {'no_match', '', 0, 0, 0}, {}
 if found then
-  acquire(found, agent, tonumber(ttl_ms), now, events_max)
-  result = {'success', found.id, found.cx, found.co, found.f} -- which the releases may take from it again
+  acquire_claim(found, agent, tonumber(ttl_ms), now, events_max)
+  result = {'success', found.id, found.expires, found.first_claimed_at, found.fence} -- which the releases may take from it again
 end
 if parked then
   released = cmsgpack.unpack(waiter[3])
 elseif releases ~= '' then
-  released = release_all(releases, agent, events_max, now)
+  released = release_claims(releases, agent, events_max, now)
 end
 if found or wait == 0 then
   local reply = remember(request, fingerprint, 'D', cmsgpack.pack({now, {result}, released}), keep_ms)
   if parked then
     answer_call(request, waiter, reply, found, now)
   end
-  serve(now, events_max)
+  serve_waiters(now, events_max)
   return with_debts(reply)
 end
 
 local fields = {'p', process, 'a', agent, 't', ttl_ms, 'f', fingerprint, 'k', keep_ms, 'r', cmsgpack.pack(released)}
 nobody_waits = false
-local new = park_call(request, queue, selector, now, wait, waiter, fields)
-serve(now, events_max) -- what was released above may suit somebody, this caller included
+local new = park_call(request, queue, packed_selector, now, wait, waiter, fields)
+serve_waiters(now, events_max) -- what was released above may suit somebody, this caller included
 handed = recall(request, fingerprint)
 if handed then return with_debts(handed) end
 -- What became ready behind the cursor, while nobody knew of this caller, is found by one more search.

@@ -29,20 +29,20 @@ local MOST_EDGES, ends = 600, {} -- of one item: they are all looked at when its
 
 -- The item with what an edge is about, or nil.
 local function end_of_edge(id)
-  local f = redis.call('HMGET', K_ITEM .. id, 'w', 'pa', 'g', 'y', 'nb', 'lv')
-  if not f[1] then return nil end
-  local class = math.floor(f[1] / CLASS)
-  local it = {
-    id = id, partial = true, w = tonumber(f[1]), class = class, role = math.floor(class / 3), pa = f[2] or nil,
-    g = f[3] or nil, y = f[4] or nil, nb = f[5] or nil, lv = f[6] or nil,
+  local values = redis.call('HMGET', K_ITEM .. id, 'w', 'pa', 'g', 'y', 'nb', 'lv')
+  if not values[1] then return nil end
+  local class = math.floor(values[1] / CLASS_SIZE)
+  local item = {
+    id = id, partial = true, score = tonumber(values[1]), class = class, role = math.floor(class / 3), pa = values[2] or nil,
+    g = values[3] or nil, y = values[4] or nil, nb = values[5] or nil, lv = values[6] or nil,
   }
-  loaded[id] = it
-  return it
+  loaded[id] = item
+  return item
 end
 
 -- Why an item cannot have one more edge; counts it where it can.
 local function end_problem(id)
-  if not (loaded[id] or end_of_edge(id)) then return absent(id) end
+  if not (loaded[id] or end_of_edge(id)) then return absence_reason(id) end
   local count = (ends[id] or edges_stored(id)) + 1
   ends[id] = count
   return count > MOST_EDGES and 'too_many_edges'
@@ -71,12 +71,12 @@ end
 
 local ids = {}
 for n, edge in ipairs(list) do
-  local reason, item = problem(n - 1, edge[2], edge[3], edge[4])
+  local reason, item_id = problem(n - 1, edge[2], edge[3], edge[4])
   if far then
     keep() -- what is mended needs no repair when it comes again
     return cmsgpack.pack({failures, {}, far})
   end
-  if reason then failures[#failures + 1] = {n - 1, reason, item} end
+  if reason then failures[#failures + 1] = {n - 1, reason, item_id} end
   ids[n] = {edge[1], edge[2], edge[3]}
 end
 
@@ -96,6 +96,6 @@ if #failures == 0 then
     end
     emit(events_max, 'link', from, 'o', to, 'c', code)
   end
-  if waiting > AT_ONCE then owe(waits, events_max) else add_blockers(waits) end
+  if waiting > EDGES_AT_ONCE then owe_counts(waits, events_max) else change_blocker_counts(waits) end
 end
 return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack({failures, ids, {}}), keep_ms))

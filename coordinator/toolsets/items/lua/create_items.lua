@@ -18,12 +18,12 @@ if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
 local list, results = cmsgpack.unpack(specs), {}
-local run = {now = server_time(), cap = events_max, config = config, labels = labels, all_new = all_new(list)}
-if not settle(run.now) then return redis.error_reply('FLEET UNSETTLED') end -- a parent that reopens may be handed out
+local run = {now = server_time(), events_max = events_max, config = config, labels = labels, all_new = all_new(list)}
+if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end -- a parent that reopens may be handed out
 for n, spec in ipairs(list) do
-  local it, reason = create(spec, run)
-  results[n] = {it and 'created' or reason, it and it.d or 0, spec[1]}
+  local item, reason = create_item(spec, run)
+  results[n] = {item and 'created' or reason, item and item.d or 0, spec[1]}
 end
-rank_made(events_max)
-serve(run.now, events_max)
+index_new_items(events_max)
+serve_waiters(run.now, events_max)
 return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms))

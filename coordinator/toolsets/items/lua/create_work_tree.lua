@@ -21,14 +21,14 @@ if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
 local items, deepest = cmsgpack.unpack(specs), MAX_DEPTH
-local run = {now = server_time(), cap = events_max, config = config, labels = labels, all_new = all_new(items)}
-if not settle(run.now) then return redis.error_reply('FLEET UNSETTLED') end -- a parent that reopens may be handed out
+local run = {now = server_time(), events_max = events_max, config = config, labels = labels, all_new = all_new(items)}
+if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end -- a parent that reopens may be handed out
 
 -- The root's depth, or nil and why the tree cannot stand there.
 local function place(parent_id)
   if parent_id == '' then return 0 end
-  local parent = load(parent_id)
-  if not parent then return nil, absent(parent_id) end
+  local parent = load_item(parent_id)
+  if not parent then return nil, absence_reason(parent_id) end
   local depth = parent.d + 1
   if depth > deepest or (depth == deepest and #items > 1) then return nil, 'too_deep' end
   return depth
@@ -38,22 +38,22 @@ local depth, reason = place(items[1][2])
 local reply = {reason or '', depth or 0, {}, {}, noted}
 if depth then
   for n, spec in ipairs(items) do
-    create(spec, run)
+    create_item(spec, run)
     reply[3][n] = spec[1]
   end
-  rank_made(events_max)
+  index_new_items(events_max)
   local links = cmsgpack.unpack(edges)
   store_edges(links)
   for n, edge in ipairs(links) do
-    emit(run.cap, 'link', edge[2], 'o', edge[3], 'c', edge[4])
+    emit(run.events_max, 'link', edge[2], 'o', edge[3], 'c', edge[4])
     reply[4][n] = edge[1]
   end
   if #notes == 1 then
-    store_first_notes(cmsgpack.unpack(notes[1])[3], run.now, run.cap)
+    store_first_notes(cmsgpack.unpack(notes[1])[3], run.now, run.events_max)
   elseif notes[1] then
-    write_down(notes)
+    store_debts(notes)
   end
 end
-if #items > 50 then handed_over = HAND_OVERS end -- the run is long enough: to be offered is owed
-serve(run.now, events_max)
+if #items > 50 then handed_over = HAND_OVERS_MAX end -- the run is long enough: to be offered is owed
+serve_waiters(run.now, events_max)
 return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms))

@@ -19,7 +19,7 @@ local stored, phase, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored and phase == 'D' then return {stored} end
 local now = server_time()
-if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
+if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
 
 local deleted, done = tonumber(before), true
 if stored then deleted, first, second = unpack(cmsgpack.unpack(stored)) end
@@ -27,7 +27,7 @@ if stored then deleted, first, second = unpack(cmsgpack.unpack(stored)) end
 -- Takes away edges that are stored at an item.
 local function drop(id, edges)
   if not edges[1] then return end
-  unlink(load(id), edges)
+  remove_edges(load_item(id), edges)
   deleted = deleted + #edges / 2
   for n = 1, #edges, 2 do
     emit(events_max, 'unlink', id, 'o', string.sub(edges[n], 2), 'c', string.sub(edges[n], 1, 1))
@@ -35,7 +35,7 @@ local function drop(id, edges)
 end
 
 if mode == 'all' then
-  drop(first, some_edges(first))
+  drop(first, edges_to_remove(first))
   done = redis.call('EXISTS', K_EDGES .. first) == 0
 else
   local from, to, wanted, found = first, second, codes, {}
@@ -49,6 +49,6 @@ else
   end
   drop(from, found)
 end
-serve(now, events_max)
+serve_waiters(now, events_max)
 local reply = cmsgpack.pack({deleted, first, second, done})
 return with_debts(remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms))

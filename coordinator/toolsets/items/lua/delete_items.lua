@@ -20,7 +20,7 @@ if refused then return refused end
 if stored and phase == 'D' then return {stored} end
 if stored then state = stored end
 local now = server_time()
-if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
+if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
 
 local list = cmsgpack.unpack(ids)
 local done, position, deleted, below, failures, met = false, 1, 0, 0, {}, {}
@@ -32,17 +32,17 @@ for _, id in ipairs(met) do gone[id] = true end
 local left = tonumber(budget)
 
 -- Removes the item; false when the budget ends first.
-local function remove(it)
+local function remove(item)
   local gone_now, more
   repeat
-    gone_now, more = erase(it, events_max)
+    gone_now, more = erase_item(item, events_max)
     left = left - (gone_now and 1 or 0) - more * 0.6
   until gone_now or left <= 0
   if not gone_now then return false end
   deleted = deleted + 1
-  if listed[it.id] then
-    met[#met + 1] = it.id
-    gone[it.id] = true
+  if listed[item.id] then
+    met[#met + 1] = item.id
+    gone[item.id] = true
   else
     below = below + 1
   end
@@ -55,14 +55,14 @@ local function remove_subtree(id)
     if left <= 0 or not remove_subtree(child) then return false end
   end
   if left <= 0 then return false end
-  return remove(load(id))
+  return remove(load_item(id))
 end
 
 while position <= #list and left > 0 do
   local id = list[position]
-  local it = load(id)
-  if not it then
-    if not gone[id] then failures[#failures + 1] = {position, absent(id), 0} end
+  local item = load_item(id)
+  if not item then
+    if not gone[id] then failures[#failures + 1] = {position, absence_reason(id), 0} end
     position = position + 1
   elseif recursive ~= '1' and first_child(id) then
     failures[#failures + 1] = {position, 'has_children', count_children(id)}
@@ -80,8 +80,8 @@ if done then -- what was refused for its children may have been listed once more
     if not gone[list[refusal[1]]] then failures[#failures + 1] = refusal end
   end
 end
-unrank_erased()
+unindex_erased()
 if redis.call('EXISTS', K_RANKED .. '*') == 0 then redis.call('DEL', K_FORM) end
 local reply = cmsgpack.pack({done, position, deleted, below, failures, met, done and {} or list})
-serve(now, events_max)
+serve_waiters(now, events_max)
 return with_debts(remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms))

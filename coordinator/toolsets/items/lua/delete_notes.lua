@@ -14,7 +14,7 @@ full:      deleting frees memory
 local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return {stored} end
-if not settle(server_time()) then return redis.error_reply('FLEET UNSETTLED') end
+if not settle_debts(server_time()) then return redis.error_reply('FLEET UNSETTLED') end
 
 local deleted, unknown, known = 0, {}, {}
 local gone, marks = {}, {} -- keys of notes, and by item the keys under which it has them
@@ -23,7 +23,7 @@ local function drop(id, owner, name)
   if known[id] then return end
   known[id], deleted = true, deleted + 1
   gone[deleted] = K_NOTE .. id
-  table.insert(list_at(marks, owner), name)
+  table.insert(get_or_add_list(marks, owner), name)
   emit(events_max, 'unnote', owner, 'n', name)
 end
 
@@ -33,12 +33,12 @@ for n, id in ipairs(cmsgpack.unpack(ids)) do
 end
 
 if item ~= '' and key ~= '' then
-  local mark = redis.call('HGET', K_NOTES .. item, key)
-  if mark then drop(string.sub(mark, 1, 32), item, key) end
+  local entry = redis.call('HGET', K_NOTES .. item, key)
+  if entry then drop(string.sub(entry, 1, 32), item, key) end
 elseif item ~= '' then
   local flat = redis.call('HGETALL', K_NOTES .. item)
   for n = 1, #flat, 2 do drop(string.sub(flat[n + 1], 1, 32), item, flat[n]) end
 end
-for owner, names in pairs(marks) do in_parts('HDEL', K_NOTES .. owner, names) end
-in_parts('DEL', nil, gone)
+for owner, names in pairs(marks) do call_in_parts('HDEL', K_NOTES .. owner, names) end
+call_in_parts('DEL', nil, gone)
 return remember(request, fingerprint, 'D', cmsgpack.pack({deleted, unknown}), keep_ms)

@@ -22,6 +22,6 @@ local reply = cmsgpack.pack({server_time(), {{'no_match', '', 0, 0, 0}}, release
 if waiter[1] and (keep == '1' or waiter[1] == process) then remove_waiters({request}, waiter[2], waiter[4]) end
 if keep == '1' then
   remember(request, fingerprint, 'D', reply, keep_ms)
-  if waiter[1] then tell(waiter[1], request, reply) end
+  if waiter[1] then publish_wake(waiter[1], request, reply) end
 end
 return reply

@@ -9,7 +9,7 @@ full:      what has expired is taken away
 -- @include clock
 -- @include settle
 local now = server_time()
-if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
-local none_left = sweep(now, events_max, 50)
-serve(now, events_max)
+if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
+local none_left = sweep_claims(now, events_max, 50)
+serve_waiters(now, events_max)
 return with_debts(cmsgpack.pack(none_left))

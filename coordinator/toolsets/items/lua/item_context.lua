@@ -10,13 +10,13 @@ errors:    NOT_FOUND
 -- @include claims
 -- @include notes
 -- @include ancestors
-local it = load(id)
-if not it then return redis.error_reply('FLEET NOT_FOUND') end
+local item = load_item(id)
+if not item then return redis.error_reply('FLEET NOT_FOUND') end
 local claim = false
-if it.cb then
-  claim = {it.cb, it.cc, it.cx, it.co, not live(it, server_time())}
+if item.holder then
+  claim = {item.holder, item.claimed_at, item.expires, item.first_claimed_at, not is_live(item, server_time())}
 end
 return cmsgpack.pack({
-  title(it), it.role, it.g or false, tonumber(it.d), schema_inputs(it, config),
-  ancestors == '1' and ancestors_of(it) or {}, claim,
+  title_of(item), item.role, item.g or false, tonumber(item.d), schema_inputs(item, config),
+  ancestors == '1' and ancestors_of(item) or {}, claim,
 })

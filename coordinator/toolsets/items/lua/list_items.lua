@@ -14,10 +14,10 @@ local BUDGET = 500
 local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, BUDGET
 while finished < #list and left > 0 do
   finished = finished + 1
-  local it = load(list[finished])
-  if it and string.find(roles, it.role, 1, true) then
-    local inputs = schema_inputs(it, it.role ~= BLOCKED and config or '')
-    reply[#reply + 1] = {it.id, title(it), it.role, inputs, ancestors == '1' and ancestors_of(it) or {}}
+  local item = load_item(list[finished])
+  if item and string.find(roles, item.role, 1, true) then
+    local inputs = schema_inputs(item, item.role ~= BLOCKED and config or '')
+    reply[#reply + 1] = {item.id, title_of(item), item.role, inputs, ancestors == '1' and ancestors_of(item) or {}}
     left = left - #inputs[4]
   end
 end

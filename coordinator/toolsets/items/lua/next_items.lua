@@ -5,9 +5,9 @@ guarantee: Reads the head of the ranked index: O(log n + limit), whatever the nu
            selector has at most one filter. So it is with items below held ones, where only role, priority,
            complexity, parent or ancestor are asked for. Expired claims are put back first, in a bounded batch; a
            larger one when too few items are ready.
-args:      events_max held selector limit ancestors after
+args:      events_max held packed_selector limit ancestors after
            held = 0 ready items without those below a held one, 1 held and ready ones wherever they stand;
-           selector = packed (include/filters.lua); ancestors = 1 or 0; after = cursor of the run before,
+           packed_selector = packed (include/filters.lua); ancestors = 1 or 0; after = cursor of the run before,
            or ''; NOT_FOUND says which field names no item
 reply:     {rows, more, after}; row = {id, title, role, priority, complexity, summary, tags, parent,
            claimed, ancestors}; more = whether to go on, with the cursor `after`; from the beginning, without
@@ -21,38 +21,38 @@ full:      reading; the few bytes that it writes do not count
 -- @include ancestors
 
 local SCAN = 200
-local now, wanted, sel = server_time(), tonumber(limit), cmsgpack.unpack(selector)
+local now, wanted, selector = server_time(), tonumber(limit), cmsgpack.unpack(packed_selector)
 for _, field in ipairs({'parent', 'ancestor'}) do
-  if sel[field] and not load(sel[field]) then return redis.error_reply('FLEET NOT_FOUND ' .. field) end
+  if selector[field] and not load_item(selector[field]) then return redis.error_reply('FLEET NOT_FOUND ' .. field) end
 end
 
-if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
+if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
 local rows
 
-local function row(it)
+local function row(item)
   return {
-    it.id, title(it), it.role, priority_of(it.w), complexity_of(it.w), text_of(it, 's') or '',
-    it.g or false, it.pa or false, live(it, now) and true or false, ancestors == '1' and ancestors_of(it) or {},
+    item.id, title_of(item), item.role, priority_of(item.score), complexity_of(item.score), text_of(item, 's') or '',
+    item.g or false, item.pa or false, is_live(item, now) and true or false, ancestors == '1' and ancestors_of(item) or {},
   }
 end
 
 local function look()
   rows = {}
-  local first = (sel.role or QUEUE) * 3
+  local first = (selector.role or QUEUE) * 3
   local classes = held == '1' and {first + READY, first + HELD} or {first + READY}
-  return select_items(sel, classes, held == '0' and '', now, resume(after), SCAN, wanted, function(it)
-    if not it.nb then rows[#rows + 1] = row(it) end
+  return select_items(selector, classes, held == '0' and '', now, parse_cursor(after), SCAN, wanted, function(item)
+    if not item.nb then rows[#rows + 1] = row(item) end
     return #rows == wanted
   end)
 end
 
-local swept = sweep(now, events_max, SWEEP_BATCH)
-serve(now, events_max)
+local swept = sweep_claims(now, events_max, SWEEP_BATCH)
+serve_waiters(now, events_max)
 local stopped = look()
 if #rows < wanted and not stopped and not swept then
-  swept = sweep(now, events_max, SCAN)
-  serve(now, events_max)
+  swept = sweep_claims(now, events_max, SCAN)
+  serve_waiters(now, events_max)
   stopped = look()
 end
 if #rows == wanted or (swept and not stopped) then return with_debts(cmsgpack.pack({rows, false, ''})) end
-return with_debts(cmsgpack.pack({rows, true, cursor(stopped)}))
+return with_debts(cmsgpack.pack({rows, true, format_cursor(stopped)}))

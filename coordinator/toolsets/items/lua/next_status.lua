@@ -9,7 +9,7 @@ errors:    NOT_FOUND
 --]]
 -- @include graph
 -- @include notes
-local it = load(id)
-if not it then return redis.error_reply('FLEET NOT_FOUND') end
-local blockers = it.nb and it.role < TERMINAL and unsatisfied(it) or {}
-return cmsgpack.pack({it.role, not not it.pr, schema_inputs(it, ''), blockers})
+local item = load_item(id)
+if not item then return redis.error_reply('FLEET NOT_FOUND') end
+local blockers = item.nb and item.role < TERMINAL and unsatisfied_blockers(item) or {}
+return cmsgpack.pack({item.role, not not item.pr, schema_inputs(item, ''), blockers})

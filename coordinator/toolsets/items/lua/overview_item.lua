@@ -9,8 +9,8 @@ errors:    NOT_FOUND
 -- @include rows
 -- @include tallies
 -- @include view
-local it = load(id)
-if not it then return redis.error_reply('FLEET NOT_FOUND') end
+local item = load_item(id)
+if not item then return redis.error_reply('FLEET NOT_FOUND') end
 local list = {}
 for n, child in ipairs(newest_of('p' .. id, tonumber(limit))) do list[n] = short_row(child) end
-return cmsgpack.pack({full_view(it), (tally(id)), list})
+return cmsgpack.pack({full_view(item), (count_by_role(id)), list})

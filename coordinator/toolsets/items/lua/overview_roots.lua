@@ -28,7 +28,7 @@ end
 local function shown_children(id)
   local list = {}
   for n, child in ipairs(newest_of('p' .. id, tonumber(shown))) do
-    list[n] = {short_row(child), (tally(child))}
+    list[n] = {short_row(child), (count_by_role(child))}
   end
   return list
 end
@@ -39,9 +39,9 @@ for _, id in ipairs(ids == '' and newest_of('p', tonumber(limit)) or cmsgpack.un
   if left <= 0 then
     more[#more + 1] = id
   elseif row and not row[2] then
-    local counts, held = tally(id)
+    local counts, held = count_by_role(id)
     local below = shown ~= '0' and shown_children(id) or {}
-    reply[#reply + 1] = {row, counts, claim_tally(id, counts, held, late), below}
+    reply[#reply + 1] = {row, counts, count_claims(id, counts, held, late), below}
     left = left - #below - (shown ~= '0' and FINDING or 0)
   end
   left = left - 1

@@ -7,11 +7,11 @@ reply:     for each class {how many there are, {id, score, id, score ...} best f
 errors:    NOT_FOUND
 --]]
 -- @include index
-if parent ~= '' and not load(parent) then return redis.error_reply('FLEET NOT_FOUND') end
+if parent ~= '' and not load_item(parent) then return redis.error_reply('FLEET NOT_FOUND') end
 local key, reply = K_RANKED .. (parent == '' and '*' or 'p' .. parent), {}
 for letter in string.gmatch(classes, '.') do
-  local from = class_of(letter) * CLASS
-  local to = from + CLASS - 1
+  local from = class_of_letter(letter) * CLASS_SIZE
+  local to = from + CLASS_SIZE - 1
   local best = redis.call('ZRANGEBYSCORE', key, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
   reply[#reply + 1] = {redis.call('ZCOUNT', key, from, to), best}
 end

@@ -13,6 +13,6 @@ for n, id in ipairs(cmsgpack.unpack(ids)) do
   each_edge(id, function(code, other)
     if blocks_other(code) then blocked[#blocked + 1] = other end
   end)
-  reply[n] = {id, load(id) ~= nil, blocked}
+  reply[n] = {id, load_item(id) ~= nil, blocked}
 end
 return cmsgpack.pack(reply)

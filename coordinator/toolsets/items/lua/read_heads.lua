@@ -9,7 +9,7 @@ errors:    none
 -- @include pages
 local reply = {}
 for _, id in ipairs(cmsgpack.unpack(ids)) do
-  local it = head(id)
-  if it then reply[#reply + 1] = {id, unpack(it)} end
+  local item = load_head(id)
+  if item then reply[#reply + 1] = {id, unpack(item)} end
 end
 return cmsgpack.pack(reply)

@@ -7,6 +7,6 @@ errors:    NOT_FOUND
 --]]
 -- @include view
 -- @include ancestors
-local it = load(id)
-if not it then return redis.error_reply('FLEET NOT_FOUND') end
-return cmsgpack.pack({full_view(it), ancestors == '1' and ancestors_of(it) or {}})
+local item = load_item(id)
+if not item then return redis.error_reply('FLEET NOT_FOUND') end
+return cmsgpack.pack({full_view(item), ancestors == '1' and ancestors_of(item) or {}})

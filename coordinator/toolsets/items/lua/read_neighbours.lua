@@ -16,7 +16,7 @@ for n, id in ipairs(cmsgpack.unpack(ids)) do
   local found = {}
   for _, list in ipairs({neighbours(id)[tonumber(step)], further[id] or {}}) do
     for _, other in ipairs(list) do
-      found[#found + 1] = {other, level_at(other)}
+      found[#found + 1] = {other, load_level(other)}
     end
   end
   reply[n], left = found, left - 1 - edges_stored(id)

@@ -14,17 +14,17 @@ local BUDGET, TEXT_UNIT = 100, 20000 -- notes read in one run, and bytes of text
 
 local function read(note_id)
   local fields = {'i', 'k', 'r', 'c', 'm', 'a', 'v', bodies == '1' and 'b' or nil}
-  local f = redis.call('HMGET', K_NOTE .. note_id, unpack(fields))
-  if not f[1] then return nil end
-  return {note_id, f[1], f[2], f[3], f[8] or '', tonumber(f[4]), tonumber(f[5]), f[6], f[7]}
+  local values = redis.call('HMGET', K_NOTE .. note_id, unpack(fields))
+  if not values[1] then return nil end
+  return {note_id, values[1], values[2], values[3], values[8] or '', tonumber(values[4]), tonumber(values[5]), values[6], values[7]}
 end
 
 local function wanted()
   if ids ~= '' then return cmsgpack.unpack(ids) end
   if id ~= '' then return {id} end
   local list = {}
-  for _, mark in ipairs(redis.call('HVALS', K_NOTES .. item)) do
-    if role == '' or string.sub(mark, 33, 33) == role then list[#list + 1] = string.sub(mark, 1, 32) end
+  for _, entry in ipairs(redis.call('HVALS', K_NOTES .. item)) do
+    if role == '' or string.sub(entry, 33, 33) == role then list[#list + 1] = string.sub(entry, 1, 32) end
   end
   return list
 end

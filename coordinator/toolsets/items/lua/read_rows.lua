@@ -13,15 +13,15 @@ errors:    none
 
 local ask, now = cmsgpack.unpack(asked), server_time()
 local first, last, from, to = unpack(ask.span)
-local fields, test, field = conditions(ask.conditions, now)
+local fields, test, field = compile_conditions(ask.conditions, now)
 local score_at, claim_at = field('w'), field('h')
 local classes = {}
-for letter in string.gmatch(ask.classes, '.') do classes[class_of(letter)] = true end
+for letter in string.gmatch(ask.classes, '.') do classes[class_of_letter(letter)] = true end
 
 local function meets(id, values)
   local score = tonumber(values[score_at])
-  if not score or not classes[math.floor(score / CLASS)] then return false end
-  local group, age = math.floor(score % CLASS / GROUP), score % GROUP
+  if not score or not classes[math.floor(score / CLASS_SIZE)] then return false end
+  local group, age = math.floor(score % CLASS_SIZE / GROUP_SIZE), score % GROUP_SIZE
   if group < first or group > last or age < from or age > to then return false end
   return (test(values, id, created_of(score)))
 end

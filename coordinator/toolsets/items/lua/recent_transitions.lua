@@ -10,11 +10,11 @@ errors:    none
 local entries = redis.call('XREVRANGE', K_TRANSITIONS, before, since, 'COUNT', count)
 local reply, exists = {}, {}
 for _, entry in ipairs(entries) do
-  local item, from, to, trigger, _, _, _, actor, verification = unpack(cmsgpack.unpack(entry[2][2]))
-  if exists[item] == nil then exists[item] = redis.call('EXISTS', K_ITEM .. item) == 1 end
-  if exists[item] then
+  local item_id, from, to, trigger, _, _, _, actor, verification = unpack(cmsgpack.unpack(entry[2][2]))
+  if exists[item_id] == nil then exists[item_id] = redis.call('EXISTS', K_ITEM .. item_id) == 1 end
+  if exists[item_id] then
     local at = tonumber(string.match(entry[1], '%d+'))
-    reply[#reply + 1] = {item, from, to, trigger, at, actor, verification}
+    reply[#reply + 1] = {item_id, from, to, trigger, at, actor, verification}
   end
 end
 local last = #entries == tonumber(count) and entries[#entries][1] or ''

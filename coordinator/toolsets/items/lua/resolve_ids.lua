@@ -13,8 +13,8 @@ for n, prefix in ipairs(cmsgpack.unpack(prefixes)) do
   local matches = redis.call('ZRANGEBYLEX', K_PREFIXES .. bucket, '[' .. rest, '[' .. rest .. 'g', 'LIMIT', 0, 10)
   reply[n] = {}
   for m, tail in ipairs(matches) do
-    local it = load(bucket .. tail)
-    reply[n][m] = {it.id, title(it)}
+    local item = load_item(bucket .. tail)
+    reply[n][m] = {item.id, title_of(item)}
   end
 end
 return cmsgpack.pack(reply)

@@ -21,7 +21,7 @@ local TEXT_UNIT = 2000 -- bytes of text that take as long as an item
 
 local ask, now = cmsgpack.unpack(asked), server_time()
 local limit = bound ~= '' and cmsgpack.unpack(bound)
-local choice, score, last = 0, ask.span[1] * GROUP + ask.span[3], ''
+local choice, score, last = 0, ask.span[1] * GROUP_SIZE + ask.span[3], ''
 if state ~= '' then choice, score, last = unpack(cmsgpack.unpack(state)) end
 
 local sets, total, narrowest = nil, math.huge, choice
@@ -36,8 +36,8 @@ if ask.conditions.cl == 'expired' and redis.call('HEXISTS', K_LAPSED, '*') == 0 
 end
 local answered, scope = unpack(ask.scopes[narrowest])
 ask.conditions[answered] = nil
-local fields, test, field = conditions(ask.conditions, now)
-local key_of, after = sorting(ask.sorting, ask.descending, field)
+local fields, test, field = compile_conditions(ask.conditions, now)
+local key_of, after = compile_sorting(ask.sorting, ask.descending, field)
 
 local spent, looked, matched, listed = 0, 0, 0, {}
 local several, seen = #scope > 1, {}
@@ -48,7 +48,7 @@ local function look(id, rank_score)
     seen[id] = true
   end
   looked, spent = looked + 1, spent + 1
-  local created = rank_score % GROUP + RANK_EPOCH
+  local created = rank_score % GROUP_SIZE + RANK_EPOCH
   local values = #fields > 0 and redis.call('HMGET', K_ITEM .. id, unpack(fields)) or {}
   local meets, bytes = test(values, id, created)
   spent = spent + bytes / TEXT_UNIT

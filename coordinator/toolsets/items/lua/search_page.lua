@@ -41,21 +41,21 @@ local function spans_in_order()
 end
 
 if not is_whole(place.span) or place.span[1] > 0 or place.span[2] < EVERYTHING[2] then
-  total = count(place, {place.span})
+  total = count_in_spans(place, {place.span})
 end
 local ids, skip, wanted = {}, tonumber(offset), tonumber(limit)
 local left = state ~= '' and cmsgpack.unpack(state) or {}
 for _, spans in ipairs(skip < total and spans_in_order() or {}) do
-  local size = sorting == 'a' and total or skip > 0 and count(place, spans) or math.huge
+  local size = sorting == 'a' and total or skip > 0 and count_in_spans(place, spans) or math.huge
   if skip >= size then
     skip = skip - size
   elseif #ids < wanted then
     local moment, passed
     if skip > WALK then
-      moment, passed = seek(place, runs_of(place, spans), size, skip, left)
+      moment, passed = seek_moment(place, runs_from(place, spans), size, skip, left)
       if not moment then return cmsgpack.pack({total, {}, {}, {}, passed}) end
     end
-    merge_runs(runs_of(place, spans, moment), place.newest, skip - (passed or 0), wanted, ids)
+    merge_runs(runs_from(place, spans, moment), place.newest, skip - (passed or 0), wanted, ids)
     skip = 0
   end
 end

@@ -7,4 +7,4 @@ errors:    none
 --]]
 -- @include clock
 -- @include settle
-return cmsgpack.pack(settle(server_time()))
+return cmsgpack.pack(settle_debts(server_time()))

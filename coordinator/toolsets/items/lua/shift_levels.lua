@@ -14,7 +14,7 @@ local list, up, left = cmsgpack.unpack(moves), tonumber(step), EDGES
 
 local function fits(id, level)
   for _, other in ipairs(neighbours(id)[up]) do
-    if up * (level_at(other) - level) <= 0 then return false end
+    if up * (load_level(other) - level) <= 0 then return false end
   end
   return true
 end
@@ -22,9 +22,9 @@ end
 for n = 1, #list, 2 do
   local id, level = list[n], list[n + 1]
   if left <= 0 then return cmsgpack.pack({(n - 1) / 2, true}) end
-  if redis.call('EXISTS', K_ITEM .. id) == 1 and up * (level - level_at(id)) > 0 then
+  if redis.call('EXISTS', K_ITEM .. id) == 1 and up * (level - load_level(id)) > 0 then
     if not fits(id, level) then return cmsgpack.pack({(n - 1) / 2, false}) end
-    set_level(id, level)
+    store_level(id, level)
     left = left - edges_stored(id)
   end
   left = left - 1

@@ -13,11 +13,11 @@ full:      what has expired is taken away
 local now = server_time()
 local known = redis.call('EXISTS', K_ALIVE .. process) == 1
 redis.call('SET', K_ALIVE .. process, '1', 'PX', alive_ms)
-if settle(now) then
-  sweep(now, events_max, 100)
-  serve(now, events_max)
+if settle_debts(now) then
+  sweep_claims(now, events_max, 100)
+  serve_waiters(now, events_max)
 else
-  owes = true -- the rest of this script pays on
+  has_debts = true -- the rest of this script pays on
 end
 local earliest = redis.call('ZRANGE', K_LEASES, 0, 0, 'WITHSCORES')[2]
 return with_debts(cmsgpack.pack({tonumber(earliest) or 0, now, known}))

@@ -19,8 +19,8 @@ if refused then return refused end
 if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
-local run = {now = server_time(), cap = events_max, config = config, labels = labels}
-if not settle(run.now) then return redis.error_reply('FLEET UNSETTLED') end
+local run = {now = server_time(), events_max = events_max, config = config, labels = labels}
+if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end
 local IS_TEXT = {t = true, s = true}
 local IS_LONG = {x = true, m = true, o = true}
 local MOST_MOVED = 700 -- items below one that moves to another depth
@@ -43,57 +43,57 @@ local function descendants(id)
 end
 
 -- The shift of depth that the new parent means and the levels below that it applies to, or nil and the reason.
-local function plan_move(it, parent_id)
-  local above = parent_id ~= '' and load(parent_id)
-  if parent_id ~= '' and not above then return nil, 'parent_' .. absent(parent_id) end
-  local shift = (above and above.d + 1 or 0) - it.d
+local function plan_move(item, parent_id)
+  local above = parent_id ~= '' and load_item(parent_id)
+  if parent_id ~= '' and not above then return nil, 'parent_' .. absence_reason(parent_id) end
+  local shift = (above and above.d + 1 or 0) - item.d
   local walk = above
   while walk do
-    if walk.id == it.id then return nil, 'parent_cycle' end
-    walk = walk.pa and load(walk.pa)
+    if walk.id == item.id then return nil, 'parent_cycle' end
+    walk = walk.pa and load_item(walk.pa)
   end
-  local below = shift == 0 and {} or descendants(it.id)
+  local below = shift == 0 and {} or descendants(item.id)
   if not below then return nil, 'too_many_below' end
-  if it.d + shift + #below > MAX_DEPTH then return nil, 'too_deep' end
+  if item.d + shift + #below > MAX_DEPTH then return nil, 'too_deep' end
   return shift, below, above
 end
 
-local function apply_move(it, parent_id, shift, below)
-  local lapsed, from = it.cb and not is_held(it), it.pa
-  if lapsed then count_lapsed(it, -1) end
-  put(it, 'pa', parent_id ~= '' and parent_id)
-  if lapsed then count_lapsed(it, 1) end
-  put(it, 'd', it.d + shift)
-  carry(it, from)
-  unshielded[#unshielded + 1] = it.id -- what is below it may have come out from below a held one
+local function apply_move(item, parent_id, shift, below)
+  local lapsed, from = item.holder and not is_held(item), item.pa
+  if lapsed then count_lapsed(item, -1) end
+  set_field(item, 'pa', parent_id ~= '' and parent_id)
+  if lapsed then count_lapsed(item, 1) end
+  set_field(item, 'd', item.d + shift)
+  move_bounds(item, from)
+  freed_ids[#freed_ids + 1] = item.id -- what is below it may have come out from below a held one
   for level, ids in ipairs(below) do
     for _, id in ipairs(ids) do
-      redis.call('HSET', K_ITEM .. id, 'd', it.d + level)
-      if loaded[id] then loaded[id].d = it.d + level end
+      redis.call('HSET', K_ITEM .. id, 'd', item.d + level)
+      if loaded[id] then loaded[id].d = item.d + level end
     end
   end
 end
 
-local function new_complexity(it, given)
-  if given == nil then given = complexity_of(it.w) end
+local function new_complexity(item, given)
+  if given == nil then given = complexity_of(item.score) end
   return given or NO_COMPLEXITY
 end
 
 local function update(id, fields)
-  local it = load(id)
-  if not it then return {absent(id), id, 0, false} end
-  local moves, shift, below, above = fields.pa ~= nil and fields.pa ~= (it.pa or '')
+  local item = load_item(id)
+  if not item then return {absence_reason(id), id, 0, false} end
+  local moves, shift, below, above = fields.pa ~= nil and fields.pa ~= (item.pa or '')
   if moves then
-    shift, below, above = plan_move(it, fields.pa)
+    shift, below, above = plan_move(item, fields.pa)
     if not shift then return {below, id, 0, false} end
   end
-  local scopes_before, score_before = scopes(it), it.w
-  enter(it, it.class)
-  local priority = fields.p or priority_of(it.w)
-  put(it, 'w', score_of(it.class, priority, new_complexity(it, fields.c), created_of(it.w)))
+  local scopes_before, score_before = scopes_of(item), item.score
+  set_class(item, item.class)
+  local priority = fields.p or priority_of(item.score)
+  set_field(item, 'score', score_of(item.class, priority, new_complexity(item, fields.c), created_of(item.score)))
   for field, value in pairs(fields) do
     if IS_TEXT[field] then
-      put_text(it, field, value)
+      set_text(item, field, value)
     elseif IS_LONG[field] then
       if value then
         redis.call('HSET', K_TEXT .. id, field, value)
@@ -101,19 +101,19 @@ local function update(id, fields)
         redis.call('HDEL', K_TEXT .. id, field)
       end
     elseif field ~= 'pa' and field ~= 'p' and field ~= 'c' then
-      put(it, field, value)
+      set_field(item, field, value)
     end
   end
-  if moves then apply_move(it, fields.pa, shift, below) end
-  touch(it, run.now)
-  rank_again(it, scopes_before, score_before)
-  save(it)
-  emit(run.cap, 'update', id)
-  if moves and above then child_added(above, run) end
-  return {'updated', id, tonumber(it.ma), it.rv ~= nil}
+  if moves then apply_move(item, fields.pa, shift, below) end
+  set_modified(item, run.now)
+  reindex_item(item, scopes_before, score_before)
+  save_item(item)
+  emit(run.events_max, 'update', id)
+  if moves and above then reopen_parent(above, run) end
+  return {'updated', id, tonumber(item.ma), item.rv ~= nil}
 end
 
 local results = {}
 for n, change in ipairs(cmsgpack.unpack(changes)) do results[n] = update(change[1], change[2]) end
-serve(run.now, events_max)
+serve_waiters(run.now, events_max)
 return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms))

@@ -19,28 +19,28 @@ if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') 
 
 local MOST_NOTES = 500 -- of one item: they go and are listed with it
 local now, results = server_time(), {}
-if not settle(now) then return redis.error_reply('FLEET UNSETTLED') end
+if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
 
 -- Why a note cannot be written.
-local function problem(item, key)
-  if not load(item) then return absent(item) end
-  local marks = K_NOTES .. item
+local function problem(item_id, key)
+  if not load_item(item_id) then return absence_reason(item_id) end
+  local marks = K_NOTES .. item_id
   if redis.call('HLEN', marks) >= MOST_NOTES and redis.call('HEXISTS', marks, key) == 0 then return 'too_many_notes' end
 end
 
 for n, note in ipairs(cmsgpack.unpack(notes)) do
   local reason = problem(note[1], note[2])
   if not reason then
-    local it = load(note[1])
+    local item = load_item(note[1])
     local id = store_note(note, now)
-    results[n] = {'', id, it.id, it.role, false, note[7]}
-    emit(events_max, 'note', it.id, 'n', note[2])
+    results[n] = {'', id, item.id, item.role, false, note[7]}
+    emit(events_max, 'note', item.id, 'n', note[2])
   else
     results[n] = {reason, '', note[1], 0, false, ''}
   end
 end
 for _, result in ipairs(results) do
-  local it = result[1] == '' and load(result[3])
-  result[5] = it and schema_inputs(it, config) or {false, false, false, {}}
+  local item = result[1] == '' and load_item(result[3])
+  result[5] = item and schema_inputs(item, config) or {false, false, false, {}}
 end
 return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

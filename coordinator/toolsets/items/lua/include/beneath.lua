@@ -8,47 +8,47 @@
 --              which score it is
 -- A bound is lowered with what becomes ready, by every script at once; that there is nothing any more is found, and
 -- mended, by the next search that looks. A search also puts a child aside that a claim holds: its bound moves to
--- the held class, and `k` on the item says so until `bring_back`, when the claim ends. Meanwhile it may be missing.
+-- the held class, and `k` on the item says so until `restore_bounds`, when the claim ends. Meanwhile it may be missing.
 
-local ALL = '+'
-local BANDS = {0, 1, 2, 12, 13, 14, 24, 25, 26, 48, 49, 50} -- of the ready classes, by class and priority
-local surfaced = {} -- by member: the lowest bound that this run has seen to
+local COMPLETE = '+'
+local READY_BANDS = {0, 1, 2, 12, 13, 14, 24, 25, 26, 48, 49, 50} -- of the ready classes, by class and priority
+local known_bounds = {} -- by member: the lowest bound that this run has seen to
 
-local function member_of(id, band) return id .. string.char(48 + band) end
+local function bound_member(id, band) return id .. string.char(48 + band) end
 
 -- Something of this score is ready below an item of this depth: the bounds of it and of all above it are to say so.
-local function announce(id, depth, score)
-  local band = math.floor(score / PRIORITY)
-  local member = member_of(id, band)
-  while (surfaced[member] or math.huge) > score do
-    surfaced[member] = score
+local function lower_bounds(id, depth, score)
+  local band = math.floor(score / PRIORITY_SIZE)
+  local member = bound_member(id, band)
+  while (known_bounds[member] or math.huge) > score do
+    known_bounds[member] = score
     local above = ''
     if depth > 0 then above = (loaded[id] or {pa = redis.call('HGET', K_ITEM .. id, 'pa')}).pa or '' end
     -- Where the bound was as low before, so are those above.
     if redis.call('ZADD', K_BENEATH .. above, 'LT', 'CH', score, member) == 0 or depth == 0 then return end
-    id, depth, member = above, depth - 1, member_of(above, band)
+    id, depth, member = above, depth - 1, bound_member(above, band)
   end
 end
 
-local function members_of(id)
+local function bound_members(id)
   local list = {}
-  for n, band in ipairs(BANDS) do list[n] = member_of(id, band) end
+  for n, band in ipairs(READY_BANDS) do list[n] = bound_member(id, band) end
   return list
 end
 
 -- Takes an item's bounds out of those of its parent.
-local function take_out(it, parent)
-  local members = members_of(it.id)
-  for _, member in ipairs(members) do surfaced[member] = nil end
+local function remove_bounds(item, parent)
+  local members = bound_members(item.id)
+  for _, member in ipairs(members) do known_bounds[member] = nil end
   redis.call('ZREM', K_BENEATH .. (parent or ''), unpack(members))
 end
 
 -- Takes the bounds of an item along that has moved away from a parent. One that is put aside gets them later.
-local function carry(it, from)
-  local scores = redis.call('ZMSCORE', K_BENEATH .. (from or ''), unpack(members_of(it.id)))
-  take_out(it, from)
+local function move_bounds(item, from)
+  local scores = redis.call('ZMSCORE', K_BENEATH .. (from or ''), unpack(bound_members(item.id)))
+  remove_bounds(item, from)
   for _, score in ipairs(scores) do
-    if score and math.floor(score / CLASS) % 3 == READY then announce(it.id, tonumber(it.d), tonumber(score)) end
+    if score and math.floor(score / CLASS_SIZE) % 3 == READY then lower_bounds(item.id, tonumber(item.d), tonumber(score)) end
   end
 end
 
@@ -57,35 +57,35 @@ local function first_score(key, low, high)
 end
 
 -- Gives an item that was put aside its bounds again.
-local function bring_back(it)
-  it.k = nil
-  redis.call('HDEL', K_ITEM .. it.id, 'k')
-  take_out(it, it.pa)
-  for _, band in ipairs(BANDS) do
-    local low, high = band * PRIORITY, (band + 1) * PRIORITY - 1
-    local child = first_score(K_RANKED .. 'p' .. it.id, low, high)
-    local under = first_score(K_BENEATH .. it.id, low, high)
-    if child or under then announce(it.id, tonumber(it.d), math.min(child or under, under or child)) end
+local function restore_bounds(item)
+  item.k = nil
+  redis.call('HDEL', K_ITEM .. item.id, 'k')
+  remove_bounds(item, item.pa)
+  for _, band in ipairs(READY_BANDS) do
+    local low, high = band * PRIORITY_SIZE, (band + 1) * PRIORITY_SIZE - 1
+    local child = first_score(K_RANKED .. 'p' .. item.id, low, high)
+    local under = first_score(K_BENEATH .. item.id, low, high)
+    if child or under then lower_bounds(item.id, tonumber(item.d), math.min(child or under, under or child)) end
   end
 end
 
 -- Whether all that is ready is entered; where an older version left it, enters some more.
-local function entered()
+local function bounds_complete()
   local form = redis.call('GET', K_FORM)
-  if form == ALL then return true end
+  if form == COMPLETE then return true end
   local from, size = tonumber(form or 0), 50
-  local class, page = math.ceil(math.floor(from / CLASS) / 3) * 3, {}
+  local class, page = math.ceil(math.floor(from / CLASS_SIZE) / 3) * 3, {}
   if class == TERMINAL * 3 then class = BLOCKED * 3 end
   repeat -- until there is more than one score, to go on from the last
     size = 2 * size
-    local low, high = math.max(from, class * CLASS), (class + 1) * CLASS - 1
+    local low, high = math.max(from, class * CLASS_SIZE), (class + 1) * CLASS_SIZE - 1
     page = redis.call('ZRANGEBYSCORE', K_RANKED .. '*', low, high, 'WITHSCORES', 'LIMIT', 0, size)
   until #page < 2 * size or page[2] ~= page[#page]
   for n = 1, #page, 2 do
     local parent, depth = unpack(redis.call('HMGET', K_ITEM .. page[n], 'pa', 'd'))
-    if parent then announce(parent, depth - 1, tonumber(page[n + 1])) end
+    if parent then lower_bounds(parent, depth - 1, tonumber(page[n + 1])) end
   end
-  form = #page == 2 * size and page[#page] or class == BLOCKED * 3 and ALL or whole((class + 1) * CLASS)
+  form = #page == 2 * size and page[#page] or class == BLOCKED * 3 and COMPLETE or whole((class + 1) * CLASS_SIZE)
   redis.call('SET', K_FORM, form)
-  return form == ALL
+  return form == COMPLETE
 end

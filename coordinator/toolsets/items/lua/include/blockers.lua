@@ -3,67 +3,67 @@
 -- @include debts
 -- Items' counts of unsatisfied blockers (`nb`), and what follows from a change of role for them.
 
-local AT_ONCE = 50 -- counts that one change changes in its own script; what has changed so many edges goes on in another
-local edges_moved = 0 -- of items whose role has changed in this run
+local EDGES_AT_ONCE = 50 -- counts that one change changes in its own script; what has changed so many edges goes on in another
+local edges_visited = 0 -- of items whose role has changed in this run
 
 -- Changes counts, {id -> by how many}, and the items' classes with them. Leaves out items that are gone.
-local function add_blockers(counts)
+local function change_blocker_counts(counts)
   local moved = {}
   for id, by in pairs(counts) do
-    local it = glance(id)
-    if it then
-      local key, n = K_ITEM .. id, (it.nb or 0) + by
-      it.nb = n > 0 and n or nil
-      local moves = not is_held(it) and reclass(it, resting(it, it.role))
-      if moves then moved[#moved + 1] = it end
+    local item = load_item_partly(id)
+    if item then
+      local key, n = K_ITEM .. id, (item.nb or 0) + by
+      item.nb = n > 0 and n or nil
+      local moves = not is_held(item) and change_class(item, unclaimed_class(item, item.role))
+      if moves then moved[#moved + 1] = item end
       if n > 0 then
-        redis.call('HSET', key, 'w', it.w, 'nb', n)
+        redis.call('HSET', key, 'w', item.score, 'nb', n)
       else
-        if moves then redis.call('HSET', key, 'w', it.w) end
+        if moves then redis.call('HSET', key, 'w', item.score) end
         redis.call('HDEL', key, 'nb')
       end
     end
   end
-  rank_all(moved)
+  index_items(moved)
 end
 
-local function is_open(it)
-  return (it.nb or 0) + (owing[it.id] or 0) == 0
+local function is_unblocked(item)
+  return (item.nb or 0) + (owed_counts[item.id] or 0) == 0
 end
 
 -- An item of which only its id, count and title are needed.
-local function peek(id)
-  local f = redis.call('HMGET', K_ITEM .. id, 'nb', 't')
-  f.id, f.nb, f.t = id, f[1], f[2]
-  return f
+local function load_blocker_count(id)
+  local values = redis.call('HMGET', K_ITEM .. id, 'nb', 't')
+  values.id, values.nb, values.t = id, values[1], values[2]
+  return values
 end
 
--- After the item's role went from `before` to it.role: moves the counts of everything it blocks.
+-- After the item's role went from `before` to item.role: moves the counts of everything it blocks.
 -- Returns the blocked items that have no unsatisfied blocker now (seed 004, unblockedItems).
-local function role_moved(it, before, cap)
-  local edges = redis.call('HGETALL', K_EDGES .. it.id)
-  local count, counts, seen, blocked, open = #edges / 2, {}, {}, {}, {}
-  if count == 0 then return open end
-  edges_moved = edges_moved + count
+local function update_dependents(item, before, events_max)
+  local edges = redis.call('HGETALL', K_EDGES .. item.id)
+  local count, counts, seen, blocked, unblocked_items = #edges / 2, {}, {}, {}, {}
+  if count == 0 then return unblocked_items end
+  edges_visited = edges_visited + count
   local by = {} -- by threshold
   for needed = QUEUE, TERMINAL do
-    local was, is = satisfies(before, needed), satisfies(it.role, needed)
+    local was, is = satisfies(before, needed), satisfies(item.role, needed)
     by[needed] = was ~= is and (is and -1 or 1) or nil
   end
   for n = 1, 2 * count, 2 do
     local code, other = string.sub(edges[n], 1, 1), string.sub(edges[n], 2)
     if blocks_other(code) then
-      local change = by[threshold(edges[n + 1])]
+      local change = by[threshold_of(edges[n + 1])]
       if change then counts[other] = (counts[other] or 0) + change end
       if not seen[other] then
         seen[other] = true
-        blocked[#blocked + 1] = (loaded[other] or count <= AT_ONCE) and load(other) or peek(other)
+        blocked[#blocked + 1] = (loaded[other] or count <= EDGES_AT_ONCE) and load_item(other) or load_blocker_count(other)
       end
     end
   end
-  if count > AT_ONCE then owe(counts, cap) else add_blockers(counts) end
+  if count > EDGES_AT_ONCE then owe_counts(counts, events_max) else change_blocker_counts(counts) end
   for _, other in ipairs(blocked) do
-    if is_open(other) then open[#open + 1] = other end
+    if is_unblocked(other) then unblocked_items[#unblocked_items + 1] = other end
   end
-  return open
+  return unblocked_items
 end

@@ -2,7 +2,7 @@
 -- @include events
 -- @include holds
 -- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its
--- expiry lies ahead. A held class means a claim that was live when last looked at; `sweep` moves expired ones back,
+-- expiry lies ahead. A held class means a claim that was live when last looked at; `sweep_claims` moves expired ones back,
 -- lazily and in bounded batches, which keeps expiry passive (seed 004): no reaper is needed, only processes with
 -- parked calls look for expired claims by themselves. The record of an expired claim stays on the item ("lapsed")
 -- until somebody claims, releases or deletes it, and is counted per scope.
@@ -13,33 +13,33 @@
 
 local SWEEP_BATCH = 16
 local SWEEP_WRITES = 1500 -- of one sweep, roughly: items with many tags are put back a few at a time
-local unshielded = {} -- items that this run has freed: what is below them is within reach again
+local freed_ids = {} -- items that this run has freed: what is below them is within reach again
 
-local function live(it, now)
-  return it.cb and it.cx > now
+local function is_live(item, now)
+  return item.holder and item.expires > now
 end
 
-local function count_lapsed(it, by)
-  for _, scope in ipairs({'*', 'p' .. (it.pa or '')}) do
+local function count_lapsed(item, by)
+  for _, scope in ipairs({'*', 'p' .. (item.pa or '')}) do
     if redis.call('HINCRBY', K_LAPSED, scope, by) == 0 then redis.call('HDEL', K_LAPSED, scope) end
   end
 end
 
-local function put_back(now, cap, budget)
+local function sweep_batch(now, events_max, budget)
   local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, budget)
   local ended, left = {}, SWEEP_WRITES
   for n, id in ipairs(redis.call('HMGET', K_AGENTS, unpack(agents))) do
     if left <= 0 then break end
-    local it = id and glance(id)
-    ended[n], left = agents[n], left - 4 - (it and #scopes(it) or 0)
-    if it and is_held(it) then
-      move(it, resting(it, it.role))
-      save(it)
-      if it.k then bring_back(it) end
-      count_lapsed(it, 1)
-      count_hold(it, it.cx, true)
-      unshielded[#unshielded + 1] = id
-      emit(cap, 'expire', id, 'a', it.cb, 'f', it.f)
+    local item = id and load_item_partly(id)
+    ended[n], left = agents[n], left - 4 - (item and #scopes_of(item) or 0)
+    if item and is_held(item) then
+      move_to_class(item, unclaimed_class(item, item.role))
+      save_item(item)
+      if item.k then restore_bounds(item) end
+      count_lapsed(item, 1)
+      record_hold(item, item.expires, true)
+      freed_ids[#freed_ids + 1] = id
+      emit(events_max, 'expire', id, 'a', item.holder, 'f', item.fence)
     end
   end
   redis.call('ZREM', K_LEASES, unpack(ended))
@@ -47,30 +47,30 @@ local function put_back(now, cap, budget)
 end
 
 -- Moves up to `budget` expired claims back to where nobody holds them; true when none are left.
-local function sweep(now, cap, budget)
-  return redis.call('ZCOUNT', K_LEASES, '-inf', now) == 0 or put_back(now, cap, budget)
+local function sweep_claims(now, events_max, budget)
+  return redis.call('ZCOUNT', K_LEASES, '-inf', now) == 0 or sweep_batch(now, events_max, budget)
 end
 
 -- Takes the claim's record off the item; whether it has to be ranked anew.
-local function let_go(it, now)
-  local held = is_held(it)
-  if held then count_hold(it, math.min(it.cx, now), it.cx <= now) end
-  unshielded[#unshielded + 1] = it.id
-  it.cb, it.cx, it.cc, it.co = nil, nil, nil, nil
-  if held then reclass(it, resting(it, it.role)) else count_lapsed(it, -1) end
-  redis.call('HSET', K_ITEM .. it.id, 'w', it.w, 'h', struct.pack('>I4', it.f))
-  if it.k then bring_back(it) end
+local function clear_claim(item, now)
+  local held = is_held(item)
+  if held then record_hold(item, math.min(item.expires, now), item.expires <= now) end
+  freed_ids[#freed_ids + 1] = item.id
+  item.holder, item.expires, item.claimed_at, item.first_claimed_at = nil, nil, nil, nil
+  if held then change_class(item, unclaimed_class(item, item.role)) else count_lapsed(item, -1) end
+  redis.call('HSET', K_ITEM .. item.id, 'w', item.score, 'h', struct.pack('>I4', item.fence))
+  if item.k then restore_bounds(item) end
   return held
 end
 
 -- Ends the claim of an item, live or lapsed.
-local function unclaim(it, now)
-  redis.call('HDEL', K_AGENTS, it.cb)
-  if is_held(it) then redis.call('ZREM', K_LEASES, it.cb) end
-  if let_go(it, now) then rank(it) end
+local function end_claim(item, now)
+  redis.call('HDEL', K_AGENTS, item.holder)
+  if is_held(item) then redis.call('ZREM', K_LEASES, item.holder) end
+  if clear_claim(item, now) then index_item(item) end
 end
 
-local function release(it, cap, now)
-  emit(cap, 'release', it.id, 'a', it.cb, 'f', it.f)
-  unclaim(it, now)
+local function release_claim(item, events_max, now)
+  emit(events_max, 'release', item.id, 'a', item.holder, 'f', item.fence)
+  end_claim(item, now)
 end

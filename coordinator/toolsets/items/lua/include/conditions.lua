@@ -5,7 +5,7 @@
 -- for the text. A change that did not happen yet counts as the creation.
 
 -- Folds case: ASCII here, other characters by the table. Leaves \255 alone, which is in no text.
-local function folded(s, fold)
+local function fold_case(s, fold)
   s = string.lower(s)
   if string.find(s, '[\128-\254]') then s = string.gsub(s, '[\194-\244][\128-\191]*', fold) end
   return s
@@ -25,18 +25,18 @@ local function claim_status(claim, now)
 end
 
 -- Whether the title or the summary holds the text, and the bytes looked at. Either may be a long text.
-local function holds_text(id, wanted, fold, title_found, summary_found)
+local function contains_text(id, wanted, fold, title_found, summary_found)
   if not (title_found and summary_found) then
     local long = redis.call('HMGET', K_TEXT .. id, 't', 's')
     title_found, summary_found = title_found or long[1], summary_found or long[2] or ''
   end
   local both = title_found .. '\255' .. summary_found
-  return string.find(folded(both, fold), wanted, 1, true), #both
+  return string.find(fold_case(both, fold), wanted, 1, true), #both
 end
 
 -- Returns the stored fields that the conditions need, and a test of them: test(values, id, created) says
 -- whether an item meets all, and how many bytes of text it took.
-local function conditions(asked, now)
+local function compile_conditions(asked, now)
   local fields, tests, at = {}, {}, {}
   local function field(name)
     if not at[name] then
@@ -68,7 +68,7 @@ local function conditions(asked, now)
       if not passes(values, created) then return false, 0 end
     end
     if not asked.q then return true, 0 end
-    return holds_text(id, asked.q, asked.fold, values[title_at], values[summary_at])
+    return contains_text(id, asked.q, asked.fold, values[title_at], values[summary_at])
   end
   return fields, test, field
 end

@@ -8,37 +8,37 @@
 --           {events kept, 'offers', list of ids}                items that are to be offered
 --           {events kept, 'notes', list of notes}               first notes of new items (include/notes.lua)
 
-local PART = 32 -- items that are seen to together
+local ITEMS_IN_PART = 32 -- items that are seen to together
 
-local owing, owes = {}, false -- what this run owes, by id
+local owed_counts, has_debts = {}, false -- what this run owes, by id
 
-local function write_down(parts)
-  owes = true
+local function store_debts(parts)
+  has_debts = true
   redis.call('RPUSH', K_OWED, unpack(parts))
 end
 
-local function owe(counts, cap)
-  local parts, part = {}, {cap}
+local function owe_counts(counts, events_max)
+  local parts, part = {}, {events_max}
   for id, by in pairs(counts) do
-    owing[id] = (owing[id] or 0) + by
+    owed_counts[id] = (owed_counts[id] or 0) + by
     part[#part + 1], part[#part + 2] = id, by
-    if #part > 2 * PART then
-      parts[#parts + 1], part = cmsgpack.pack(part), {cap}
+    if #part > 2 * ITEMS_IN_PART then
+      parts[#parts + 1], part = cmsgpack.pack(part), {events_max}
     end
   end
   if part[2] then parts[#parts + 1] = cmsgpack.pack(part) end
-  if parts[1] then write_down(parts) end
+  if parts[1] then store_debts(parts) end
 end
 
-local function owe_offers(ids, cap)
+local function owe_offers(ids, events_max)
   local parts = {}
-  for first = 1, #ids, PART do
-    parts[#parts + 1] = cmsgpack.pack({cap, 'offers', {unpack(ids, first, math.min(first + PART - 1, #ids))}})
+  for first = 1, #ids, ITEMS_IN_PART do
+    parts[#parts + 1] = cmsgpack.pack({events_max, 'offers', {unpack(ids, first, math.min(first + ITEMS_IN_PART - 1, #ids))}})
   end
-  if parts[1] then write_down(parts) end
+  if parts[1] then store_debts(parts) end
 end
 
 -- The reply of a script; the store's side sees by its form that something is owed, and has it paid.
 local function with_debts(reply)
-  return owes and {reply, 'owed'} or reply
+  return has_debts and {reply, 'owed'} or reply
 end

@@ -3,8 +3,8 @@
 -- tags (any of them), priority, type, complexity (at most), created_from, created_to, changed_from,
 -- changed_to (ms), ancestor, order ('priority' unless given, 'oldest', 'newest').
 
-local function has_any_tag(it, tags)
-  for tag in each_tag(it.g or '') do
+local function has_any_tag(item, tags)
+  for tag in each_tag(item.g or '') do
     for _, wanted in ipairs(tags) do
       if tag == wanted then return true end
     end
@@ -16,8 +16,8 @@ local function within(value, from, to)
   return (not from or value >= from) and (not to or value <= to)
 end
 
-local function below(it, ancestor)
-  local above = it.pa
+local function is_below(item, ancestor)
+  local above = item.pa
   while above do
     if above == ancestor then return true end
     above = redis.call('HGET', K_ITEM .. above, 'pa')
@@ -25,54 +25,54 @@ local function below(it, ancestor)
   return false
 end
 
-local function matches_all(it, sel)
-  return (not sel.parent or it.pa == sel.parent)
-    and (not sel.type or it.y == sel.type)
-    and (not sel.priority or priority_of(it.w) == sel.priority)
-    and (not sel.complexity or (complexity_of(it.w) or NO_COMPLEXITY) <= sel.complexity)
-    and (not sel.tags or has_any_tag(it, sel.tags))
-    and within(created_of(it.w), sel.created_from, sel.created_to)
-    and within(tonumber(it.ra) or created_of(it.w), sel.changed_from, sel.changed_to)
-    and (not sel.ancestor or below(it, sel.ancestor))
+local function matches_all(item, selector)
+  return (not selector.parent or item.pa == selector.parent)
+    and (not selector.type or item.y == selector.type)
+    and (not selector.priority or priority_of(item.score) == selector.priority)
+    and (not selector.complexity or (complexity_of(item.score) or NO_COMPLEXITY) <= selector.complexity)
+    and (not selector.tags or has_any_tag(item, selector.tags))
+    and within(created_of(item.score), selector.created_from, selector.created_to)
+    and within(tonumber(item.ra) or created_of(item.score), selector.changed_from, selector.changed_to)
+    and (not selector.ancestor or is_below(item, selector.ancestor))
 end
 
-local function matches(it, sel)
-  return it.role == (sel.role or QUEUE) and (next(sel) == nil or matches_all(it, sel))
+local function matches(item, selector)
+  return item.role == (selector.role or QUEUE) and (next(selector) == nil or matches_all(item, selector))
 end
 
-local function by_rank(sel)
-  return not sel.order or sel.order == 'priority'
+local function orders_by_rank(selector)
+  return not selector.order or selector.order == 'priority'
 end
 
 -- Between which ages (ms since RANK_EPOCH) items were created that may suit; nil where any may.
-local function ages(sel)
-  if not (sel.created_from or sel.created_to) then return nil end
-  local low = math.max((sel.created_from or RANK_EPOCH) - RANK_EPOCH, 0)
-  return low, math.min((sel.created_to or math.huge) - RANK_EPOCH, GROUP - 1)
+local function age_range(selector)
+  if not (selector.created_from or selector.created_to) then return nil end
+  local low = math.max((selector.created_from or RANK_EPOCH) - RANK_EPOCH, 0)
+  return low, math.min((selector.created_to or math.huge) - RANK_EPOCH, GROUP_SIZE - 1)
 end
 
 -- Ancestor protection: nobody is given an item below one that somebody else holds. One answer per parent,
 -- to be forgotten (`keepers = nil`) when claims have changed.
-local keepers
+local known_holders
 
 -- The agent that holds something above, nil when nobody does, false when several do.
-local function keeper_above(it, now)
-  local parent = it.pa
+local function holder_above(item, now)
+  local parent = item.pa
   if not parent then return nil end
-  keepers = keepers or {}
-  if not keepers[parent] then
-    local f = redis.call('HMGET', K_ITEM .. parent, 'h', 'pa')
-    local keeper = keeper_above({pa = f[2]}, now)
-    if f[1] and #f[1] > 4 and struct.unpack('>I6', f[1], 5) > now then
-      local holder = string.sub(f[1], AGENT_AT)
+  known_holders = known_holders or {}
+  if not known_holders[parent] then
+    local values = redis.call('HMGET', K_ITEM .. parent, 'h', 'pa')
+    local keeper = holder_above({pa = values[2]}, now)
+    if values[1] and #values[1] > 4 and struct.unpack('>I6', values[1], 5) > now then
+      local holder = string.sub(values[1], HOLDER_AT)
       keeper = (keeper == nil or keeper == holder) and holder
     end
-    keepers[parent] = {keeper}
+    known_holders[parent] = {keeper}
   end
-  return keepers[parent][1]
+  return known_holders[parent][1]
 end
 
-local function shielded(it, agent, now)
-  local keeper = keeper_above(it, now)
+local function is_shielded(item, agent, now)
+  local keeper = holder_above(item, now)
   return keeper ~= nil and keeper ~= agent
 end

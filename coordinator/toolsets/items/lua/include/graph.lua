@@ -7,7 +7,7 @@
 --   R  from here, RELATES_TO    nothing blocks                  r  the same edge at its target
 -- `nb` on an item counts its unsatisfied blocking edges, so readiness is one field.
 
-local function far_end(code)
+local function code_at_other_end(code)
   return code < 'a' and string.lower(code) or string.upper(code)
 end
 
@@ -19,7 +19,7 @@ local function blocked_by_other(code)
   return code == 'b' or code == 'I'
 end
 
-local function threshold(value)
+local function threshold_of(value)
   return tonumber(string.sub(value, 33, 33)) or TERMINAL
 end
 
@@ -35,11 +35,11 @@ local function each_edge(id, visit)
 end
 
 -- The unsatisfied blockers of an item as {id, role, needed role}.
-local function unsatisfied(it)
+local function unsatisfied_blockers(item)
   local list = {}
-  each_edge(it.id, function(code, other, value)
+  each_edge(item.id, function(code, other, value)
     if not blocked_by_other(code) then return end
-    local role, needed = role_at(other), threshold(value)
+    local role, needed = load_role(other), threshold_of(value)
     if not satisfies(role, needed) then list[#list + 1] = {other, role, needed} end
   end)
   return list
@@ -48,20 +48,20 @@ end
 -- Stores edges {id, from, to, code, mark ..} at both ends; the caller sees to the blocked items' counts.
 local function store_edges(list)
   local ends, sizes, ids, stored = {}, {}, {}, 0
-  local function hold(item, field, value)
-    local fields, size = ends[item], sizes[item] or 0
+  local function hold(item_id, field, value)
+    local fields, size = ends[item_id], sizes[item_id] or 0
     if not fields then
       fields = {field, value}
-      ends[item] = fields
+      ends[item_id] = fields
     end
-    fields[size + 1], fields[size + 2], sizes[item] = field, value, size + 2
+    fields[size + 1], fields[size + 2], sizes[item_id] = field, value, size + 2
   end
   for _, edge in ipairs(list) do
     local from, to, code, value = edge[2], edge[3], edge[4], edge[1] .. edge[5]
     hold(from, code .. to, value)
-    hold(to, far_end(code) .. from, value)
+    hold(to, code_at_other_end(code) .. from, value)
     ids[stored + 1], ids[stored + 2], stored = K_DEPENDENCY .. edge[1], code .. from .. to, stored + 2
   end
-  for item, fields in pairs(ends) do in_parts('HSET', K_EDGES .. item, fields) end
-  in_parts('MSET', nil, ids)
+  for item_id, fields in pairs(ends) do call_in_parts('HSET', K_EDGES .. item_id, fields) end
+  call_in_parts('MSET', nil, ids)
 end

@@ -42,15 +42,15 @@ local function level_check()
   local function level_of(id)
     local now = level[id]
     if not now then
-      now = loaded[id] and tonumber(loaded[id].lv or 0) or level_at(id)
+      now = loaded[id] and tonumber(loaded[id].lv or 0) or load_level(id)
       level[id] = now
     end
     return now
   end
   local function index_taken()
     for n = indexed + 1, ends, 2 do
-      table.insert(list_at(above, taken[n]), taken[n + 1])
-      table.insert(list_at(below, taken[n + 1]), taken[n])
+      table.insert(get_or_add_list(above, taken[n]), taken[n + 1])
+      table.insert(get_or_add_list(below, taken[n + 1]), taken[n])
     end
     indexed = ends
   end
@@ -87,7 +87,7 @@ local function level_check()
     return true
   end
   local function keep()
-    for id in pairs(changed) do set_level(id, level[id]) end
+    for id in pairs(changed) do store_level(id, level[id]) end
   end
   return try, keep
 end

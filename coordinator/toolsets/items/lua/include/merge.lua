@@ -3,11 +3,11 @@
 -- wanted order: itself for oldest first, its negative for newest first. A run is one group of one set and
 -- stands at an item: {key, base, id, moment}; its base is the score at which the group begins.
 
-local LARGEST_READ = 16
+local RUN_READ_MAX = 16
 
 -- Appends a run for each group of a set that has items within the span, at the first of them.
 local function add_runs(runs, set, span, newest)
-  local key, start = set.key, set.base / GROUP
+  local key, start = set.key, set.base / GROUP_SIZE
   local first, last, near, far = start + span[1], start + span[2], span[3], span[4]
   local step, command = 1, 'ZRANGEBYSCORE'
   if newest then
@@ -15,17 +15,17 @@ local function add_runs(runs, set, span, newest)
     step, command = -1, 'ZREVRANGEBYSCORE'
   end
   while (last - first) * step >= 0 do
-    local flat = redis.call(command, key, first * GROUP + near, last * GROUP + far, 'WITHSCORES', 'LIMIT', 0, 1)
+    local flat = redis.call(command, key, first * GROUP_SIZE + near, last * GROUP_SIZE + far, 'WITHSCORES', 'LIMIT', 0, 1)
     if not flat[1] then return end
     local score = tonumber(flat[2])
-    local group = math.floor(score / GROUP)
-    local age = score - group * GROUP
+    local group = math.floor(score / GROUP_SIZE)
+    local age = score - group * GROUP_SIZE
     if (age - near) * step < 0 then
       first = group -- its first item lies outside the span; maybe not all do
     else
       if (far - age) * step >= 0 then
-        local bound = group * GROUP + far
-        runs[#runs + 1] = {key = key, base = group * GROUP, id = flat[1], moment = age * step, bound = bound}
+        local bound = group * GROUP_SIZE + far
+        runs[#runs + 1] = {key = key, base = group * GROUP_SIZE, id = flat[1], moment = age * step, bound = bound}
       end
       first = group + step
     end
@@ -39,7 +39,7 @@ local function advance_run(run, newest)
     local command = newest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
     run.start = run.start or run.base + math.abs(run.moment)
     run.taken = (run.taken or 1) + (flat and #flat / 2 or 0)
-    run.read = math.min(2 * (run.read or 1), LARGEST_READ) -- of many runs most give one item or none
+    run.read = math.min(2 * (run.read or 1), RUN_READ_MAX) -- of many runs most give one item or none
     flat = redis.call(command, run.key, run.start, run.bound, 'WITHSCORES', 'LIMIT', run.taken, run.read)
     if #flat == 0 then return false end
     run.flat, run.at = flat, 1
@@ -51,7 +51,7 @@ local function advance_run(run, newest)
 end
 
 -- Restores the heap below position n: the run that stands earliest is the first.
-local function sift(heap, n)
+local function sift_down(heap, n)
   while true do
     local child = 2 * n
     if child < #heap and heap[child + 1].moment < heap[child].moment then child = child + 1 end
@@ -64,7 +64,7 @@ end
 -- Appends to `ids` until it holds `wanted`, after skipping `skip` items. Items of one moment come in order
 -- of their ids. Uses the runs up.
 local function merge_runs(runs, newest, skip, wanted, ids)
-  for n = math.floor(#runs / 2), 1, -1 do sift(runs, n) end
+  for n = math.floor(#runs / 2), 1, -1 do sift_down(runs, n) end
   while runs[1] and #ids < wanted do
     local moment, tie = runs[1].moment, {}
     while runs[1] and runs[1].moment == moment do
@@ -73,7 +73,7 @@ local function merge_runs(runs, newest, skip, wanted, ids)
         runs[1] = runs[#runs]
         runs[#runs] = nil
       end
-      if runs[2] then sift(runs, 1) end
+      if runs[2] then sift_down(runs, 1) end
     end
     if #tie > 1 then table.sort(tie) end
     for _, id in ipairs(tie) do
@@ -93,12 +93,12 @@ local function newest_of(scope, wanted)
   local key, ids = K_RANKED .. scope, {}
   if redis.call('ZCARD', key) > SORTED then
     local runs = {}
-    add_runs(runs, {key = key, base = 0}, {0, #LETTERS * CLASS / GROUP - 1, 0, GROUP - 1}, true)
+    add_runs(runs, {key = key, base = 0}, {0, #CLASS_LETTERS * CLASS_SIZE / GROUP_SIZE - 1, 0, GROUP_SIZE - 1}, true)
     merge_runs(runs, true, 0, wanted, ids)
     return ids
   end
   local flat, list = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES'), {}
-  for n = 1, #flat, 2 do list[#list + 1] = {flat[n], flat[n + 1] % GROUP} end
+  for n = 1, #flat, 2 do list[#list + 1] = {flat[n], flat[n + 1] % GROUP_SIZE} end
   table.sort(list, function(a, b)
     if a[2] ~= b[2] then return a[2] > b[2] end
     return a[1] < b[1]

@@ -25,11 +25,11 @@ local function neighbours(id)
   return known[id]
 end
 
-local function level_at(id)
+local function load_level(id)
   return tonumber(redis.call('HGET', K_ITEM .. id, 'lv') or 0)
 end
 
-local function set_level(id, level)
+local function store_level(id, level)
   if level ~= 0 then
     redis.call('HSET', K_ITEM .. id, 'lv', level)
   else

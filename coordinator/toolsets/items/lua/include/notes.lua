@@ -6,37 +6,37 @@
 
 -- note = {item, key, role letter, body, filled, actor, verification, id for a new one}; returns the id.
 local function store_note(note, now)
-  local item, key, role, body, filled, actor, verification, fresh = unpack(note)
-  local mark = redis.call('HGET', K_NOTES .. item, key)
-  local id = mark and string.sub(mark, 1, 32) or fresh
-  redis.call('HSET', K_NOTES .. item, key, id .. role .. (filled and '1' or '0'))
-  redis.call('HSET', K_NOTE .. id, 'i', item, 'k', key, 'r', role, 'b', body, 'm', whole(now), 'a', actor, 'v', verification)
+  local item_id, key, role, body, filled, actor, verification, fresh = unpack(note)
+  local entry = redis.call('HGET', K_NOTES .. item_id, key)
+  local id = entry and string.sub(entry, 1, 32) or fresh
+  redis.call('HSET', K_NOTES .. item_id, key, id .. role .. (filled and '1' or '0'))
+  redis.call('HSET', K_NOTE .. id, 'i', item_id, 'k', key, 'r', role, 'b', body, 'm', whole(now), 'a', actor, 'v', verification)
   redis.call('HSETNX', K_NOTE .. id, 'c', whole(now))
   return id
 end
 
 -- The same for notes of items that have none yet, under keys that differ.
-local function store_first_notes(list, now, cap)
+local function store_first_notes(list, now, events_max)
   local marks, time = {}, whole(now)
   for _, note in ipairs(list) do
-    local item, key, role, body, filled, actor, verification, id = unpack(note)
-    local of_item = list_at(marks, item)
+    local item_id, key, role, body, filled, actor, verification, id = unpack(note)
+    local of_item = get_or_add_list(marks, item_id)
     of_item[#of_item + 1], of_item[#of_item + 2] = key, id .. role .. (filled and '1' or '0')
     redis.call(
       'HSET', K_NOTE .. id,
-      'i', item, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification, 'c', time
+      'i', item_id, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification, 'c', time
     )
-    emit(cap, 'note', item, 'n', key)
+    emit(events_max, 'note', item_id, 'n', key)
   end
-  for item, of_item in pairs(marks) do in_parts('HSET', K_NOTES .. item, of_item) end
+  for item_id, of_item in pairs(marks) do call_in_parts('HSET', K_NOTES .. item_id, of_item) end
 end
 
 -- Every {key, filled} of an item, and what its schema depends on: {type, tags, traits, notes}.
-local function schema_inputs(it, config)
+local function schema_inputs(item, config)
   local notes = {}
   if config ~= '' then
-    local flat = redis.call('HGETALL', K_NOTES .. it.id)
+    local flat = redis.call('HGETALL', K_NOTES .. item.id)
     for n = 1, #flat, 2 do notes[#notes + 1] = {flat[n], string.sub(flat[n + 1], 34, 34) == '1'} end
   end
-  return {it.y or false, it.g or false, it.q or false, notes}
+  return {item.y or false, item.g or false, item.q or false, notes}
 end

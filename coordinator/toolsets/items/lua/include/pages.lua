@@ -11,8 +11,8 @@ end
 
 local heads = {}
 
--- {title, role, priority} of an item that is only mentioned, or nil: a third of the cost of `load`.
-local function head(id)
+-- {title, role, priority} of an item that is only mentioned, or nil: a third of the cost of `load_item`.
+local function load_head(id)
   local known = heads[id]
   if known then return known end
   local w, t = unpack(redis.call('HMGET', K_ITEM .. id, 'w', 't'))
@@ -28,8 +28,8 @@ local function blocker_page(id, cursor, count, list)
   local next_cursor, flat = edge_page(id, cursor, count)
   for n = 1, #flat, 2 do
     if blocked_by_other(string.sub(flat[n], 1, 1)) then
-      local blocker, value = head(string.sub(flat[n], 2)), flat[n + 1]
-      local done = satisfies(blocker[2], threshold(value))
+      local blocker, value = load_head(string.sub(flat[n], 2)), flat[n + 1]
+      local done = satisfies(blocker[2], threshold_of(value))
       list[#list + 1] = {flat[n], blocker[1], blocker[2], string.sub(value, 33, 33), done}
     end
   end

@@ -6,7 +6,7 @@ local WALK = 64 -- items that are passed over one by one
 local BUDGET = 50 -- counts in one run of the script, more only for the first step of the search
 
 -- The runs of some spans, where a moment is given from it on.
-local function runs_of(place, spans, moment)
+local function runs_from(place, spans, moment)
   local runs = {}
   for _, span in ipairs(spans) do
     local first, last, from, to = unpack(span)
@@ -28,22 +28,22 @@ local function count_before(place, runs, moment)
   return n
 end
 
-local function count(place, spans)
+local function count_in_spans(place, spans)
   local _, _, earliest, latest = unpack(place.span)
   if not is_whole(place.span) then
-    return count_before(place, runs_of(place, spans), place.newest and 1 - earliest or latest + 1)
+    return count_before(place, runs_from(place, spans), place.newest and 1 - earliest or latest + 1)
   end
   local n = 0
   for _, set in ipairs(place.sets) do
     for _, span in ipairs(spans) do
-      n = n + redis.call('ZCOUNT', set.key, set.base + span[1] * GROUP, set.base + (span[2] + 1) * GROUP - 1)
+      n = n + redis.call('ZCOUNT', set.key, set.base + span[1] * GROUP_SIZE, set.base + (span[2] + 1) * GROUP_SIZE - 1)
     end
   end
   return n
 end
 
 -- Between which moments the runs are: the first, and one past the last.
-local function extent(place, runs)
+local function moment_range(place, runs)
   local low, high, _, _, earliest, latest = math.huge, -math.huge, unpack(place.span)
   for _, run in ipairs(runs) do
     local from, to, command = earliest, latest, 'ZRANGEBYSCORE'
@@ -58,11 +58,11 @@ end
 -- A moment that at most `skip` of `size` items come before, close to where so many do, and how many come before it;
 -- nil and what to go on with in the next run when the budget is spent.
 -- The next moment to try is where it would be if items were spread evenly; every other time the middle.
-local function seek(place, runs, size, skip, left)
+local function seek_moment(place, runs, size, skip, left)
   local low, high, above, tries = unpack(left)
   local before, spent = low and count_before(place, runs, low) or math.huge, 0
   if before > skip then -- the first run, or items came in since
-    low, high = extent(place, runs)
+    low, high = moment_range(place, runs)
     before, above, tries, spent = 0, size, 0, #runs
   end
   while skip - before > WALK and high - low > 1 and spent <= BUDGET do

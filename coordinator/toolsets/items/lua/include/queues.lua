@@ -1,60 +1,60 @@
 -- @include together
 -- The queues of parked claims (include/waiters.lua) as one run of a script goes through them: each waiter is read
--- once, and those that are served or dropped leave their queues together at the end (`settle_queues`).
+-- once, and those that are served or dropped leave their queues together at the end (`flush_queues`).
 
-local FRONT = 16 -- waiters read at a time
-local SHIELDED = 256 -- waiters passed over, for one item below a held one, in search of its holder
-local lines, living = {}, {}
+local WAITERS_READ = 16 -- waiters read at a time
+local PASSED_MAX = 256 -- waiters passed over, for one item below a held one, in search of its holder
+local queues_read, known_processes = {}, {}
 
 local function remove_waiters(names, queue, places)
   local keys = {}
   for n, name in ipairs(names) do keys[n] = K_WAITER .. name end
-  in_parts('ZREM', K_QUEUE .. queue, names)
-  in_parts('DEL', nil, keys)
+  call_in_parts('ZREM', K_QUEUE .. queue, names)
+  call_in_parts('DEL', nil, keys)
   if places and redis.call('EXISTS', K_QUEUE .. queue) == 0 then
     redis.call('ZREM', K_WAITING, queue)
     for _, place in ipairs(cmsgpack.unpack(places)) do redis.call('HDEL', K_WANTED .. place, queue) end
   end
 end
 
-local function is_living(process)
-  if living[process] == nil then living[process] = redis.call('EXISTS', K_ALIVE .. process) == 1 end
-  return living[process]
+local function is_process_alive(process)
+  if known_processes[process] == nil then known_processes[process] = redis.call('EXISTS', K_ALIVE .. process) == 1 end
+  return known_processes[process]
 end
 
 -- The waiter is served or not to be: it leaves its queue with the others.
 local function leave_queue(waiter)
-  local line = lines[waiter.queue]
+  local line = queues_read[waiter.queue]
   line[waiter.at], line.gone[#line.gone + 1] = false, waiter.name
 end
 
 -- The n-th of a queue: name, order of arrival, fields; false where it has left, nil past the end. One whose time
 -- is over or whose process died leaves.
 local function waiter_at(queue, n, now)
-  local line = lines[queue]
+  local line = queues_read[queue]
   if line[n] == nil and not line.last then
-    local front = redis.call('ZRANGE', K_QUEUE .. queue, n - 1, n + FRONT - 2, 'WITHSCORES')
+    local front = redis.call('ZRANGE', K_QUEUE .. queue, n - 1, n + WAITERS_READ - 2, 'WITHSCORES')
     for m = 1, #front, 2 do
       local at = n + (m - 1) / 2
       line[at] = {name = front[m], order = tonumber(front[m + 1]), queue = queue, at = at}
     end
-    line.last = #front < 2 * FRONT
+    line.last = #front < 2 * WAITERS_READ
   end
   local waiter = line[n]
   if waiter and not waiter.fields then
-    local f = redis.call('HMGET', K_WAITER .. waiter.name, 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w')
-    waiter.fields, line.places = f, f[8] or line.places
-    if not f[1] or tonumber(f[4]) <= now or not is_living(f[1]) then leave_queue(waiter) end
+    local values = redis.call('HMGET', K_WAITER .. waiter.name, 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w')
+    waiter.fields, line.places = values, values[8] or line.places
+    if not values[1] or tonumber(values[4]) <= now or not is_process_alive(values[1]) then leave_queue(waiter) end
   end
   return line[n]
 end
 
 -- The first of a queue, of `agent` unless nil.
 local function front_waiter(queue, agent, now)
-  local line = lines[queue] or {first = 1, gone = {}}
-  lines[queue] = line
+  local line = queues_read[queue] or {first = 1, gone = {}}
+  queues_read[queue] = line
   local n, passed = line.first, 0
-  while passed < SHIELDED do
+  while passed < PASSED_MAX do
     local waiter = waiter_at(queue, n, now)
     if waiter == nil then return nil end
     if waiter and (not agent or waiter.fields[2] == agent) then return waiter end
@@ -67,15 +67,15 @@ local function front_waiter(queue, agent, now)
   end
 end
 
-local unasked = SHIELDED -- waiters that one run looks at for what they hold
+local holders_left = PASSED_MAX -- waiters that one run looks at for what they hold
 
 -- The next of a queue, from the n-th on, that holds something above or below freed items: `around` = by id, true for
 -- these and false for what is above them.
 local function next_holder(queue, n, around, now)
-  while unasked > 0 do
+  while holders_left > 0 do
     local waiter = waiter_at(queue, n, now)
     if waiter == nil then return nil end
-    n, unasked = n + 1, unasked - 1
+    n, holders_left = n + 1, holders_left - 1
     local id = waiter and redis.call('HGET', K_AGENTS, waiter.fields[2])
     local near = id and around[id] ~= nil
     while id and not near do
@@ -98,16 +98,16 @@ end
 
 -- Whether it is known that nobody in a queue came before `order`.
 local function none_before(queue, order)
-  local line = lines[queue]
+  local line = queues_read[queue]
   if not line then return false end
   local first = line[line.first]
   if first then return first.order >= order end
   return first == nil and line.last
 end
 
-local function settle_queues()
-  for queue, line in pairs(lines) do
+local function flush_queues()
+  for queue, line in pairs(queues_read) do
     if line.gone[1] then remove_waiters(line.gone, queue, line.places) end
   end
-  lines = {}
+  queues_read = {}
 end

@@ -5,81 +5,81 @@
 -- so the candidates of any order are a merge of ranges.
 
 -- The narrowest scopes that hold every match.
-local function narrowest(sel, class)
+local function narrowest_scopes(selector, class)
   local best, best_size = {'*'}, math.huge
   local function offer(list)
     local size = 0
     for _, scope in ipairs(list) do
-      size = size + redis.call('ZCOUNT', K_RANKED .. scope, class * CLASS, class * CLASS + CLASS - 1)
+      size = size + redis.call('ZCOUNT', K_RANKED .. scope, class * CLASS_SIZE, class * CLASS_SIZE + CLASS_SIZE - 1)
     end
     if size < best_size then best, best_size = list, size end
   end
-  if sel.parent then offer({'p' .. sel.parent}) end
-  if sel.type then offer({'y' .. sel.type}) end
-  if sel.tags then
+  if selector.parent then offer({'p' .. selector.parent}) end
+  if selector.type then offer({'y' .. selector.type}) end
+  if selector.tags then
     local list = {}
-    for n, tag in ipairs(sel.tags) do list[n] = 'g' .. tag end
+    for n, tag in ipairs(selector.tags) do list[n] = 'g' .. tag end
     offer(list)
   end
   return best
 end
 
 -- The ranges of scores in a class that may suit: {lowest, highest}.
-local function ranges(sel, class)
-  local first, last = sel.priority or 0, sel.priority or 2
-  local start = class * CLASS
-  if not sel.complexity then return {{start + first * PRIORITY, start + (last + 1) * PRIORITY - 1}} end
+local function score_ranges(selector, class)
+  local first, last = selector.priority or 0, selector.priority or 2
+  local start = class * CLASS_SIZE
+  if not selector.complexity then return {{start + first * PRIORITY_SIZE, start + (last + 1) * PRIORITY_SIZE - 1}} end
   local list = {}
   for priority = first, last do
-    local low = start + priority * PRIORITY
-    list[#list + 1] = {low, low + (sel.complexity + 1) * GROUP - 1}
+    local low = start + priority * PRIORITY_SIZE
+    list[#list + 1] = {low, low + (selector.complexity + 1) * GROUP_SIZE - 1}
   end
   return list
 end
 
 -- The non-empty (priority, complexity) groups of a range of scores, by the score at which each begins.
-local function groups(key, low, high)
+local function group_starts(key, low, high)
   local list, from = {}, low
   while from <= high do
     local first = redis.call('ZRANGEBYSCORE', key, from, high, 'WITHSCORES', 'LIMIT', 0, 1)
     if not first[1] then break end
-    list[#list + 1] = math.floor(first[2] / GROUP) * GROUP
-    from = list[#list] + GROUP
+    list[#list + 1] = math.floor(first[2] / GROUP_SIZE) * GROUP_SIZE
+    from = list[#list] + GROUP_SIZE
   end
   return list
 end
 
 -- The candidates of any selector; `after` = {position, id} of the last one that was looked at, or nil.
 -- Positions are scores, or ages (negative for newest first).
-local function merged(sel, class, after, wanted)
-  local runs, down, from = {}, sel.order == 'newest', after and after[1]
-  local first, last = ages(sel)
+local function merged_candidates(selector, class, after, wanted)
+  local runs, down, from = {}, selector.order == 'newest', after and after[1]
+  local first, last = age_range(selector)
   local function step(run)
     local score, id = run.next()
-    if score and not by_rank(sel) then score = down and -(score % GROUP) or score % GROUP end
+    if score and not orders_by_rank(selector) then score = down and -(score % GROUP_SIZE) or score % GROUP_SIZE end
     run.position, run.id = score, id
   end
   local function open(command, key, low, high)
-    local run = {next = members(command, key, low, high, wanted)}
+    local run = {next = read_members(command, key, low, high, wanted)}
     runs[#runs + 1] = run
     step(run)
   end
-  for _, scope in ipairs(narrowest(sel, class)) do
+  for _, scope in ipairs(narrowest_scopes(selector, class)) do
     local key = K_RANKED .. scope
-    for _, range in ipairs(ranges(sel, class)) do
-      if by_rank(sel) and not first then
+    for _, range in ipairs(score_ranges(selector, class)) do
+      if orders_by_rank(selector) and not first then
         open('ZRANGEBYSCORE', key, math.max(range[1], from or 0), range[2])
       else
-        for _, base in ipairs(groups(key, range[1], range[2])) do
-          local low, high = base + (first or 0), base + (last or GROUP - 1)
+        for _, base in ipairs(group_starts(key, range[1], range[2])) do
+          local low, high = base + (first or 0), base + (last or GROUP_SIZE - 1)
           if down then
-            open('ZREVRANGEBYSCORE', key, math.min(base - (from or -GROUP), high), low)
+            open('ZREVRANGEBYSCORE', key, math.min(base - (from or -GROUP_SIZE), high), low)
           else
-            open('ZRANGEBYSCORE', key, math.max((by_rank(sel) and 0 or base) + (from or 0), low), high)
+            open('ZRANGEBYSCORE', key, math.max((orders_by_rank(selector) and 0 or base) + (from or 0), low), high)
           end
         end
       end
     end
   end
-  return first_of(runs, step, down)
+  return merge_streams(runs, step, down)
 end

@@ -9,25 +9,25 @@ local function config_missing(config)
   return config ~= '' and redis.call('EXISTS', K_SCHEMAS .. config) == 0
 end
 
-local function configured(config, field)
+local function read_config(config, field)
   local packed = redis.call('HGET', K_SCHEMAS .. config, field)
   return packed and cmsgpack.unpack(packed)
 end
 
 -- Type first, then the first tag that names a schema, then the default (seed 004, gate enforcement).
-local function base_schema(it, config)
-  local found = it.y and configured(config, 's:' .. it.y)
+local function load_base_schema(item, config)
+  local found = item.y and read_config(config, 's:' .. item.y)
   if found then return found end
-  for tag in string.gmatch(it.g or '', '[^,%s]+') do
-    found = configured(config, 's:' .. tag)
+  for tag in string.gmatch(item.g or '', '[^,%s]+') do
+    found = read_config(config, 's:' .. tag)
     if found then return found end
   end
   local fallback = redis.call('HGET', K_SCHEMAS .. config, 'default')
-  return fallback and configured(config, 's:' .. fallback)
+  return fallback and read_config(config, 's:' .. fallback)
 end
 
-local function read_schema(it, config)
-  local base = base_schema(it, config)
+local function load_schema(item, config)
+  local base = load_base_schema(item, config)
   if not base then return nil end
   local notes, known = {}, {}
   local function merge(list)
@@ -39,25 +39,25 @@ local function read_schema(it, config)
     end
   end
   merge(base[3])
-  for _, trait in ipairs(base[2]) do merge(configured(config, 't:' .. trait)) end
-  for trait in string.gmatch(it.q or '', '[^,]+') do merge(configured(config, 't:' .. trait)) end
+  for _, trait in ipairs(base[2]) do merge(read_config(config, 't:' .. trait)) end
+  for trait in string.gmatch(item.q or '', '[^,]+') do merge(read_config(config, 't:' .. trait)) end
   local review = false
   for _, note in ipairs(notes) do review = review or note[2] == 'review' end
   return {lifecycle = base[1], notes = notes, review = review}
 end
 
 -- {lifecycle, notes, review} with trait notes merged in (a key that is there already wins), or nil.
-local function schema_of(it, config)
-  return config ~= '' and read_schema(it, config) or nil
+local function schema_of(item, config)
+  return config ~= '' and load_schema(item, config) or nil
 end
 
 -- Keys of required notes for a role (nil: for all) that do not exist or are blank.
-local function missing_notes(it, schema, role)
+local function missing_notes(item, schema, role)
   local missing, phase = {}, role and role_name(role)
   for _, note in ipairs(schema.notes) do
     if note[3] and (not phase or note[2] == phase) then
-      local mark = redis.call('HGET', K_NOTES .. it.id, note[1])
-      if not mark or string.sub(mark, 34, 34) ~= '1' then missing[#missing + 1] = note[1] end
+      local entry = redis.call('HGET', K_NOTES .. item.id, note[1])
+      if not entry or string.sub(entry, 34, 34) ~= '1' then missing[#missing + 1] = note[1] end
     end
   end
   return missing

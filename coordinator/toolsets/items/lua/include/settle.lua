@@ -4,51 +4,51 @@
 -- Pays what is owed (include/debts.lua). Scripts that depend on it begin with it and refuse while more is owed than one
 -- run pays (UNSETTLED: to be called again), so that none of them acts between a change and what follows from it.
 
-local WRITES_A_RUN = 600 -- roughly; who has paid for more than half of these does nothing else in the run
+local WRITES_MAX = 600 -- roughly; who has paid for more than half of these does nothing else in the run
 
 -- Returns what it took of that number.
-local function pay_items(list)
+local function pay_counts(list)
   local counts, items, writes = {}, {}, 0
   for n = 2, #list, 2 do
     local id, by = list[n], list[n + 1]
-    local it = glance(id)
+    local item = load_item_partly(id)
     if by ~= 0 then
       counts[id] = by
-    elseif it then
-      items[#items + 1] = it -- was offered to parked callers when it was made
+    elseif item then
+      items[#items + 1] = item -- was offered to parked callers when it was made
     end
-    writes = writes + 4 + #(it and scopes(it) or {})
+    writes = writes + 4 + #(item and scopes_of(item) or {})
   end
-  add_blockers(counts)
-  rank_all(items)
+  change_blocker_counts(counts)
+  index_items(items)
   return writes
 end
 
 local function pay_offers(ids)
   for _, id in ipairs(ids) do
-    local it = glance(id)
-    if it then enter(it, it.class) end
+    local item = load_item_partly(id)
+    if item then set_class(item, item.class) end
   end
   return #ids
 end
 
-local function pay(now)
-  local left, part = WRITES_A_RUN, redis.call('LPOP', K_OWED)
+local function pay_debts(now)
+  local left, part = WRITES_MAX, redis.call('LPOP', K_OWED)
   while part do
     local list = cmsgpack.unpack(part)
     if list[2] == 'notes' then
       store_first_notes(list[3], now, list[1])
       left = left - 5 * #list[3]
     else
-      left = left - (list[2] == 'offers' and pay_offers(list[3]) or pay_items(list))
-      serve(now, list[1])
+      left = left - (list[2] == 'offers' and pay_offers(list[3]) or pay_counts(list))
+      serve_waiters(now, list[1])
     end
     part = left > 0 and not has_offered_enough() and redis.call('LPOP', K_OWED)
   end
-  return left > WRITES_A_RUN / 2 and redis.call('EXISTS', K_OWED) == 0
+  return left > WRITES_MAX / 2 and redis.call('EXISTS', K_OWED) == 0
 end
 
 -- Whether nothing is owed any more, and the run can go on.
-local function settle(now)
-  return redis.call('EXISTS', K_OWED) == 0 or pay(now)
+local function settle_debts(now)
+  return redis.call('EXISTS', K_OWED) == 0 or pay_debts(now)
 end

@@ -14,7 +14,7 @@ end
 
 -- Returns key_of(id, rank, created, values) and after(key, created, bound): whether an item comes after
 -- the bound {key, created}. field(name) asks for a stored field and says where among the values it is.
-local function sorting(by, descending, field)
+local function compile_sorting(by, descending, field)
   if by == 't' then
     local at = field('t')
     local function key_of(id, _, _, values)

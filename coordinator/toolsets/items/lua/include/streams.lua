@@ -1,17 +1,17 @@
 -- Items read one after the other, each with its position: from one sorted set, or from several in one order.
 
-local MOST = 32 -- candidates read at a time
+local PAGE_MAX = 32 -- candidates read at a time
 
 -- The members of a range of scores, one at each call: (score, id). The first page has as many as are wanted:
 -- what is wanted is likely to be at the beginning.
-local function members(command, key, from, to, wanted)
-  local page, at, seen, size, left = {}, 1, 0, math.min(wanted, MOST), true
+local function read_members(command, key, from, to, wanted)
+  local page, at, seen, size, left = {}, 1, 0, math.min(wanted, PAGE_MAX), true
   return function()
     if at > #page then
       if not left then return nil end
       page, at = redis.call(command, key, from, to, 'WITHSCORES', 'LIMIT', seen, size), 1
       left = #page == 2 * size
-      seen, size = seen + size, math.min(4 * size, MOST)
+      seen, size = seen + size, math.min(4 * size, PAGE_MAX)
     end
     at = at + 2
     return tonumber(page[at - 1]), page[at - 2]
@@ -19,18 +19,18 @@ local function members(command, key, from, to, wanted)
 end
 
 -- Ids break ties: in their order, or against it where ranges are read from their ends.
-local function before(p, i, position, id, down)
+local function comes_before(p, i, position, id, down)
   if p ~= position then return p < position end
   if down then return i > id end
   return i < id
 end
 
 -- The next one of all runs {position, id} at each call, taken on with step(run).
-local function first_of(runs, step, down)
+local function merge_streams(runs, step, down)
   return function()
     local best
     for _, run in ipairs(runs) do
-      if run.id and (not best or before(run.position, run.id, best.position, best.id, down)) then best = run end
+      if run.id and (not best or comes_before(run.position, run.id, best.position, best.id, down)) then best = run end
     end
     if not best then return nil end
     local position, id = best.position, best.id

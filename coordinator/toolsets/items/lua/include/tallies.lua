@@ -2,14 +2,14 @@
 -- Counts of an item's direct children from the scores that they are ranked by.
 
 -- {queue, work, review, terminal, blocked}, and how many of all are in a held class.
-local function tally(id)
+local function count_by_role(id)
   local key, counts, held = K_RANKED .. 'p' .. id, {0, 0, 0, 0, 0}, 0
   local left = redis.call('ZCARD', key)
   for role = QUEUE, BLOCKED do
     if left == 0 then break end
-    local start = role * 3 * CLASS
-    local size = redis.call('ZCOUNT', key, start, start + 3 * CLASS - 1)
-    if size > 0 then held = held + redis.call('ZCOUNT', key, start + HELD * CLASS, start + (HELD + 1) * CLASS - 1) end
+    local start = role * 3 * CLASS_SIZE
+    local size = redis.call('ZCOUNT', key, start, start + 3 * CLASS_SIZE - 1)
+    if size > 0 then held = held + redis.call('ZCOUNT', key, start + HELD * CLASS_SIZE, start + (HELD + 1) * CLASS_SIZE - 1) end
     counts[role + 1], left = size, left - size
   end
   return counts, held
@@ -17,7 +17,7 @@ end
 
 -- {active, expired, unclaimed}. `late` = by parent, how many of the held children have a claim that
 -- expired and was not put back yet.
-local function claim_tally(id, counts, held, late)
+local function count_claims(id, counts, held, late)
   local all = counts[1] + counts[2] + counts[3] + counts[4] + counts[5]
   local expired = tonumber(redis.call('HGET', K_LAPSED, 'p' .. id) or 0)
   local active = held - (late[id] or 0)

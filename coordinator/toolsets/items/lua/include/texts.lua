@@ -4,20 +4,20 @@
 local INLINE_BYTES = 64
 
 -- A text wherever its length puts it; '' and false remove it.
-local function put_text(it, field, value)
+local function set_text(item, field, value)
   local long = value and #value > INLINE_BYTES
-  put(it, field, value and value ~= '' and not long and value)
+  set_field(item, field, value and value ~= '' and not long and value)
   if long then
-    redis.call('HSET', K_TEXT .. it.id, field, value)
+    redis.call('HSET', K_TEXT .. item.id, field, value)
   else
-    redis.call('HDEL', K_TEXT .. it.id, field)
+    redis.call('HDEL', K_TEXT .. item.id, field)
   end
 end
 
-local function text_of(it, field)
-  return it[field] or redis.call('HGET', K_TEXT .. it.id, field)
+local function text_of(item, field)
+  return item[field] or redis.call('HGET', K_TEXT .. item.id, field)
 end
 
-local function title(it)
-  return text_of(it, 't')
+local function title_of(item)
+  return text_of(item, 't')
 end

@@ -1,13 +1,13 @@
 -- @include index
 -- Writing for many items at once: a command for each key instead of one for each item and key.
 
-local MANY = 2000 -- arguments of one command: the stack of a script takes some thousands
+local ARGUMENTS_MAX = 2000 -- arguments of one command: the stack of a script takes some thousands
 
 -- A command on a key with a list of arguments, or with a list of keys (no key); in parts where the list is long.
 -- Parts are of even length, so pairs stay together.
-local function in_parts(command, key, list)
-  for from = 1, #list, MANY do
-    local last = math.min(from + MANY - 1, #list)
+local function call_in_parts(command, key, list)
+  for from = 1, #list, ARGUMENTS_MAX do
+    local last = math.min(from + ARGUMENTS_MAX - 1, #list)
     if key then
       redis.call(command, key, unpack(list, from, last))
     else
@@ -17,7 +17,7 @@ local function in_parts(command, key, list)
 end
 
 -- The list of a key in a table of lists.
-local function list_at(lists, key)
+local function get_or_add_list(lists, key)
   local list = lists[key]
   if not list then
     list = {}
@@ -27,7 +27,7 @@ local function list_at(lists, key)
 end
 
 -- `unmarked`: but for their tags and types.
-local function rank_many(items, unmarked)
+local function index_many(items, unmarked)
   local entries, sizes = {}, {}
   local function put_at(scope, score, id)
     local list, size = entries[scope], sizes[scope] or 0
@@ -37,20 +37,20 @@ local function rank_many(items, unmarked)
     end
     list[size + 1], list[size + 2], sizes[scope] = score, id, size + 2
   end
-  for _, it in ipairs(items) do
-    local score, id = whole(it.w), it.id
+  for _, item in ipairs(items) do
+    local score, id = whole(item.score), item.id
     put_at('*', score, id)
-    put_at('p' .. (it.pa or ''), score, id)
-    if it.g and not unmarked then
-      for tag in each_tag(it.g) do put_at('g' .. tag, score, id) end
+    put_at('p' .. (item.pa or ''), score, id)
+    if item.g and not unmarked then
+      for tag in each_tag(item.g) do put_at('g' .. tag, score, id) end
     end
-    if it.y and not unmarked then put_at('y' .. it.y, score, id) end
-    surface(it)
+    if item.y and not unmarked then put_at('y' .. item.y, score, id) end
+    lower_bounds_above(item)
   end
-  for scope, list in pairs(entries) do in_parts('ZADD', K_RANKED .. scope, list) end
+  for scope, list in pairs(entries) do call_in_parts('ZADD', K_RANKED .. scope, list) end
 end
 
--- Puts items into their scopes by their scores, as `rank` does one.
-local function rank_all(items)
-  if items[2] then rank_many(items) elseif items[1] then rank(items[1]) end
+-- Puts items into their scopes by their scores, as `index_item` does one.
+local function index_items(items)
+  if items[2] then index_many(items) elseif items[1] then index_item(items[1]) end
 end

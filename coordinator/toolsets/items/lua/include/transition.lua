@@ -6,8 +6,8 @@
 -- config, labels (by trigger; packed until one is needed).
 
 -- Where a trigger takes the item, or nil and why not (seed 004, trigger effects).
-local function target_role(it, trigger, schema)
-  local role = it.role
+local function target_role(item, trigger, schema)
+  local role = item.role
   if trigger == 'reopen' then
     if role ~= TERMINAL then return nil, 'not_terminal' end
     return QUEUE
@@ -16,8 +16,8 @@ local function target_role(it, trigger, schema)
   if trigger == 'cancel' then return TERMINAL end
   if trigger == 'resume' then
     if role ~= BLOCKED then return nil, 'not_blocked' end
-    if not it.pr then return nil, 'no_previous_role' end
-    return tonumber(it.pr)
+    if not item.pr then return nil, 'no_previous_role' end
+    return tonumber(item.pr)
   end
   if role == BLOCKED then
     return nil, (trigger == 'block' or trigger == 'hold') and 'already_blocked' or 'blocked'
@@ -28,33 +28,33 @@ local function target_role(it, trigger, schema)
   return schema and schema.review and REVIEW or TERMINAL
 end
 
-local function label_of(run, trigger)
+local function configured_label(run, trigger)
   if type(run.labels) == 'string' then run.labels = cmsgpack.unpack(run.labels) end
   return run.labels[trigger] or false
 end
 
 -- The label that goes with the change; false clears it. Entering BLOCKED keeps the present one when
 -- the trigger has none; a start that ends the item is labelled like a completion.
-local function label_for(it, to, trigger, run)
-  if trigger == 'start' and to == TERMINAL then return label_of(run, 'complete') end
-  local label = label_of(run, trigger)
-  if not label and to == BLOCKED then return it.lb or false end
+local function label_after(item, to, trigger, run)
+  if trigger == 'start' and to == TERMINAL then return configured_label(run, 'complete') end
+  local label = configured_label(run, trigger)
+  if not label and to == BLOCKED then return item.lb or false end
   return label
 end
 
 -- Changes the role and all that depends on it; returns the items that this leaves unblocked.
-local function change_role(it, to, trigger, label, run, by)
-  local before, from_label = it.role, it.lb
-  put(it, 'pr', to == BLOCKED and tostring(before))
-  put(it, 'lb', label)
-  put(it, 'ra', whole(run.now))
-  touch(it, run.now)
-  move(it, is_held(it) and to * 3 + HELD or resting(it, to))
-  save(it)
-  local row = {it.id, before, to, trigger, from_label or '', label or '', by.summary, by.actor, by.verification}
-  redis.call('XADD', K_TRANSITIONS, 'MAXLEN', '~', run.cap, '*', 'r', cmsgpack.pack(row))
-  emit(run.cap, 'transition', it.id, 'g', trigger, 'f', before, 't', to, 'a', by.id)
-  return role_moved(it, before, run.cap)
+local function change_role(item, to, trigger, label, run, author)
+  local before, from_label = item.role, item.lb
+  set_field(item, 'pr', to == BLOCKED and tostring(before))
+  set_field(item, 'lb', label)
+  set_field(item, 'ra', whole(run.now))
+  set_modified(item, run.now)
+  move_to_class(item, is_held(item) and to * 3 + HELD or unclaimed_class(item, to))
+  save_item(item)
+  local row = {item.id, before, to, trigger, from_label or '', label or '', author.summary, author.actor, author.verification}
+  redis.call('XADD', K_TRANSITIONS, 'MAXLEN', '~', run.events_max, '*', 'r', cmsgpack.pack(row))
+  emit(run.events_max, 'transition', item.id, 'g', trigger, 'f', before, 't', to, 'a', author.id)
+  return update_dependents(item, before, run.events_max)
 end
 
 -- What the parent should become because `child` went to child.role by `trigger`, and its label. Looks at no more of
@@ -62,40 +62,40 @@ end
 local function cascade_target(child, trigger, run)
   local id = child.pa
   if child.role == WORK then
-    if role_at(id) == QUEUE then return WORK, label_of(run, 'start') end
+    if load_role(id) == QUEUE then return WORK, configured_label(run, 'start') end
   elseif child.role == TERMINAL then
-    if not all_children_terminal(id) or role_at(id) == TERMINAL then return nil end
-    if may_cascade(schema_of(load(id), run.config)) then return TERMINAL, label_of(run, 'cascade') end
-  elseif trigger == 'reopen' and role_at(id) == TERMINAL and may_cascade(schema_of(load(id), run.config)) then
-    return WORK, label_of(run, 'start')
+    if not all_children_terminal(id) or load_role(id) == TERMINAL then return nil end
+    if may_cascade(schema_of(load_item(id), run.config)) then return TERMINAL, configured_label(run, 'cascade') end
+  elseif trigger == 'reopen' and load_role(id) == TERMINAL and may_cascade(schema_of(load_item(id), run.config)) then
+    return WORK, configured_label(run, 'start')
   end
 end
 
 -- Walks up the chain from an item that has just changed. Appends cascade events
 -- {id, title, from, to, applied, missing keys} and the items that each applied one unblocks.
-local function cascade(child, trigger, run, events, open)
+local function cascade_upwards(child, trigger, run, events, unblocked_items)
   while child.pa do
     local to, label = cascade_target(child, trigger, run)
     if not to then return end
-    local parent = load(child.pa)
+    local parent = load_item(child.pa)
     local from = parent.role
     local schema = to == TERMINAL and schema_of(parent, run.config)
     local missing = schema and missing_notes(parent, schema, nil) or {}
-    events[#events + 1] = {parent.id, title(parent), from, to, #missing == 0, missing}
+    events[#events + 1] = {parent.id, title_of(parent), from, to, #missing == 0, missing}
     if #missing > 0 then return end
-    local by = {id = '', actor = '', verification = '', summary = 'cascade from a child item'}
-    for _, item in ipairs(change_role(parent, to, 'cascade', label, run, by)) do open[#open + 1] = item end
+    local author = {id = '', actor = '', verification = '', summary = 'cascade from a child item'}
+    for _, item in ipairs(change_role(parent, to, 'cascade', label, run, author)) do unblocked_items[#unblocked_items + 1] = item end
     child = parent
   end
 end
 
 -- {id, title} of each, once; without those that a cascade has blocked again.
-local function named(items)
+local function named_unblocked(items)
   local list, seen = {}, {}
-  for _, it in ipairs(items) do
-    if not seen[it.id] and is_open(it) then
-      seen[it.id] = true
-      list[#list + 1] = {it.id, title(it)}
+  for _, item in ipairs(items) do
+    if not seen[item.id] and is_unblocked(item) then
+      seen[item.id] = true
+      list[#list + 1] = {item.id, title_of(item)}
     end
   end
   return list

@@ -2,28 +2,28 @@
 
 -- Takes edges of an item, fields and values in turn as they are stored, away at both ends. One that is `leaving` is
 -- deleted by the caller, with what it holds itself.
-local function unlink(near, edges, leaving)
+local function remove_edges(near, edges, leaving)
   local ends, own, ids, counts = {}, {}, {}, {}
   for n = 1, #edges, 2 do
     local field, value = edges[n], edges[n + 1]
     local code, other = string.sub(field, 1, 1), string.sub(field, 2)
-    local fields = list_at(ends, other)
-    own[#own + 1], fields[#fields + 1] = field, far_end(code) .. near.id
+    local fields = get_or_add_list(ends, other)
+    own[#own + 1], fields[#fields + 1] = field, code_at_other_end(code) .. near.id
     ids[#ids + 1] = K_DEPENDENCY .. string.sub(value, 1, 32)
-    if blocks_other(code) and not satisfies(near.role, threshold(value)) then
+    if blocks_other(code) and not satisfies(near.role, threshold_of(value)) then
       counts[other] = (counts[other] or 0) - 1
-    elseif blocked_by_other(code) and not leaving and not satisfies(role_at(other), threshold(value)) then
+    elseif blocked_by_other(code) and not leaving and not satisfies(load_role(other), threshold_of(value)) then
       counts[near.id] = (counts[near.id] or 0) - 1
     end
   end
-  for item, fields in pairs(ends) do in_parts('HDEL', K_EDGES .. item, fields) end
-  if not leaving then in_parts('HDEL', K_EDGES .. near.id, own) end
-  in_parts('DEL', nil, ids)
-  add_blockers(counts)
+  for item_id, fields in pairs(ends) do call_in_parts('HDEL', K_EDGES .. item_id, fields) end
+  if not leaving then call_in_parts('HDEL', K_EDGES .. near.id, own) end
+  call_in_parts('DEL', nil, ids)
+  change_blocker_counts(counts)
 end
 
 -- The edges of an item, or as many of them as are taken away together.
-local function some_edges(id)
-  if redis.call('HLEN', K_EDGES .. id) <= AT_ONCE then return redis.call('HGETALL', K_EDGES .. id) end
-  return redis.call('HRANDFIELD', K_EDGES .. id, AT_ONCE, 'WITHVALUES')
+local function edges_to_remove(id)
+  if redis.call('HLEN', K_EDGES .. id) <= EDGES_AT_ONCE then return redis.call('HGETALL', K_EDGES .. id) end
+  return redis.call('HRANDFIELD', K_EDGES .. id, EDGES_AT_ONCE, 'WITHVALUES')
 end

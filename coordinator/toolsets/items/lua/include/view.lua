@@ -1,13 +1,13 @@
 -- @include index
 -- Everything of an item that a full response shows, in the order of the reply struct.
-local function full_view(it)
-  local long, created = {}, created_of(it.w)
-  local flat = redis.call('HGETALL', K_TEXT .. it.id)
+local function full_view(item)
+  local long, created = {}, created_of(item.score)
+  local flat = redis.call('HGETALL', K_TEXT .. item.id)
   for n = 1, #flat, 2 do long[flat[n]] = flat[n + 1] end
   return {
-    it.id, it.pa or false, it.t or long.t, long.x or false, it.s or long.s or '', it.role, it.lb or false,
-    tonumber(it.pr) or false, priority_of(it.w), complexity_of(it.w), tonumber(it.d), long.m or false,
-    it.g or false, it.y or false, long.o or false, it.q or false, created, tonumber(it.ma) or created,
-    tonumber(it.ra) or created, it.rv ~= nil,
+    item.id, item.pa or false, item.t or long.t, long.x or false, item.s or long.s or '', item.role, item.lb or false,
+    tonumber(item.pr) or false, priority_of(item.score), complexity_of(item.score), tonumber(item.d), long.m or false,
+    item.g or false, item.y or false, long.o or false, item.q or false, created, tonumber(item.ma) or created,
+    tonumber(item.ra) or created, item.rv ~= nil,
   }
 end

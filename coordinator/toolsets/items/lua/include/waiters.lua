@@ -22,54 +22,54 @@ local WAKE_CHANNEL = 'fc:wake:'
 local GRACE = 10000 -- ms that a waiter outlives its call
 
 -- Publishes to the process of a call, with the call's project: its reply, or '' for it to ask again.
-local function tell(process, name, reply)
+local function publish_wake(process, name, reply)
   redis.call('PUBLISH', WAKE_CHANNEL .. process, string.sub(P, 5, -3) .. ' ' .. name .. reply)
 end
 
 -- Where every item that suits a selector leads.
-local function places_of(sel)
-  local scopes_of_sel = {'*'}
-  if sel.parent then
-    scopes_of_sel = {'p' .. sel.parent}
-  elseif sel.type then
-    scopes_of_sel = {'y' .. sel.type}
-  elseif sel.tags then
-    for n, tag in ipairs(sel.tags) do scopes_of_sel[n] = 'g' .. tag end
+local function places_of(selector)
+  local selector_scopes = {'*'}
+  if selector.parent then
+    selector_scopes = {'p' .. selector.parent}
+  elseif selector.type then
+    selector_scopes = {'y' .. selector.type}
+  elseif selector.tags then
+    for n, tag in ipairs(selector.tags) do selector_scopes[n] = 'g' .. tag end
   end
   local places = {}
-  for n, scope in ipairs(scopes_of_sel) do places[n] = scope .. ':' .. (sel.role or QUEUE) * 3 end
+  for n, scope in ipairs(selector_scopes) do places[n] = scope .. ':' .. (selector.role or QUEUE) * 3 end
   return places
 end
 
-local function keep_until(key, ends, now)
+local function extend_expiry(key, ends, now)
   if redis.call('PTTL', key) < ends - now then redis.call('PEXPIREAT', key, whole(ends)) end
 end
 
 -- Has the first of a queue ask again: there may be something for it that nobody has looked at. Where that is below
 -- freed items, also those who may get what the first may not: it is for one agent only where that holds something too.
-local function poke(queue, now, around)
+local function wake_queue(queue, now, around)
   local waiter = front_waiter(queue, nil, now)
   while waiter do
-    tell(waiter.fields[1], waiter.name, '')
+    publish_wake(waiter.fields[1], waiter.name, '')
     waiter = around and next_holder(queue, waiter.at + 1, around, now)
   end
-  settle_queues()
+  flush_queues()
 end
 
 -- Parks a call, or keeps it parked, at the end of its queue where it is `new` there. `waiter` = what K_WAITER has of
 -- it: p q r f w; `fields` = what it is to have besides until, queue and places.
-local function park_call(name, queue, selector, now, wait, waiter, fields)
-  local new, ends, places = waiter[2] ~= queue, now + wait + GRACE, places_of(cmsgpack.unpack(selector))
+local function park_call(name, queue, packed_selector, now, wait, waiter, fields)
+  local new, ends, places = waiter[2] ~= queue, now + wait + GRACE, places_of(cmsgpack.unpack(packed_selector))
   if new and waiter[1] then remove_waiters({name}, waiter[2], waiter[5]) end
   if new then redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), name) end
   redis.call('ZREMRANGEBYSCORE', K_WAITING, '-inf', now)
   if (tonumber(redis.call('ZSCORE', K_WAITING, queue)) or 0) < ends then
     redis.call('ZADD', K_WAITING, ends, queue)
     redis.call('PEXPIREAT', K_QUEUE .. queue, whole(ends))
-    keep_until(K_WAITING, ends, now)
+    extend_expiry(K_WAITING, ends, now)
     for _, place in ipairs(places) do
-      redis.call('HSET', K_WANTED .. place, queue, whole(ends) .. selector)
-      keep_until(K_WANTED .. place, ends, now)
+      redis.call('HSET', K_WANTED .. place, queue, whole(ends) .. packed_selector)
+      extend_expiry(K_WANTED .. place, ends, now)
     end
   end
   local key = K_WAITER .. name
@@ -81,15 +81,15 @@ end
 -- Ends a parked call with the reply that its request has got meanwhile.
 local function answer_call(name, waiter, reply, found, now)
   remove_waiters({name}, waiter[2], waiter[5])
-  tell(waiter[1], name, reply)
-  if found then poke(waiter[2], now) end -- nobody had offered it: there may be another one
+  publish_wake(waiter[1], name, reply)
+  if found then wake_queue(waiter[2], now) end -- nobody had offered it: there may be another one
 end
 
-local function hand_over(it, waiter, now, cap)
+local function hand_over_item(item, waiter, now, events_max)
   local process, agent, ttl, _, fingerprint, keep_ms, releases = unpack(waiter.fields)
   leave_queue(waiter)
-  acquire(it, agent, tonumber(ttl), now, cap)
-  local result = {'success', it.id, it.cx, it.co, it.f}
+  acquire_claim(item, agent, tonumber(ttl), now, events_max)
+  local result = {'success', item.id, item.expires, item.first_claimed_at, item.fence}
   local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(releases)})
-  tell(process, waiter.name, remember(waiter.name, fingerprint, 'D', reply, keep_ms))
+  publish_wake(process, waiter.name, remember(waiter.name, fingerprint, 'D', reply, keep_ms))
 end

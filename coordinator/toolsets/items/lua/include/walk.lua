@@ -3,7 +3,7 @@
 -- walk stands is a rank and an id: whatever moves between the sets meanwhile, nothing is passed over
 -- and nothing comes twice but what gets another rank.
 
-local LARGEST_READ = 128
+local SET_READ_MAX = 128
 
 -- Puts every set at the first item from walk.score on.
 local function rewind(walk)
@@ -19,8 +19,8 @@ end
 -- about `wanted` items.
 local function start_walk(sets, total, span, score, last, wanted)
   local walk = {sets = sets, total = total, span = span, score = score, last = last}
-  walk.read = math.min(wanted, LARGEST_READ)
-  for _, set in ipairs(sets) do set.stop = redis.call('ZCOUNT', set.key, '-inf', set.base + CLASS - 1) end
+  walk.read = math.min(wanted, SET_READ_MAX)
+  for _, set in ipairs(sets) do set.stop = redis.call('ZCOUNT', set.key, '-inf', set.base + CLASS_SIZE - 1) end
   rewind(walk)
   return walk
 end
@@ -35,16 +35,16 @@ end
 -- Moves to the next group that has items; false when there is none.
 local function next_range(walk)
   local _, last_group, from = unpack(walk.span)
-  local wanted = (math.floor(walk.score / GROUP) + 1) * GROUP + from
+  local wanted = (math.floor(walk.score / GROUP_SIZE) + 1) * GROUP_SIZE + from
   local nearest
   for _, set in ipairs(walk.sets) do
-    local from, to = set.base + wanted, set.base + CLASS - 1
+    local from, to = set.base + wanted, set.base + CLASS_SIZE - 1
     local score = tonumber(redis.call('ZRANGEBYSCORE', set.key, from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2])
-    if score then nearest = math.min(nearest or CLASS, score - set.base) end
+    if score then nearest = math.min(nearest or CLASS_SIZE, score - set.base) end
   end
-  local group = nearest and math.floor(nearest / GROUP) or last_group + 1
+  local group = nearest and math.floor(nearest / GROUP_SIZE) or last_group + 1
   if group > last_group then return false end
-  walk.score, walk.last = group * GROUP + from, ''
+  walk.score, walk.last = group * GROUP_SIZE + from, ''
   rewind(walk)
   return true
 end
@@ -54,7 +54,7 @@ end
 local function step(walk, visit)
   local _, last_group, from, to = unpack(walk.span)
   local whole_groups = is_whole(walk.span)
-  local range_end = whole_groups and (last_group + 1) * GROUP - 1 or math.floor(walk.score / GROUP) * GROUP + to
+  local range_end = whole_groups and (last_group + 1) * GROUP_SIZE - 1 or math.floor(walk.score / GROUP_SIZE) * GROUP_SIZE + to
   local end_score, end_id = range_end, 'g' -- after every id
   for _, set in ipairs(walk.sets) do
     if set.at > #set.flat and set.full then refill(set, walk.read) end

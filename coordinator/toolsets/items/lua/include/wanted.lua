@@ -1,14 +1,14 @@
 -- @include waiters
 -- Which of the parked calls an item is for.
 
-local compared = 0 -- how much of what is waited for this run has looked at
+local comparisons = 0 -- how much of what is waited for this run has looked at
 
 -- The selectors that calls wait for at a place, by queue. One answer per place.
-local sought
-local function wanted_at(place, now)
-  if not sought[place] then
+local known_selectors
+local function selectors_at(place, now)
+  if not known_selectors[place] then
     local found, flat = {}, redis.call('HGETALL', K_WANTED .. place)
-    compared = compared + #flat / 2
+    comparisons = comparisons + #flat / 2
     for n = 1, #flat, 2 do
       if tonumber(string.sub(flat[n + 1], 1, 13)) > now then
         found[flat[n]] = cmsgpack.unpack(string.sub(flat[n + 1], 14))
@@ -16,19 +16,19 @@ local function wanted_at(place, now)
         redis.call('HDEL', K_WANTED .. place, flat[n])
       end
     end
-    sought[place] = found
+    known_selectors[place] = found
   end
-  return sought[place]
+  return known_selectors[place]
 end
 
 -- Who has waited longest for an item, nil when nobody does.
-local function first_for(it, now)
-  local keeper, best = keeper_above(it, now), nil
+local function longest_waiter(item, now)
+  local keeper, best = holder_above(item, now), nil
   if keeper == false then return nil end
-  for _, scope in ipairs(scopes(it)) do
-    for queue, selector in pairs(wanted_at(scope .. ':' .. it.class, now)) do
-      compared = compared + 1
-      if not none_before(queue, best and best.order or math.huge) and matches(it, selector) then
+  for _, scope in ipairs(scopes_of(item)) do
+    for queue, selector in pairs(selectors_at(scope .. ':' .. item.class, now)) do
+      comparisons = comparisons + 1
+      if not none_before(queue, best and best.order or math.huge) and matches(item, selector) then
         local waiter = front_waiter(queue, keeper, now)
         if waiter and (not best or waiter.order < best.order) then best = waiter end
       end
