@@ -13,16 +13,17 @@ metrics, ``audit`` recounts a project and names what does not agree.
 
 Each script in ``lua`` is one atomic operation. What they share is in ``lua/include``, by subject:
 
-- layout: ``item`` (begin here), ``classes`` (the score), ``texts``, ``index`` (writes the ranked index), ``together``
-  (the same for many items at once), ``schema`` (note schemas), ``notes``
+- layout: ``item`` (begin here), ``claim_record``, ``classes`` (the score), ``texts``, ``index`` (writes the ranked
+  index), ``batch`` (the same for many items at once), ``schema`` (note schemas), ``notes``
 - claims: ``claims`` (TTL, fence, expiry), ``acquire``, ``releases``, ``holds`` (figures for metrics)
 - dependencies: ``graph`` (edges), ``blockers`` (counts that decide readiness), ``levels`` and ``neighbours`` (cycle
   check), ``unlink``
-- changes: ``create``, ``transition`` (roles and cascades), ``refusal``, ``erase``; ``debts`` and ``settle`` (work that
-  is too large for one script and is done in slices after it)
-- the best item for a selector: ``filters`` (what it asks), ``select``, ``runs``, ``streams``; ``tree`` and ``beneath``
-  (passing over what is below claimed items)
-- calls that wait: ``waiters``, ``queues``, ``wanted`` (who an item is for), ``serve`` (hands it out)
-- searches: ``ranges``, ``conditions``, ``sorting``, ``merge``, ``places`` (pages by index), ``walk`` (looks at items)
+- changes: ``create``, ``reparent``, ``transition`` (roles and cascades), ``refusal``, ``erase``; ``debts`` and
+  ``settle`` (work that is too large for one script and is done in slices after it)
+- the best item for a selector: ``filters`` (what it asks), ``select``, ``candidates``, ``streams``; ``tree`` and
+  ``beneath`` (passing over what is below claimed items)
+- calls that wait: ``waiters``, ``queues``, ``holders`` (who may get what is below claimed items), ``wanted`` (who an
+  item is for), ``serve`` (hands it out)
+- searches: ``ranges``, ``conditions``, ``sorting``, ``merge``, ``offsets`` (pages by index), ``walk`` (looks at items)
 - replies: ``view``, ``rows``, ``ancestors``, ``tallies`` (counts of children), ``pages`` (edges in slices)
 """

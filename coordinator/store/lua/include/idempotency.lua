@@ -5,8 +5,8 @@
 -- killed in between costs nothing: the retry finds the record from any other process.
 
 -- The stored reply of `request` ('' = caller gave none), and the state letter; or an error reply in `refused`.
--- A script that answers with it says so by `return {stored}`: the store's side counts replays by that, and does the rest
--- of the script where it may have one.
+-- A script that answers with it says so by `return {stored}`: the store's side counts replays by that, and does the
+-- rest of the script where it may have one.
 local function recall(request, fingerprint)
   if request == '' then return nil end
   local record = redis.call('GET', K_REQUEST .. request)

@@ -36,7 +36,9 @@ sweep_claims(now, events_max, SWEEP_BATCH)
 local function advance(id, trigger, actor, actor_json, verification, summary, fence)
   local item = load_item(id)
   if not item then return {id, absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
-  if is_live(item, now) and item.holder ~= actor then return refusal('claim', item, config, {item.expires, actor == ''}) end
+  if is_live(item, now) and item.holder ~= actor then
+    return refusal('claim', item, config, {item.expires, actor == ''})
+  end
   if fence > 0 and fence ~= (item.fence or 0) then return refusal('stale_fence', item, config) end
   local schema = schema_of(item, config)
   local to, problem = target_role(item, trigger, schema)
@@ -56,7 +58,7 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
   return {item.id, '', from, to, item.lb or false, cascades, unblocked, title_of(item), inputs, verification}
 end
 
-local TAG_ENTRIES_MAX = 500 -- places by tag that a run gives the items it moves
+local TAG_ENTRIES_MAX = 500 -- of tags and types that a run writes for the items it moves
 local results = {}
 for n, element in ipairs(cmsgpack.unpack(transitions)) do
   if edges_visited > EDGES_AT_ONCE or tag_entries_written > TAG_ENTRIES_MAX then break end

@@ -17,30 +17,30 @@ errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 -- @include select
 -- @include settle
 
-local SCAN = 200
+local SCAN_MAX = 200 -- of candidates that are looked at in one run, and of expired claims that are put back
 local now, selector, wait = server_time(), cmsgpack.unpack(packed_selector), tonumber(wait_ms)
-local waiter = {}
+local waiter = nil -- what this call is parked as
 nobody_waits = redis.call('EXISTS', K_OWED, K_REQUEST .. request, K_WAITING, K_WAITER .. request) == 0
 if not nobody_waits then
   if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end -- which may have served this very call
   local stored, _, refused = recall(request, fingerprint)
   if refused then return refused end
   if stored then return {stored} end
-  waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'f', 'w')
-  if waiter[4] and waiter[4] ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
+  waiter = load_waiter(request)
+  if waiter and waiter.fingerprint ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
 end
 if selector.parent and not load_item(selector.parent) then return redis.error_reply('FLEET NOT_FOUND') end
-local parked, found = waiter[1], nil
 
-local classes, swept, handed, stopped = {(selector.role or QUEUE) * 3 + READY}, nil, nil, nil
-for _, batch in ipairs({SWEEP_BATCH, SCAN}) do
+local classes = {(selector.role or QUEUE) * STATES + READY}
+local found, stopped, swept, handed_over -- swept: no expired claims are left
+for _, batch in ipairs({SWEEP_BATCH, SCAN_MAX}) do
   -- Puts expired claims back; some of the items may go to callers that waited before, this one included.
   swept = sweep_claims(now, events_max, batch)
   serve_waiters(now, events_max)
-  handed = parked and recall(request, fingerprint)
-  if handed then return with_debts(handed) end
+  handed_over = waiter and recall(request, fingerprint)
+  if handed_over then return with_debts(handed_over) end
   if has_debts then return redis.error_reply('FLEET UNSETTLED') end -- there are more for callers that waited before
-  stopped, found = select_items(selector, classes, agent, now, parse_cursor(after), SCAN, 1, nil)
+  stopped, found = select_items(selector, classes, agent, now, parse_cursor(after), SCAN_MAX, 1, nil)
   if found or stopped or swept then break end
 end
 if not found and (stopped or not swept) then
@@ -50,18 +50,17 @@ end
 local result, released = {'no_match', '', 0, 0, 0}, {}
 if found then
   acquire_claim(found, agent, tonumber(ttl_ms), now, events_max)
-  result = {'success', found.id, found.expires, found.first_claimed_at, found.fence} -- which the releases may take from it again
+  -- Made now: the releases may take the claim from it again.
+  result = {'success', found.id, found.expires, found.first_claimed_at, found.fence}
 end
-if parked then
-  released = cmsgpack.unpack(waiter[3])
+if waiter then
+  released = cmsgpack.unpack(waiter.releases)
 elseif releases ~= '' then
   released = release_claims(releases, agent, events_max, now)
 end
 if found or wait == 0 then
   local reply = remember(request, fingerprint, 'D', cmsgpack.pack({now, {result}, released}), keep_ms)
-  if parked then
-    answer_call(request, waiter, reply, found, now)
-  end
+  if waiter then answer_call(request, waiter, reply, found, now) end
   serve_waiters(now, events_max)
   return with_debts(reply)
 end
@@ -70,8 +69,8 @@ local fields = {'p', process, 'a', agent, 't', ttl_ms, 'f', fingerprint, 'k', ke
 nobody_waits = false
 local new = park_call(request, queue, packed_selector, now, wait, waiter, fields)
 serve_waiters(now, events_max) -- what was released above may suit somebody, this caller included
-handed = recall(request, fingerprint)
-if handed then return with_debts(handed) end
+handed_over = recall(request, fingerprint)
+if handed_over then return with_debts(handed_over) end
 -- What became ready behind the cursor, while nobody knew of this caller, is found by one more search.
 if new and after ~= '' then return with_debts(cmsgpack.pack({now, {{'more', '', 0, 0, 0}}, {}})) end
 return with_debts(cmsgpack.pack({now, {{'parked', '', 0, 0, 0}}, released}))

@@ -22,35 +22,36 @@ if refused then return refused end
 if stored then return {stored} end
 
 local list = cmsgpack.unpack(edges)
-local failures, batch, known_cyclic, far = {}, {}, {}, nil
+local failures, batch, known_cyclic, far = {}, {}, {}, nil -- batch: edges seen, by code and ends
 for _, position in ipairs(cmsgpack.unpack(cyclic)) do known_cyclic[position] = true end
-local try, keep = level_check()
-local MOST_EDGES, ends = 600, {} -- of one item: they are all looked at when its role changes
+local try_edge, keep_levels = level_check()
+local ITEM_EDGES_MAX = 600 -- of one item: they are all looked at when its role changes
+local edge_counts = {} -- by item, with those of this batch
 
--- The item with what an edge is about, or nil.
-local function end_of_edge(id)
+-- An item with the fields that edges are about, or nil.
+local function load_end(id)
   local values = redis.call('HMGET', K_ITEM .. id, 'w', 'pa', 'g', 'y', 'nb', 'lv')
   if not values[1] then return nil end
-  local class = math.floor(values[1] / CLASS_SIZE)
   local item = {
-    id = id, partial = true, score = tonumber(values[1]), class = class, role = math.floor(class / 3), pa = values[2] or nil,
-    g = values[3] or nil, y = values[4] or nil, nb = values[5] or nil, lv = values[6] or nil,
+    id = id, partial = true, score = 0, class = 0, role = 0,
+    pa = values[2] or nil, g = values[3] or nil, y = values[4] or nil, nb = values[5] or nil, lv = values[6] or nil,
   }
   loaded[id] = item
+  unpack_stored(item, values[1], nil)
   return item
 end
 
 -- Why an item cannot have one more edge; counts it where it can.
 local function end_problem(id)
-  if not (loaded[id] or end_of_edge(id)) then return absence_reason(id) end
-  local count = (ends[id] or edges_stored(id)) + 1
-  ends[id] = count
-  return count > MOST_EDGES and 'too_many_edges'
+  if not (loaded[id] or load_end(id)) then return absence_reason(id) end
+  local count = (edge_counts[id] or edges_stored(id)) + 1
+  edge_counts[id] = count
+  return count > ITEM_EDGES_MAX and 'too_many_edges'
 end
 
 local function closes_cycle(position, blocker, blocked)
   if known_cyclic[position] then return true end
-  local fits, level, other_level = try(blocker, blocked)
+  local fits, level, other_level = try_edge(blocker, blocked)
   if fits == nil then far = {{position, blocker, blocked, level, other_level}} end
   return fits == false
 end
@@ -73,7 +74,7 @@ local ids = {}
 for n, edge in ipairs(list) do
   local reason, item_id = problem(n - 1, edge[2], edge[3], edge[4])
   if far then
-    keep() -- what is mended needs no repair when it comes again
+    keep_levels() -- what is mended needs no repair when it comes again
     return cmsgpack.pack({failures, {}, far})
   end
   if reason then failures[#failures + 1] = {n - 1, reason, item_id} end
@@ -82,7 +83,7 @@ end
 
 if #failures == 0 then
   local waits, waiting = {}, 0
-  keep()
+  keep_levels()
   store_edges(list)
   for _, edge in ipairs(list) do
     local from, to, code = edge[2], edge[3], edge[4]

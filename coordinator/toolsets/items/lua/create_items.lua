@@ -19,7 +19,8 @@ if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') 
 
 local list, results = cmsgpack.unpack(specs), {}
 local run = {now = server_time(), events_max = events_max, config = config, labels = labels, all_new = all_new(list)}
-if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end -- a parent that reopens may be handed out
+-- First what is owed: a parent that reopens may be handed out.
+if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end
 for n, spec in ipairs(list) do
   local item, reason = create_item(spec, run)
   results[n] = {item and 'created' or reason, item and item.d or 0, spec[1]}

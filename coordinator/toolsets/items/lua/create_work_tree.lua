@@ -20,21 +20,22 @@ if refused then return refused end
 if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
-local items, deepest = cmsgpack.unpack(specs), MAX_DEPTH
+local items = cmsgpack.unpack(specs)
 local run = {now = server_time(), events_max = events_max, config = config, labels = labels, all_new = all_new(items)}
-if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end -- a parent that reopens may be handed out
+-- First what is owed: a parent that reopens may be handed out.
+if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end
 
 -- The root's depth, or nil and why the tree cannot stand there.
-local function place(parent_id)
+local function root_depth(parent_id)
   if parent_id == '' then return 0 end
   local parent = load_item(parent_id)
   if not parent then return nil, absence_reason(parent_id) end
   local depth = parent.d + 1
-  if depth > deepest or (depth == deepest and #items > 1) then return nil, 'too_deep' end
+  if depth > MAX_DEPTH or (depth == MAX_DEPTH and #items > 1) then return nil, 'too_deep' end
   return depth
 end
 
-local depth, reason = place(items[1][2])
+local depth, reason = root_depth(items[1][2])
 local reply = {reason or '', depth or 0, {}, {}, noted}
 if depth then
   for n, spec in ipairs(items) do
@@ -54,6 +55,6 @@ if depth then
     store_debts(notes)
   end
 end
-if #items > 50 then handed_over = HAND_OVERS_MAX end -- the run is long enough: to be offered is owed
+if #items > 50 then hand_overs = HAND_OVERS_MAX end -- the run is long enough: to be offered is owed
 serve_waiters(run.now, events_max)
 return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms))

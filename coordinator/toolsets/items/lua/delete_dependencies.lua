@@ -38,16 +38,16 @@ if mode == 'all' then
   drop(first, edges_to_remove(first))
   done = redis.call('EXISTS', K_EDGES .. first) == 0
 else
-  local from, to, wanted, found = first, second, codes, {}
+  local from, to, wanted, edges = first, second, codes, {}
   if mode == 'id' then
-    local edge = redis.call('GET', K_DEPENDENCY .. first) or ''
+    local edge = redis.call('GET', K_DEPENDENCY .. first) or '' -- code .. from .. to
     from, to, wanted = string.sub(edge, 2, 33), string.sub(edge, 34), string.sub(edge, 1, 1)
   end
   for code in string.gmatch(wanted, '.') do
     local value = redis.call('HGET', K_EDGES .. from, code .. to)
-    if value then found[#found + 1], found[#found + 2] = code .. to, value end
+    if value then edges[#edges + 1], edges[#edges + 2] = code .. to, value end
   end
-  drop(from, found)
+  drop(from, edges)
 end
 serve_waiters(now, events_max)
 local reply = cmsgpack.pack({deleted, first, second, done})

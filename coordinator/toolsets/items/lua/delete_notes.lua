@@ -17,13 +17,13 @@ if stored then return {stored} end
 if not settle_debts(server_time()) then return redis.error_reply('FLEET UNSETTLED') end
 
 local deleted, unknown, known = 0, {}, {}
-local gone, marks = {}, {} -- keys of notes, and by item the keys under which it has them
+local gone, entries = {}, {} -- keys in Redis of notes, and by item the keys under which it has them
 
 local function drop(id, owner, name)
   if known[id] then return end
   known[id], deleted = true, deleted + 1
   gone[deleted] = K_NOTE .. id
-  table.insert(get_or_add_list(marks, owner), name)
+  table.insert(get_or_add_list(entries, owner), name)
   emit(events_max, 'unnote', owner, 'n', name)
 end
 
@@ -39,6 +39,6 @@ elseif item ~= '' then
   local flat = redis.call('HGETALL', K_NOTES .. item)
   for n = 1, #flat, 2 do drop(string.sub(flat[n + 1], 1, 32), item, flat[n]) end
 end
-for owner, names in pairs(marks) do call_in_parts('HDEL', K_NOTES .. owner, names) end
+for owner, names in pairs(entries) do call_in_parts('HDEL', K_NOTES .. owner, names) end
 call_in_parts('DEL', nil, gone)
 return remember(request, fingerprint, 'D', cmsgpack.pack({deleted, unknown}), keep_ms)

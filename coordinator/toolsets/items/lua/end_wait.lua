@@ -16,12 +16,12 @@ local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return stored end
 
-local waiter = redis.call('HMGET', K_WAITER .. request, 'p', 'q', 'r', 'w')
-local released = waiter[3] and cmsgpack.unpack(waiter[3]) or {}
+local waiter = load_waiter(request)
+local released = waiter and cmsgpack.unpack(waiter.releases) or {}
 local reply = cmsgpack.pack({server_time(), {{'no_match', '', 0, 0, 0}}, released})
-if waiter[1] and (keep == '1' or waiter[1] == process) then remove_waiters({request}, waiter[2], waiter[4]) end
+if waiter and (keep == '1' or waiter.process == process) then remove_waiters({request}, waiter.queue, waiter.places) end
 if keep == '1' then
   remember(request, fingerprint, 'D', reply, keep_ms)
-  if waiter[1] then publish_wake(waiter[1], request, reply) end
+  if waiter then publish_wake(waiter.process, request, reply) end
 end
 return reply

@@ -10,11 +10,11 @@ full:      it only takes away
 -- @include classes
 local key, counts = K_RANKED .. '*', {}
 for role = QUEUE, BLOCKED do
-  counts[role + 1] = redis.call('ZCOUNT', key, role * 3 * CLASS_SIZE, (role + 1) * 3 * CLASS_SIZE - 1)
+  counts[role + 1] = redis.call('ZCOUNT', key, role * STATES * CLASS_SIZE, (role + 1) * STATES * CLASS_SIZE - 1)
 end
 
 -- Ready items stand by priority and complexity first: the first of each such group is its oldest.
-local first, last, oldest = (QUEUE * 3 + READY) * CLASS_SIZE, (QUEUE * 3 + READY + 1) * CLASS_SIZE - 1, nil
+local first, last, oldest = (QUEUE * STATES + READY) * CLASS_SIZE, (QUEUE * STATES + READY + 1) * CLASS_SIZE - 1, nil
 while first <= last do
   local score = redis.call('ZRANGEBYSCORE', key, first, last, 'WITHSCORES', 'LIMIT', 0, 1)[2]
   if not score then break end

@@ -20,7 +20,7 @@ full:      reading; the few bytes that it writes do not count
 -- @include settle
 -- @include ancestors
 
-local SCAN = 200
+local SCAN_MAX = 200 -- of candidates that are looked at in one run, and of expired claims that are put back
 local now, wanted, selector = server_time(), tonumber(limit), cmsgpack.unpack(packed_selector)
 for _, field in ipairs({'parent', 'ancestor'}) do
   if selector[field] and not load_item(selector[field]) then return redis.error_reply('FLEET NOT_FOUND ' .. field) end
@@ -32,15 +32,16 @@ local rows
 local function row(item)
   return {
     item.id, title_of(item), item.role, priority_of(item.score), complexity_of(item.score), text_of(item, 's') or '',
-    item.g or false, item.pa or false, is_live(item, now) and true or false, ancestors == '1' and ancestors_of(item) or {},
+    item.g or false, item.pa or false, is_live(item, now) and true or false,
+    ancestors == '1' and ancestors_of(item) or {},
   }
 end
 
 local function look()
   rows = {}
-  local first = (selector.role or QUEUE) * 3
+  local first = (selector.role or QUEUE) * STATES
   local classes = held == '1' and {first + READY, first + HELD} or {first + READY}
-  return select_items(selector, classes, held == '0' and '', now, parse_cursor(after), SCAN, wanted, function(item)
+  return select_items(selector, classes, held == '0' and '', now, parse_cursor(after), SCAN_MAX, wanted, function(item)
     if not item.nb then rows[#rows + 1] = row(item) end
     return #rows == wanted
   end)
@@ -50,7 +51,7 @@ local swept = sweep_claims(now, events_max, SWEEP_BATCH)
 serve_waiters(now, events_max)
 local stopped = look()
 if #rows < wanted and not stopped and not swept then
-  swept = sweep_claims(now, events_max, SCAN)
+  swept = sweep_claims(now, events_max, SCAN_MAX)
   serve_waiters(now, events_max)
   stopped = look()
 end

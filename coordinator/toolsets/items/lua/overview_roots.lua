@@ -15,10 +15,10 @@ errors:    none
 -- @include rows
 -- @include tallies
 
-local MOST_LATE, FINDING = 500, 20 -- finding the newest of a scope costs about as much as so many rows
+local LATE_MAX, FINDING = 500, 20 -- finding the newest of a scope costs about as much as so many rows
 local now, left = server_time(), tonumber(budget) - (ids == '' and FINDING or 0)
-local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, MOST_LATE)
-if #agents == MOST_LATE then return cmsgpack.pack({true, {}, {}}) end
+local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, LATE_MAX)
+if #agents == LATE_MAX then return cmsgpack.pack({true, {}, {}}) end
 local late = {}
 for _, id in ipairs(agents[1] and redis.call('HMGET', K_AGENTS, unpack(agents)) or {}) do
   local parent = redis.call('HGET', K_ITEM .. id, 'pa')

@@ -14,9 +14,12 @@ local BUDGET, TEXT_UNIT = 100, 20000 -- notes read in one run, and bytes of text
 
 local function read(note_id)
   local fields = {'i', 'k', 'r', 'c', 'm', 'a', 'v', bodies == '1' and 'b' or nil}
-  local values = redis.call('HMGET', K_NOTE .. note_id, unpack(fields))
-  if not values[1] then return nil end
-  return {note_id, values[1], values[2], values[3], values[8] or '', tonumber(values[4]), tonumber(values[5]), values[6], values[7]}
+  local item_id, note_key, note_role, created, modified, actor, verification, body =
+    unpack(redis.call('HMGET', K_NOTE .. note_id, unpack(fields)))
+  if not item_id then return nil end
+  return {
+    note_id, item_id, note_key, note_role, body or '', tonumber(created), tonumber(modified), actor, verification,
+  }
 end
 
 local function wanted()

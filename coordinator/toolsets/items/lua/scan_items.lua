@@ -61,7 +61,7 @@ end
 local walk = start_walk(sets, total, ask.span, score, last, tonumber(budget))
 local done
 repeat
-  done = not step(walk, look)
+  done = not step_walk(walk, look)
   spent = spent + #sets / 4
   local moved = walk.score > score or walk.last ~= last -- else the next run would do the same again
 until done or (moved and spent >= tonumber(budget))

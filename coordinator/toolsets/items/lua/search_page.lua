@@ -8,18 +8,18 @@ args:      scope classes span sorting newest offset limit ancestors state
 reply:     {total, rows, ancestors of each, ids of the page beyond the first 100, left = {} at the end}
 errors:    none
 --]]
--- @include places
+-- @include offsets
 -- @include rows
 
 local ROWS = 100 -- read in one run
 local descending = newest == '1'
 local sets, total = ranked_sets({scope}, classes)
-local place = {sets = sets, span = cmsgpack.unpack(span), newest = descending or sorting ~= 'a'}
+local area = {sets = sets, span = cmsgpack.unpack(span), newest = descending or sorting ~= 'a'}
 
 -- The spans to read one after the other: a list of lists of spans.
 local function spans_in_order()
-  if sorting == 'a' then return {{place.span}} end
-  local first, last, from, to = unpack(place.span)
+  if sorting == 'a' then return {{area.span}} end
+  local first, last, from, to = unpack(area.span)
   local priorities = {}
   for priority = math.floor(first / 16), math.floor(last / 16) do
     table.insert(priorities, descending and #priorities + 1 or 1, priority)
@@ -40,22 +40,22 @@ local function spans_in_order()
   return list
 end
 
-if not is_whole(place.span) or place.span[1] > 0 or place.span[2] < EVERYTHING[2] then
-  total = count_in_spans(place, {place.span})
+if not is_whole(area.span) or area.span[1] > 0 or area.span[2] < EVERYTHING[2] then
+  total = count_in_spans(area, {area.span})
 end
 local ids, skip, wanted = {}, tonumber(offset), tonumber(limit)
 local left = state ~= '' and cmsgpack.unpack(state) or {}
 for _, spans in ipairs(skip < total and spans_in_order() or {}) do
-  local size = sorting == 'a' and total or skip > 0 and count_in_spans(place, spans) or math.huge
+  local size = sorting == 'a' and total or skip > 0 and count_in_spans(area, spans) or math.huge
   if skip >= size then
     skip = skip - size
   elseif #ids < wanted then
     local moment, passed
-    if skip > WALK then
-      moment, passed = seek_moment(place, runs_from(place, spans), size, skip, left)
+    if skip > SKIPS_MAX then
+      moment, passed = seek_moment(area, runs_from(area, spans), size, skip, left)
       if not moment then return cmsgpack.pack({total, {}, {}, {}, passed}) end
     end
-    merge_runs(runs_from(place, spans, moment), place.newest, skip - (passed or 0), wanted, ids)
+    merge_runs(runs_from(area, spans, moment), area.newest, skip - (passed or 0), wanted, ids)
     skip = 0
   end
 end

@@ -17,26 +17,27 @@ if refused then return refused end
 if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
-local MOST_NOTES = 500 -- of one item: they go and are listed with it
+local NOTES_MAX = 500 -- of one item: they go and are listed with it
 local now, results = server_time(), {}
 if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
 
--- Why a note cannot be written.
+-- Why a note cannot be written, or nil.
 local function problem(item_id, key)
   if not load_item(item_id) then return absence_reason(item_id) end
-  local marks = K_NOTES .. item_id
-  if redis.call('HLEN', marks) >= MOST_NOTES and redis.call('HEXISTS', marks, key) == 0 then return 'too_many_notes' end
+  local notes_key = K_NOTES .. item_id
+  local full = redis.call('HLEN', notes_key) >= NOTES_MAX
+  if full and redis.call('HEXISTS', notes_key, key) == 0 then return 'too_many_notes' end
 end
 
 for n, note in ipairs(cmsgpack.unpack(notes)) do
-  local reason = problem(note[1], note[2])
+  local item_id, key, verification = note[1], note[2], note[7]
+  local reason = problem(item_id, key)
   if not reason then
-    local item = load_item(note[1])
     local id = store_note(note, now)
-    results[n] = {'', id, item.id, item.role, false, note[7]}
-    emit(events_max, 'note', item.id, 'n', note[2])
+    results[n] = {'', id, item_id, load_item(item_id).role, false, verification}
+    emit(events_max, 'note', item_id, 'n', key)
   else
-    results[n] = {reason, '', note[1], 0, false, ''}
+    results[n] = {reason, '', item_id, 0, false, ''}
   end
 end
 for _, result in ipairs(results) do

@@ -12,11 +12,17 @@
 
 local COMPLETE = '+'
 local READY_BANDS = {0, 1, 2, 12, 13, 14, 24, 25, 26, 48, 49, 50} -- of the ready classes, by class and priority
-local known_bounds = {} -- by member: the lowest bound that this run has seen to
+local known_bounds = {} -- by member: the lowest bound that this run has stored or found
 
-local function bound_member(id, band) return id .. string.char(48 + band) end
+local function bound_member(id, band)
+  return id .. string.char(48 + band)
+end
 
--- Something of this score is ready below an item of this depth: the bounds of it and of all above it are to say so.
+local function band_of(member)
+  return string.byte(member, 33) - 48
+end
+
+-- Something of this score is ready below an item of this depth: has the bounds of it and of all above it say so.
 local function lower_bounds(id, depth, score)
   local band = math.floor(score / PRIORITY_SIZE)
   local member = bound_member(id, band)
@@ -30,6 +36,7 @@ local function lower_bounds(id, depth, score)
   end
 end
 
+-- All members that may stand for an item.
 local function bound_members(id)
   local list = {}
   for n, band in ipairs(READY_BANDS) do list[n] = bound_member(id, band) end
@@ -43,15 +50,17 @@ local function remove_bounds(item, parent)
   redis.call('ZREM', K_BENEATH .. (parent or ''), unpack(members))
 end
 
--- Takes the bounds of an item along that has moved away from a parent. One that is put aside gets them later.
+-- Moves the bounds of an item that has moved away from a parent. One that is put aside gets them later.
 local function move_bounds(item, from)
   local scores = redis.call('ZMSCORE', K_BENEATH .. (from or ''), unpack(bound_members(item.id)))
   remove_bounds(item, from)
   for _, score in ipairs(scores) do
-    if score and math.floor(score / CLASS_SIZE) % 3 == READY then lower_bounds(item.id, tonumber(item.d), tonumber(score)) end
+    local ready = score and math.floor(score / CLASS_SIZE) % STATES == READY
+    if ready then lower_bounds(item.id, tonumber(item.d), tonumber(score)) end
   end
 end
 
+-- The first score of a range in a sorted set, or nil.
 local function first_score(key, low, high)
   return tonumber(redis.call('ZRANGEBYSCORE', key, low, high, 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
@@ -74,8 +83,8 @@ local function bounds_complete()
   local form = redis.call('GET', K_FORM)
   if form == COMPLETE then return true end
   local from, size = tonumber(form or 0), 50
-  local class, page = math.ceil(math.floor(from / CLASS_SIZE) / 3) * 3, {}
-  if class == TERMINAL * 3 then class = BLOCKED * 3 end
+  local class, page = math.ceil(math.floor(from / CLASS_SIZE) / STATES) * STATES, {}
+  if class == TERMINAL * STATES then class = BLOCKED * STATES end
   repeat -- until there is more than one score, to go on from the last
     size = 2 * size
     local low, high = math.max(from, class * CLASS_SIZE), (class + 1) * CLASS_SIZE - 1
@@ -85,7 +94,7 @@ local function bounds_complete()
     local parent, depth = unpack(redis.call('HMGET', K_ITEM .. page[n], 'pa', 'd'))
     if parent then lower_bounds(parent, depth - 1, tonumber(page[n + 1])) end
   end
-  form = #page == 2 * size and page[#page] or class == BLOCKED * 3 and COMPLETE or whole((class + 1) * CLASS_SIZE)
+  form = #page == 2 * size and page[#page] or class == BLOCKED * STATES and COMPLETE or whole((class + 1) * CLASS_SIZE)
   redis.call('SET', K_FORM, form)
   return form == COMPLETE
 end

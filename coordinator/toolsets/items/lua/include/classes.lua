@@ -2,7 +2,7 @@
 -- @include clock
 -- Where an item stands is one number, its score, of 51 bits (exact in a double):
 --   score = class * CLASS + priority * PRIORITY + complexity * GROUP + ms since RANK_EPOCH at its creation
---   class = role * 3 + state    roles   0 queue  1 work  2 review  3 terminal  4 blocked
+--   class = role * STATES + state    roles   0 queue  1 work  2 review  3 terminal  4 blocked
 --                               states  0 ready (terminal: nobody holds it)  1 held by a claim
 --                                       2 waiting for a dependency
 -- Scopes are everything ('*'), the parent's children ('p' .. parent, roots under 'p'), each tag ('g' .. tag)
@@ -13,43 +13,53 @@
 local CLASS_LETTERS = 'qQ1wW2rR3tT-bB4'
 local QUEUE, WORK, REVIEW, TERMINAL, BLOCKED = 0, 1, 2, 3, 4
 local READY, HELD, WAITING = 0, 1, 2
-local CLASS_SIZE, PRIORITY_SIZE, GROUP_SIZE = 2 ^ 47, 2 ^ 45, 2 ^ 41
+local STATES = 3 -- of each role
+local CLASS_SIZE, PRIORITY_SIZE = 2 ^ 47, 2 ^ 45 -- how many scores a class takes, and in it a priority
+local GROUP_SIZE = 2 ^ 41 -- and in that a complexity: a group, whose items stand in order of age
 local RANK_EPOCH = 1577836800000 -- 2020-01-01: leaves 41 bits of milliseconds, 69 years
 local NO_COMPLEXITY = 15 -- sorts after every real one
 
+-- The class that a caller's letter names.
 local function class_of_letter(letter)
   return string.find(CLASS_LETTERS, letter, 1, true) - 1
 end
 
--- Of a score, as it is stored.
+-- What a score says (these take it as a number, or as the text that is stored).
 local function role_of(score)
-  return math.floor(score / (3 * CLASS_SIZE))
+  return math.floor(score / (STATES * CLASS_SIZE))
 end
 
 local function priority_of(score)
   return math.floor(score / PRIORITY_SIZE) % 4
 end
 
+-- In ms.
 local function created_of(score)
   return score % GROUP_SIZE + RANK_EPOCH
 end
 
--- The complexity, or false when there is none.
+-- False where there is none.
 local function complexity_of(score)
   return math.floor(score / GROUP_SIZE) % 16 ~= NO_COMPLEXITY and math.floor(score / GROUP_SIZE) % 16
 end
 
+-- `complexity`: NO_COMPLEXITY for none; `created` in ms.
 local function score_of(class, priority, complexity, created)
   return class * CLASS_SIZE + priority * PRIORITY_SIZE + complexity * GROUP_SIZE + created - RANK_EPOCH
 end
 
 local function is_held(item)
-  return item.class % 3 == HELD
+  return item.class % STATES == HELD
 end
 
--- The class of an item of `role` that nobody holds.
+-- Whether it can be worked on; nothing is to be done about a terminal item.
+local function is_ready_class(class)
+  return class % STATES == READY and class ~= TERMINAL * STATES
+end
+
+-- The class that an item has in a role while nobody holds it.
 local function unclaimed_class(item, role)
-  return role * 3 + (item.nb and role ~= TERMINAL and WAITING or READY)
+  return role * STATES + (item.nb and role ~= TERMINAL and WAITING or READY)
 end
 
 local ROLE_NAMES = {[0] = 'queue', 'work', 'review', 'terminal', 'blocked'}

@@ -1,16 +1,17 @@
 -- @include index
--- What a search asks of an item beyond its place in the index. Conditions are a map, each optional: pa
--- parent, d depth, g tags (map), y type, m and r = {from, to} in ms for modified and role changed, cl claim
--- status, q text in folded form. fold = what each character outside ASCII folds to, as far as it matters
--- for the text. A change that did not happen yet counts as the creation.
+-- What a search asks of an item beyond its place in the index. Conditions are a map, each optional: pa parent, d depth,
+-- g tags (map), y type, m and r = {from, to} in ms for modified and role changed, cl status of its claim, q text in
+-- folded form. fold = what each character outside ASCII folds to, as far as it matters for the text. A change that did
+-- not happen yet counts as the creation.
 
 -- Folds case: ASCII here, other characters by the table. Leaves \255 alone, which is in no text.
-local function fold_case(s, fold)
-  s = string.lower(s)
-  if string.find(s, '[\128-\254]') then s = string.gsub(s, '[\194-\244][\128-\191]*', fold) end
-  return s
+local function fold_case(text, fold)
+  text = string.lower(text)
+  if string.find(text, '[\128-\254]') then text = string.gsub(text, '[\194-\244][\128-\191]*', fold) end
+  return text
 end
 
+-- Of tags as stored, any of those in a map.
 local function has_tag(tags, wanted)
   for tag in each_tag(tags or '') do
     if wanted[tag] then return true end
@@ -18,24 +19,18 @@ local function has_tag(tags, wanted)
   return false
 end
 
--- Of a claim as it is stored.
-local function claim_status(claim, now)
-  if not claim or #claim == 4 then return 'unclaimed' end
-  return struct.unpack('>I6', claim, 5) > now and 'claimed' or 'expired'
-end
-
--- Whether the title or the summary holds the text, and the bytes looked at. Either may be a long text.
-local function contains_text(id, wanted, fold, title_found, summary_found)
-  if not (title_found and summary_found) then
+-- Whether the title or the summary, as far as the item has them itself, holds the text, and the bytes looked at.
+local function contains_text(id, wanted, fold, title, summary)
+  if not (title and summary) then
     local long = redis.call('HMGET', K_TEXT .. id, 't', 's')
-    title_found, summary_found = title_found or long[1], summary_found or long[2] or ''
+    title, summary = title or long[1], summary or long[2] or ''
   end
-  local both = title_found .. '\255' .. summary_found
+  local both = title .. '\255' .. summary
   return string.find(fold_case(both, fold), wanted, 1, true), #both
 end
 
--- Returns the stored fields that the conditions need, and a test of them: test(values, id, created) says
--- whether an item meets all, and how many bytes of text it took.
+-- Returns the stored fields that are needed; test(values, id, created), which says whether an item with these values
+-- meets all, and how many bytes of text it took; and field(name), which adds a field and says where its value is.
 local function compile_conditions(asked, now)
   local fields, tests, at = {}, {}, {}
   local function field(name)

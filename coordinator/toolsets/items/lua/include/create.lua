@@ -1,9 +1,10 @@
 -- @include transition
--- @include together
+-- @include batch
 -- @include debts
--- New items. A spec is {id, parent or '', title, summary, role, priority, complexity or 0, tags, type,
--- status label, requires verification, description, metadata, properties, traits, graph level, unsatisfied
--- blockers}; '' means not given. The last two are known where a whole tree is created with its edges.
+-- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags,
+-- 9 type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
+-- level, 17 unsatisfied blockers}; '' means not given. The last two are known where a whole tree is created with its
+-- edges. `run` as in include/transition.lua, with all_new: that none of the items is there yet.
 
 -- A parent whose lifecycle is auto-reopen returns to work when a child is added (seed 004), and takes along those
 -- above it that are in queue, as any item does that comes to work.
@@ -16,9 +17,9 @@ local function reopen_parent(parent, run)
   cascade_upwards(parent, 'cascade', run, {}, {})
 end
 
-local known_parents, new_items = {}, {}
+local known_parents, new_items = {}, {} -- by id; in order of creation
 
--- {depth, role} of a parent as this run first saw it, nil when there is none: all that a new child asks of it.
+-- {depth, role} of a parent as this run first saw it, nil when there is none: all that a new child needs of it.
 local function load_parent(id)
   if not known_parents[id] then
     local depth, score = unpack(redis.call('HMGET', K_ITEM .. id, 'd', 'w'))
@@ -27,8 +28,9 @@ local function load_parent(id)
   return known_parents[id]
 end
 
--- A project that begins here has all that is ready in `beneath`.
-local project_begun = false
+local project_begun = false -- whether this run has seen to it
+
+-- Has a project that begins here say that its bounds (include/beneath.lua) are complete.
 local function begin_project()
   project_begun = true
   if redis.call('EXISTS', K_RANKED .. '*') == 0 then redis.call('SET', K_FORM, COMPLETE) end
@@ -41,35 +43,36 @@ local function all_new(specs)
   return redis.call('EXISTS', unpack(items)) == 0
 end
 
-local LETTERS_OF = {[8] = 'g', [9] = 'y', [10] = 'lb', [15] = 'q'} -- texts of a spec that are stored as they are
-local LONG_OF = {[12] = 'x', [13] = 'm', [14] = 'o'} -- and beside the item
-local SHORT_OF = {[3] = 't', [4] = 's'} -- and where their length puts them
+-- Fields of texts by their place in a spec: those in the item, beside it, and where their length puts them.
+local TEXTS_IN_ITEM = {[8] = 'g', [9] = 'y', [10] = 'lb', [15] = 'q'}
+local TEXTS_BESIDE = {[12] = 'x', [13] = 'm', [14] = 'o'}
+local TEXTS_BY_LENGTH = {[3] = 't', [4] = 's'}
 
--- The item of a spec, stored but not ranked.
+-- The item of a spec, stored but not indexed.
 local function store_item(spec, depth, now)
-  local id, complexity, level, waits = spec[1], spec[7], spec[16] or 0, spec[17] or 0
-  local item = {id = id, d = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = waits > 0 and waits or nil}
+  local id, complexity, level, blockers = spec[1], spec[7], spec[16] or 0, spec[17] or 0
+  local item = {id = id, d = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = blockers > 0 and blockers or nil}
   set_class(item, unclaimed_class(item, spec[5]))
   item.score = score_of(item.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, now)
   local fields, size, texts = {'w', item.score, 'd', depth}, 4, {}
-  local function field(name, value)
+  local function add_field(name, value)
     item[name], fields[size + 1], fields[size + 2], size = value, name, value, size + 2
   end
-  if item.pa then field('pa', item.pa) end
-  if level > 0 then field('lv', level) end
-  if waits > 0 then field('nb', waits) end
-  if spec[11] then field('rv', 1) end
-  for n, name in pairs(LETTERS_OF) do
-    if spec[n] ~= '' then field(name, spec[n]) end
+  if item.pa then add_field('pa', item.pa) end
+  if level > 0 then add_field('lv', level) end
+  if blockers > 0 then add_field('nb', blockers) end
+  if spec[11] then add_field('rv', 1) end
+  for n, name in pairs(TEXTS_IN_ITEM) do
+    if spec[n] ~= '' then add_field(name, spec[n]) end
   end
-  for n, name in pairs(SHORT_OF) do
+  for n, name in pairs(TEXTS_BY_LENGTH) do
     if #spec[n] > INLINE_BYTES then
       texts[#texts + 1], texts[#texts + 2] = name, spec[n]
     elseif spec[n] ~= '' then
-      field(name, spec[n])
+      add_field(name, spec[n])
     end
   end
-  for n, name in pairs(LONG_OF) do
+  for n, name in pairs(TEXTS_BESIDE) do
     if spec[n] ~= '' then texts[#texts + 1], texts[#texts + 2] = name, spec[n] end
   end
   redis.call('HSET', K_ITEM .. id, unpack(fields))
@@ -77,7 +80,7 @@ local function store_item(spec, depth, now)
   return item
 end
 
--- Stores an item, to be ranked with the others by `index_new_items`; returns it, or nil and the reason.
+-- Stores an item, to be indexed with the others by `index_new_items`; returns it, or nil and the reason.
 local function create_item(spec, run)
   local id, parent_id = spec[1], spec[2]
   local parent = parent_id ~= '' and load_parent(parent_id)
@@ -94,17 +97,18 @@ local function create_item(spec, run)
   return item
 end
 
-local TAG_ENTRIES_MAX = 500 -- places by tag and type that one run gives new items
+local TAG_ENTRIES_MAX = 500 -- of tags and types that one run writes for new items; where there are more all are owed
 
+-- Puts the items that were created into their scopes.
 local function index_new_items(events_max)
-  local marks, marked = 0, {}
+  local tag_entries, tagged = 0, {}
   for _, item in ipairs(new_items) do
     if item.g or item.y then
-      marks = marks + select(2, string.gsub(item.g or '', ',', ',')) + 2
-      marked[item.id] = 0
+      tag_entries = tag_entries + select(2, string.gsub(item.g or '', ',', ',')) + 2
+      tagged[item.id] = 0
     end
   end
-  if marks <= TAG_ENTRIES_MAX then return index_items(new_items) end
+  if tag_entries <= TAG_ENTRIES_MAX then return index_items(new_items) end
   index_many(new_items, true)
-  owe_counts(marked, events_max)
+  owe_counts(tagged, events_max)
 end

@@ -4,19 +4,22 @@
 -- looks for an item or writes notes; the caller has it paid before it answers.
 --   K_OWED  packed, in order, of three kinds:
 --           {events kept, id, by how many, id, by how many ..}  changes of counts of blockers; by 0, new items that
---                                                               are to be ranked by their tags and types
+--                                                               are to be indexed by their tags and types
 --           {events kept, 'offers', list of ids}                items that are to be offered
 --           {events kept, 'notes', list of notes}               first notes of new items (include/notes.lua)
 
-local ITEMS_IN_PART = 32 -- items that are seen to together
+local ITEMS_IN_PART = 32
 
-local owed_counts, has_debts = {}, false -- what this run owes, by id
+local owed_counts = {} -- by id: by how many this run still owes to change the item's count of blockers
+local has_debts = false -- whether it owes anything
 
+-- Adds packed parts to what is owed.
 local function store_debts(parts)
   has_debts = true
   redis.call('RPUSH', K_OWED, unpack(parts))
 end
 
+-- Owes changes of counts of blockers, {id -> by how many}; by 0 for a new item as above.
 local function owe_counts(counts, events_max)
   local parts, part = {}, {events_max}
   for id, by in pairs(counts) do
@@ -30,10 +33,12 @@ local function owe_counts(counts, events_max)
   if parts[1] then store_debts(parts) end
 end
 
+-- Owes it to items that they are offered to parked callers.
 local function owe_offers(ids, events_max)
   local parts = {}
   for first = 1, #ids, ITEMS_IN_PART do
-    parts[#parts + 1] = cmsgpack.pack({events_max, 'offers', {unpack(ids, first, math.min(first + ITEMS_IN_PART - 1, #ids))}})
+    local some_ids = {unpack(ids, first, math.min(first + ITEMS_IN_PART - 1, #ids))}
+    parts[#parts + 1] = cmsgpack.pack({events_max, 'offers', some_ids})
   end
   if parts[1] then store_debts(parts) end
 end

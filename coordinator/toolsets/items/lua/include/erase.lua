@@ -1,19 +1,24 @@
 -- @include unlink
 -- @include claims
+-- Removing items.
 
-local left_in_scopes = {} -- by scope, the ids that this run has removed and that are still ranked there
-local spared_edges = {} -- by id, the edges that go with their items
+local left_in_scopes = {} -- by scope, the ids that this run has removed and that are still indexed there
+local spared_edges = {} -- by id, the field of the edge that goes only with its item
 
--- An edge by which the item waits, nil where it waits for nothing: what waits may not become ready while it goes.
+-- An edge that the item waits for, nil where it waits for nothing: as long as it has that, it cannot become ready while
+-- its other edges go.
 local function spared_edge(item)
   if item.nb and not spared_edges[item.id] then
     each_edge(item.id, function(code, other, value)
-      if blocked_by_other(code) and not satisfies(load_role(other), threshold_of(value)) then spared_edges[item.id] = code .. other end
+      if blocked_by_other(code) and not satisfies(load_role(other), threshold_of(value)) then
+        spared_edges[item.id] = code .. other
+      end
     end)
   end
   return spared_edges[item.id]
 end
 
+-- Takes a field and its value out of a list of them.
 local function leave_out(edges, field)
   for n = 1, #edges, 2 do
     if edges[n] == field then
@@ -24,8 +29,8 @@ local function leave_out(edges, field)
   end
 end
 
--- Removes one item that has no children, with its claim, edges, notes and index entries; `unindex_erased` is to
--- follow. Dependents lose a blocker and may become ready. Of very many edges it removes some, and leaves the item.
+-- Removes one item that has no children, with its claim, edges, notes and index entries; `unindex_erased` is to follow
+-- once for all. Dependents lose a blocker and may become ready. Of very many edges it removes some and leaves the item.
 -- Returns whether it is gone, and how many edges and notes were removed.
 local function erase_item(item, events_max)
   local id = item.id
@@ -50,6 +55,7 @@ local function erase_item(item, events_max)
   return true, #edges / 2 + #notes
 end
 
+-- Takes removed items out of the scopes that they share with others.
 local function unindex_erased()
   for scope, ids in pairs(left_in_scopes) do
     if string.sub(scope, 1, 1) ~= 'p' then call_in_parts('ZREM', K_RANKED .. scope, ids) end

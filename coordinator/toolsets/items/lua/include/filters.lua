@@ -16,6 +16,7 @@ local function within(value, from, to)
   return (not from or value >= from) and (not to or value <= to)
 end
 
+-- At any depth.
 local function is_below(item, ancestor)
   local above = item.pa
   while above do
@@ -25,6 +26,7 @@ local function is_below(item, ancestor)
   return false
 end
 
+-- Whether all suits but the role.
 local function matches_all(item, selector)
   return (not selector.parent or item.pa == selector.parent)
     and (not selector.type or item.y == selector.type)
@@ -36,6 +38,7 @@ local function matches_all(item, selector)
     and (not selector.ancestor or is_below(item, selector.ancestor))
 end
 
+-- Whether an item suits a selector; the selector of any queued item is empty, and has it cheap.
 local function matches(item, selector)
   return item.role == (selector.role or QUEUE) and (next(selector) == nil or matches_all(item, selector))
 end
@@ -51,8 +54,8 @@ local function age_range(selector)
   return low, math.min((selector.created_to or math.huge) - RANK_EPOCH, GROUP_SIZE - 1)
 end
 
--- Ancestor protection: nobody is given an item below one that somebody else holds. One answer per parent,
--- to be forgotten (`keepers = nil`) when claims have changed.
+-- Ancestor protection: nobody is given an item below one that somebody else holds. By parent one answer, {holder}, to
+-- be forgotten (`known_holders = nil`) when claims have changed.
 local known_holders
 
 -- The agent that holds something above, nil when nobody does, false when several do.
@@ -61,18 +64,17 @@ local function holder_above(item, now)
   if not parent then return nil end
   known_holders = known_holders or {}
   if not known_holders[parent] then
-    local values = redis.call('HMGET', K_ITEM .. parent, 'h', 'pa')
-    local keeper = holder_above({pa = values[2]}, now)
-    if values[1] and #values[1] > 4 and struct.unpack('>I6', values[1], 5) > now then
-      local holder = string.sub(values[1], HOLDER_AT)
-      keeper = (keeper == nil or keeper == holder) and holder
-    end
-    known_holders[parent] = {keeper}
+    local claim, grandparent = unpack(redis.call('HMGET', K_ITEM .. parent, 'h', 'pa'))
+    local holder = holder_above({pa = grandparent}, now)
+    local agent = live_holder(claim, now)
+    if agent then holder = (holder == nil or holder == agent) and agent end
+    known_holders[parent] = {holder}
   end
   return known_holders[parent][1]
 end
 
+-- Whether that keeps the item from the agent.
 local function is_shielded(item, agent, now)
-  local keeper = holder_above(item, now)
-  return keeper ~= nil and keeper ~= agent
+  local holder = holder_above(item, now)
+  return holder ~= nil and holder ~= agent
 end

@@ -1,4 +1,4 @@
--- @include together
+-- @include batch
 -- Dependency edges. Each end of an edge holds it in its own hash: field = code .. other end (unique
 -- per pair and type), value = dependency id .. threshold ('-' = none given, terminal). Codes, seen from
 -- the item that holds the edge:
@@ -7,6 +7,7 @@
 --   R  from here, RELATES_TO    nothing blocks                  r  the same edge at its target
 -- `nb` on an item counts its unsatisfied blocking edges, so readiness is one field.
 
+-- The code of the same edge as its other end holds it.
 local function code_at_other_end(code)
   return code < 'a' and string.lower(code) or string.upper(code)
 end
@@ -19,6 +20,7 @@ local function blocked_by_other(code)
   return code == 'b' or code == 'I'
 end
 
+-- The role that a blocker has to reach, by the value of the edge.
 local function threshold_of(value)
   return tonumber(string.sub(value, 33, 33)) or TERMINAL
 end
@@ -45,10 +47,11 @@ local function unsatisfied_blockers(item)
   return list
 end
 
--- Stores edges {id, from, to, code, mark ..} at both ends; the caller sees to the blocked items' counts.
+-- Stores edges {id, from, to, code, threshold mark ..} at both ends; the caller sees to the blocked items' counts.
 local function store_edges(list)
-  local ends, sizes, ids, stored = {}, {}, {}, 0
-  local function hold(item_id, field, value)
+  local ends, sizes = {}, {} -- by item: fields and values in turn, and how many these are
+  local ids, stored = {}, 0 -- K_DEPENDENCY: id -> code .. from .. to
+  local function add_field(item_id, field, value)
     local fields, size = ends[item_id], sizes[item_id] or 0
     if not fields then
       fields = {field, value}
@@ -58,8 +61,8 @@ local function store_edges(list)
   end
   for _, edge in ipairs(list) do
     local from, to, code, value = edge[2], edge[3], edge[4], edge[1] .. edge[5]
-    hold(from, code .. to, value)
-    hold(to, code_at_other_end(code) .. from, value)
+    add_field(from, code .. to, value)
+    add_field(to, code_at_other_end(code) .. from, value)
     ids[stored + 1], ids[stored + 2], stored = K_DEPENDENCY .. edge[1], code .. from .. to, stored + 2
   end
   for item_id, fields in pairs(ends) do call_in_parts('HSET', K_EDGES .. item_id, fields) end

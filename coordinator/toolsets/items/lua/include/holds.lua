@@ -1,18 +1,19 @@
 -- @include item
--- How long claims were held and how many were in vain meanwhile, for somebody to count now and then (measure_items.lua).
+-- How long claims were held and how many were in vain meanwhile, for metrics (measure_items.lua takes it away).
 --   K_HOLDS  claims that have ended since then, by how (c of a finished item, r released, e expired) and bucket:
 --            how many, times HOLD_ONE, and the ms that they were held together; once more as l those that others
 --            wanted too, by the bucket of how many claims were in vain, and in place of the ms these
 
 local HOLD_ONE = 2 ^ 44
-local LOSER_BUCKETS = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000} -- the buckets of CLAIM_LOSERS in the catalogue of metrics
+-- The buckets of CLAIM_LOSERS in the catalogue of metrics.
+local LOSER_BUCKETS = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 
 -- Counts a claim in vain of an item that another agent holds.
 local function count_loser(item)
   item.lo = redis.call('HINCRBY', K_ITEM .. item.id, 'lo', 1)
 end
 
--- Those that there were during a claim that is over.
+-- Records those that there were during a claim that is over.
 local function record_losers(item)
   local lost, bucket = tonumber(item.lo), 1
   for n, bound in ipairs(LOSER_BUCKETS) do
@@ -23,7 +24,7 @@ local function record_losers(item)
   item.lo = nil
 end
 
--- Counts a claim that is over, from its beginning; `expired` if nobody let go of it.
+-- Records a claim that is over, from its beginning to `ends` (ms); `expired` if nobody let go of it.
 local function record_hold(item, ends, expired)
   local held = ends - item.first_claimed_at
   local s = held / 1000 -- the buckets of CLAIM_HOLD in the catalogue of metrics

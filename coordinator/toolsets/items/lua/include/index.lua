@@ -1,12 +1,15 @@
 -- @include beneath
--- The ranked index: puts items where their scores say, and looks into it.
+-- The ranked index (include/classes.lua): puts items where their scores say, and looks into it. Functions that index
+-- an item take the score that it has; to store it on the item is up to them only where they say so.
 
 local newly_ready = {} -- ids that this run has put into a ready class (include/serve.lua hands them out)
+local tag_entries_written = 0 -- entries in scopes of tags that this run has written one by one
 
 local function each_tag(tags)
   return string.gmatch(tags, '[^,%s]+')
 end
 
+-- All scopes that an item belongs to.
 local function scopes_of(item)
   local list = {'*', 'p' .. (item.pa or '')}
   if item.g then
@@ -15,8 +18,6 @@ local function scopes_of(item)
   if item.y then list[#list + 1] = 'y' .. item.y end
   return list
 end
-
-local tag_entries_written = 0 -- places by tag that this run has written one by one
 
 local function index_tags_and_type(item)
   if item.g then
@@ -28,8 +29,9 @@ local function index_tags_and_type(item)
   if item.y then redis.call('ZADD', K_RANKED .. 'y' .. item.y, item.score, item.id) end
 end
 
+-- Has the index of what is ready below items (include/beneath.lua) know of one that is.
 local function lower_bounds_above(item)
-  if item.pa and item.class % 3 == READY and item.role ~= TERMINAL then lower_bounds(item.pa, item.d - 1, item.score) end
+  if item.pa and is_ready_class(item.class) then lower_bounds(item.pa, item.d - 1, item.score) end
 end
 
 -- Puts an item into its scopes by its score, new or moved.
@@ -55,24 +57,27 @@ local function index_two(item, other)
   lower_bounds_above(other)
 end
 
--- Puts an item that has changed where it belongs, and takes it from where it was.
+-- Puts an item whose scopes may have changed where it belongs, and takes it from where it was.
 local function reindex_item(item, scopes_before, score_before)
-  local left = {}
-  for _, scope in ipairs(scopes_before) do left[scope] = true end
+  local scopes_left = {}
+  for _, scope in ipairs(scopes_before) do scopes_left[scope] = true end
   for _, scope in ipairs(scopes_of(item)) do
-    if not left[scope] or item.score ~= score_before then redis.call('ZADD', K_RANKED .. scope, item.score, item.id) end
-    left[scope] = nil
+    local stays = scopes_left[scope] and item.score == score_before
+    if not stays then redis.call('ZADD', K_RANKED .. scope, item.score, item.id) end
+    scopes_left[scope] = nil
   end
-  for scope in pairs(left) do redis.call('ZREM', K_RANKED .. scope, item.id) end
+  for scope in pairs(scopes_left) do redis.call('ZREM', K_RANKED .. scope, item.id) end
   lower_bounds_above(item)
 end
 
+-- Sets the class of an item, or says again that it has it: a ready one is handed out then.
 local function set_class(item, class)
-  item.class, item.role = class, math.floor(class / 3)
-  if class % 3 == READY and class ~= TERMINAL * 3 then newly_ready[#newly_ready + 1] = item.id end
+  item.class, item.role = class, math.floor(class / STATES)
+  if is_ready_class(class) then newly_ready[#newly_ready + 1] = item.id end
 end
 
--- Gives the item the score of another class, which is to be stored and ranked then; false when it is there.
+-- Gives an item the class and the score that goes with it, to be stored and indexed by the caller; false where it is
+-- in that class.
 local function change_class(item, class)
   if item.class == class then return false end
   item.score = item.score + (class - item.class) * CLASS_SIZE
@@ -80,6 +85,7 @@ local function change_class(item, class)
   return true
 end
 
+-- The same with the index; `save_item` is to follow.
 local function move_to_class(item, class)
   if change_class(item, class) then
     index_item(item)
@@ -97,6 +103,6 @@ end
 
 local function all_children_terminal(id)
   local key = K_RANKED .. 'p' .. id
-  if redis.call('ZCOUNT', key, '-inf', TERMINAL * 3 * CLASS_SIZE - 1) > 0 then return false end
-  return redis.call('ZCOUNT', key, BLOCKED * 3 * CLASS_SIZE, '+inf') == 0
+  if redis.call('ZCOUNT', key, '-inf', TERMINAL * STATES * CLASS_SIZE - 1) > 0 then return false end
+  return redis.call('ZCOUNT', key, BLOCKED * STATES * CLASS_SIZE, '+inf') == 0
 end

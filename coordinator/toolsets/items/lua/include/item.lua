@@ -1,44 +1,38 @@
 -- @include keys
 -- @include clock
 -- @include classes
--- A work item in Redis: one small hash (listpack form: short field names, nothing stored that is a
--- default) and one entry per scope in the ranked index.
+-- @include claim_record
+-- The stored layout of a work item: one small hash (listpack form: short field names, nothing stored that is a
+-- default; all times in ms) and one entry per scope in the ranked index. Fields of the hash:
 --   w score (include/classes.lua)  t title  s summary  pr previous role  lb status label  d depth
 --   pa parent  g tags  y type  q traits  ma modified  ra role changed  rv requires verification
---   nb unsatisfied blockers  lv graph level  k put aside (include/beneath.lua)  (all times in ms)
---   h claim, packed: fence, and while there is a claim, live or lapsed, its times and its agent
+--   nb unsatisfied blockers  lv graph level  k put aside (include/beneath.lua)
+--   h record of its claim (include/claim_record.lua)
 --   lo how many claims in vain there were while it is held (include/holds.lua)
 -- Texts over 64 bytes live in a second hash (include/texts.lua) under the same letters, and so do always
 --   x description  m metadata  o properties
--- In a script an item is a table of these fields, score for w as a number, and: id, class, role, and of its claim
---   fence  expires  claimed_at  first_claimed_at  holder
+-- In scripts an `item` is a table: fields of one or two letters are the stored ones, as they are stored, and whole
+-- names are its id, what w and h say (score, class, role; fence, and with a claim expires, claimed_at,
+-- first_claimed_at, holder), and of the run: partial, changed.
 
 local MAX_DEPTH = 3
-local CLAIM_FORMAT, HOLDER_AT = '>I4I6I6I6', 23 -- fence, expires, claimed at, first claimed at; the agent follows
+local loaded = {} -- by id: one table per item and run, so that all of a run sees its changes
 
-local loaded = {}
-
--- Sets what the stored score and claim (field h, or nil) say.
+-- Sets what the stored score and record of a claim (nil for none) say.
 local function unpack_stored(item, score, claim)
   local class = math.floor(score / CLASS_SIZE)
-  item.score, item.class, item.role = tonumber(score), class, math.floor(class / 3)
-  if claim and #claim > 4 then
-    item.fence, item.expires, item.claimed_at, item.first_claimed_at = struct.unpack(CLAIM_FORMAT, claim)
-    item.holder = string.sub(claim, HOLDER_AT)
-  elseif claim then
-    item.fence = struct.unpack('>I4', claim)
-  end
+  item.score, item.class, item.role = tonumber(score), class, math.floor(class / STATES)
+  if claim then unpack_claim(item, claim) end
 end
 
--- The item, or nil. One table per item and script run, so that a cascade and a later element of the
--- same batch see each other's changes.
+-- The item with all fields of its hash, or nil.
 local function load_item(id)
   local known = loaded[id]
   if known and not known.partial then return known end
   redis.setresp(3) -- fields come as a table, not as a list to be made one
   local item = redis.call('HGETALL', K_ITEM .. id).map
   redis.setresp(2)
-  if not item['w'] then return nil end
+  if not item.w then return nil end
   if known then
     for field, value in pairs(item) do
       if known[field] == nil then known[field] = value end
@@ -47,18 +41,19 @@ local function load_item(id)
     return known
   end
   item.id, loaded[id] = id, item
-  unpack_stored(item, item['w'], item.h)
+  unpack_stored(item, item.w, item.h)
   return item
 end
 
--- The same for less, with the fields that claims and classes are about only: w h pa g y nb d k lo.
+-- The same for less, `partial`: with the fields that claims, classes and scopes are about only.
 local function load_item_partly(id)
   if loaded[id] then return loaded[id] end
   local values = redis.call('HMGET', K_ITEM .. id, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo')
   if not values[1] then return nil end
   local item = {
-    id = id, partial = true, score = 0, class = 0, role = 0, pa = values[3] or nil, g = values[4] or nil, y = values[5] or nil,
-    nb = values[6] or nil, d = values[7] or nil, k = values[8] or nil, lo = values[9] or nil,
+    id = id, partial = true, score = 0, class = 0, role = 0,
+    pa = values[3] or nil, g = values[4] or nil, y = values[5] or nil, nb = values[6] or nil,
+    d = values[7] or nil, k = values[8] or nil, lo = values[9] or nil,
   }
   loaded[id] = item
   unpack_stored(item, values[1], values[2])
@@ -77,17 +72,14 @@ local function absence_reason(id)
   return string.sub(id, 1, 1) == '?' and string.sub(id, 2) or 'not_found'
 end
 
--- Notes that a field has changed; `save_item` writes all of them at once.
+-- Has `save_item` write a field, a stored one or `score`.
 local function mark_changed(item, field)
-  local changed = item.changed
-  if changed then
-    changed[#changed + 1] = field
-  else
-    item.changed = {field}
-  end
+  local changed = item.changed or {}
+  changed[#changed + 1] = field
+  item.changed = changed
 end
 
--- Sets a stored field; false or nil removes it.
+-- Sets such a field; false or nil removes it.
 local function set_field(item, field, value)
   value = value or nil
   if item[field] ~= value then
@@ -96,14 +88,14 @@ local function set_field(item, field, value)
   end
 end
 
+-- Writes what has changed.
 local function save_item(item)
   if not item.changed then return end
   local set, gone = {}, nil
   for _, field in ipairs(item.changed) do
     local value = item[field]
     if value ~= nil then
-      set[#set + 1] = field == 'score' and 'w' or field
-      set[#set + 1] = value
+      set[#set + 1], set[#set + 2] = field == 'score' and 'w' or field, value
     else
       gone = gone or {}
       gone[#gone + 1] = field

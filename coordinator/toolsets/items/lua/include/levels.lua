@@ -6,46 +6,45 @@
 -- has found a cycle. So building a graph in order costs O(1) an edge, and joining two the smaller one's size. One run
 -- looks at a bounded number of edges for it; where that is not enough the caller moves levels in slices before.
 
-local LOOKS = 300 -- edges that one run looks at for repairs
-local looked = 0
+local EDGES_MAX = 300 -- edges that one run looks at for repairs
+local edges_looked_at = 0
 
--- A repair in steps: from `start` at `level`, in direction `step` (+1 raises what is blocked, -1 lowers
--- blockers); `added` are edges of this batch that are not stored yet.
+-- A repair in steps: from `start`, which goes to `level`, in direction `step` (+1 raises what is blocked, -1 lowers
+-- blockers); `added` are edges of this batch that are not stored yet. Each call of what it returns looks beyond one
+-- item, and gives 'more', 'done' or 'cycle' (`stop` was reached), and the levels {id -> level} so far.
 local function repair(start, level, step, stop, level_of, added)
-  local moved, todo, head = {[start] = level}, {start}, 1
+  local moved, queue, head = {[start] = level}, {start}, 1
   local function look(list, bound)
-    looked = looked + 1 + #(list or {})
+    edges_looked_at = edges_looked_at + 1 + #(list or {})
     for _, other in ipairs(list or {}) do
       if other == stop then return 'cycle' end
-      local now = moved[other] or level_of(other)
-      if (step > 0 and now < bound) or (step < 0 and now > bound) then
+      local present = moved[other] or level_of(other)
+      if (step > 0 and present < bound) or (step < 0 and present > bound) then
         moved[other] = bound
-        todo[#todo + 1] = other
+        queue[#queue + 1] = other
       end
     end
   end
   return function()
-    if head > #todo then return 'done', moved end
-    local id = todo[head]
+    if head > #queue then return 'done', moved end
+    local id = queue[head]
     head = head + 1
     local found = look(neighbours(id)[step], moved[id] + step) or look(added[id], moved[id] + step)
-    return found or (head > #todo and 'done') or 'more', moved
+    return found or (head > #queue and 'done') or 'more', moved
   end
 end
 
--- A check over one batch: try(blocker, blocked) is false where the edge would close a cycle, nil and the levels of
--- both where the repair is too large for this run; else the levels are mended in memory. keep() stores them.
+-- A check over one batch: try_edge(blocker, blocked) is false where the edge would close a cycle, nil and the levels of
+-- both where the repair is too large for this run; else the levels are mended in memory. keep_levels()
+-- stores them.
 local function level_check()
-  local level, changed, above, below = {}, {}, {}, {}
-  local taken, ends, indexed = {}, 0, 0 -- edges of the batch, blocker and blocked in turn
-  local blocks, waits = {}, {} -- items that have such edges
+  local level, changed = {}, {} -- by item
+  local taken, ends = {}, 0 -- edges of the batch so far, blocker and blocked in turn, and how many these are
+  local blocks, waits = {}, {} -- items that are a blocker, or blocked, in one of them
+  local above, below, indexed = {}, {}, 0 -- of the first `indexed` of them, by item: what it blocks, what blocks it
   local function level_of(id)
-    local now = level[id]
-    if not now then
-      now = loaded[id] and tonumber(loaded[id].lv or 0) or load_level(id)
-      level[id] = now
-    end
-    return now
+    if not level[id] then level[id] = loaded[id] and tonumber(loaded[id].lv or 0) or load_level(id) end
+    return level[id]
   end
   local function index_taken()
     for n = indexed + 1, ends, 2 do
@@ -60,7 +59,7 @@ local function level_check()
     local down = repair(blocker, level_of(blocked) - 1, -1, blocked, level_of, below)
     local state, moved
     repeat
-      if looked > LOOKS then return nil end
+      if edges_looked_at > EDGES_MAX then return nil end
       state, moved = up()
       if state == 'more' then state, moved = down() end
       if state == 'cycle' then return false end
@@ -70,7 +69,7 @@ local function level_check()
     end
     return true
   end
-  local function try(blocker, blocked)
+  local function try_edge(blocker, blocked)
     local low, high = level_of(blocker), level_of(blocked)
     if high <= low then
       if not blocks[blocked] and edges_stored(blocked) == 0 then
@@ -86,8 +85,8 @@ local function level_check()
     blocks[blocker], waits[blocked] = true, true
     return true
   end
-  local function keep()
+  local function keep_levels()
     for id in pairs(changed) do store_level(id, level[id]) end
   end
-  return try, keep
+  return try_edge, keep_levels
 end

@@ -1,9 +1,11 @@
 -- @include ranges
--- Items of many groups in one order of creation. A moment is a time since RANK_EPOCH that rises in the
--- wanted order: itself for oldest first, its negative for newest first. A run is one group of one set and
--- stands at an item: {key, base, id, moment}; its base is the score at which the group begins.
+-- Items of many groups in one order of creation. A moment is a time since RANK_EPOCH that rises in the wanted order:
+-- itself for oldest first, its negative for newest first. A run is one group of one set (include/ranges.lua) and stands
+-- at an item: {key, base, id, moment, bound}; its base is the score at which the group begins, its bound that at which
+-- it ends. Runs are merged by a heap, so an item costs O(log runs).
 
-local RUN_READ_MAX = 16
+local RUN_READ_MAX = 16 -- items of a run that are read at a time
+local SORTED_MAX = 128 -- items of a scope that are read and sorted at once: less work than merging their groups
 
 -- Appends a run for each group of a set that has items within the span, at the first of them.
 local function add_runs(runs, set, span, newest)
@@ -15,7 +17,8 @@ local function add_runs(runs, set, span, newest)
     step, command = -1, 'ZREVRANGEBYSCORE'
   end
   while (last - first) * step >= 0 do
-    local flat = redis.call(command, key, first * GROUP_SIZE + near, last * GROUP_SIZE + far, 'WITHSCORES', 'LIMIT', 0, 1)
+    local from, to = first * GROUP_SIZE + near, last * GROUP_SIZE + far
+    local flat = redis.call(command, key, from, to, 'WITHSCORES', 'LIMIT', 0, 1)
     if not flat[1] then return end
     local score = tonumber(flat[2])
     local group = math.floor(score / GROUP_SIZE)
@@ -86,12 +89,10 @@ local function merge_runs(runs, newest, skip, wanted, ids)
   end
 end
 
-local SORTED = 128 -- items of a scope that are read and sorted at once: less work than merging their groups
-
 -- The newest items of a scope, at most `wanted`.
 local function newest_of(scope, wanted)
   local key, ids = K_RANKED .. scope, {}
-  if redis.call('ZCARD', key) > SORTED then
+  if redis.call('ZCARD', key) > SORTED_MAX then
     local runs = {}
     add_runs(runs, {key = key, base = 0}, {0, #CLASS_LETTERS * CLASS_SIZE / GROUP_SIZE - 1, 0, GROUP_SIZE - 1}, true)
     merge_runs(runs, true, 0, wanted, ids)

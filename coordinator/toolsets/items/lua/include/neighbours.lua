@@ -1,7 +1,7 @@
 -- @include graph
 -- What stands next to an item in the graph, and the item's level in it (include/levels.lua).
 
-local counted, known = {}, {}
+local counted, known = {}, {} -- by id, what this run has read
 
 -- How many edges of an item are stored.
 local function edges_stored(id)
@@ -25,6 +25,7 @@ local function neighbours(id)
   return known[id]
 end
 
+-- 0 where none is stored.
 local function load_level(id)
   return tonumber(redis.call('HGET', K_ITEM .. id, 'lv') or 0)
 end

@@ -9,17 +9,17 @@ local function edge_page(id, cursor, count)
   return unpack(redis.call('HSCAN', K_EDGES .. id, cursor, 'COUNT', count))
 end
 
-local heads = {}
+local known_heads = {}
 
 -- {title, role, priority} of an item that is only mentioned, or nil: a third of the cost of `load_item`.
 local function load_head(id)
-  local known = heads[id]
-  if known then return known end
-  local w, t = unpack(redis.call('HMGET', K_ITEM .. id, 'w', 't'))
-  if not w then return nil end
-  known = {t or redis.call('HGET', K_TEXT .. id, 't'), role_of(w), priority_of(w)}
-  heads[id] = known
-  return known
+  local head = known_heads[id]
+  if head then return head end
+  local score, title = unpack(redis.call('HMGET', K_ITEM .. id, 'w', 't'))
+  if not score then return nil end
+  head = {title or redis.call('HGET', K_TEXT .. id, 't'), role_of(score), priority_of(score)}
+  known_heads[id] = head
+  return head
 end
 
 -- Appends to `list` the blockers on one page, satisfied ones too, as {edge field, title, role,
@@ -28,9 +28,9 @@ local function blocker_page(id, cursor, count, list)
   local next_cursor, flat = edge_page(id, cursor, count)
   for n = 1, #flat, 2 do
     if blocked_by_other(string.sub(flat[n], 1, 1)) then
-      local blocker, value = load_head(string.sub(flat[n], 2)), flat[n + 1]
-      local done = satisfies(blocker[2], threshold_of(value))
-      list[#list + 1] = {flat[n], blocker[1], blocker[2], string.sub(value, 33, 33), done}
+      local field, value = flat[n], flat[n + 1]
+      local title, role = unpack(load_head(string.sub(field, 2)))
+      list[#list + 1] = {field, title, role, string.sub(value, 33, 33), satisfies(role, threshold_of(value))}
     end
   end
   return next_cursor, #flat / 2

@@ -1,20 +1,20 @@
 -- @include claims
--- Releases {id, fence or 0} ... for an agent. Returns {outcome, id} of each.
+-- Releases claims of an agent: `packed` = list of {id, fence or 0}. Returns {outcome, id} of each.
 local function release_claims(packed, agent, events_max, now)
   local results = {}
   for n, entry in ipairs(cmsgpack.unpack(packed)) do
-    local item = load_item_partly(entry[1])
-    local outcome = 'success'
+    local id, fence = entry[1], entry[2]
+    local item, outcome = load_item_partly(id), 'success'
     if not item then
-      outcome = absence_reason(entry[1])
+      outcome = absence_reason(id)
     elseif item.holder ~= agent then
       outcome = 'not_claimed_by_you'
-    elseif entry[2] > 0 and entry[2] ~= item.fence then
+    elseif fence > 0 and fence ~= item.fence then
       outcome = 'stale_fence'
     else
       release_claim(item, events_max, now)
     end
-    results[n] = {outcome, entry[1]}
+    results[n] = {outcome, id}
   end
   return results
 end

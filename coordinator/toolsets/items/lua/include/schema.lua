@@ -5,16 +5,19 @@
 
 local MANUAL, PERMANENT, AUTO_REOPEN = 'M', 'P', 'R' -- lifecycles that differ from the usual one, 'A'
 
+-- Whether the configuration is not installed (any more): the front-end installs it and calls again.
 local function config_missing(config)
   return config ~= '' and redis.call('EXISTS', K_SCHEMAS .. config) == 0
 end
 
+-- A field of the configuration, unpacked; false where there is none.
 local function read_config(config, field)
   local packed = redis.call('HGET', K_SCHEMAS .. config, field)
   return packed and cmsgpack.unpack(packed)
 end
 
--- Type first, then the first tag that names a schema, then the default (seed 004, gate enforcement).
+-- The schema as configured: type first, then the first tag that names one, then the default (seed 004, gate
+-- enforcement).
 local function load_base_schema(item, config)
   local found = item.y and read_config(config, 's:' .. item.y)
   if found then return found end
@@ -32,8 +35,9 @@ local function load_schema(item, config)
   local notes, known = {}, {}
   local function merge(list)
     for _, note in ipairs(list or {}) do
-      if not known[note[1]] then
-        known[note[1]] = true
+      local key = note[1]
+      if not known[key] then
+        known[key] = true
         notes[#notes + 1] = note
       end
     end
@@ -55,14 +59,16 @@ end
 local function missing_notes(item, schema, role)
   local missing, phase = {}, role and role_name(role)
   for _, note in ipairs(schema.notes) do
-    if note[3] and (not phase or note[2] == phase) then
-      local entry = redis.call('HGET', K_NOTES .. item.id, note[1])
-      if not entry or string.sub(entry, 34, 34) ~= '1' then missing[#missing + 1] = note[1] end
+    local key, note_phase, required = note[1], note[2], note[3]
+    if required and (not phase or note_phase == phase) then
+      local entry = redis.call('HGET', K_NOTES .. item.id, key) -- see include/notes.lua
+      if not entry or string.sub(entry, 34, 34) ~= '1' then missing[#missing + 1] = key end
     end
   end
   return missing
 end
 
+-- Whether an item of the schema (nil for none) follows its children to terminal and back.
 local function may_cascade(schema)
   return not schema or (schema.lifecycle ~= MANUAL and schema.lifecycle ~= PERMANENT)
 end

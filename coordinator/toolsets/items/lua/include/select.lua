@@ -1,26 +1,37 @@
 -- @include tree
--- Where a run of the script stopped, as text for the caller to bring back; '' for the beginning or end.
+-- The best items for a selector (include/filters.lua), in bounded runs. Candidates come from one range of one scope
+-- where that is enough, else from a merge of ranges (include/candidates.lua) or, where many are below held items, from
+-- a walk that passes over these as a whole (include/tree.lua).
+
+local SKIP_COST = 0.3 -- what passing over an item below a held one costs, of what a look at an item does
+local SKIPS_MAX = 4 -- such items that are passed over one by one before a walk of the tree is tried
+
+-- Where a run of the script stopped, {position, id}, as text for the caller to bring back; '' for the beginning or end.
 local function format_cursor(stopped)
   return stopped and whole(stopped[1]) .. ':' .. stopped[2] or ''
 end
 
+-- {position, id}, or nil.
 local function parse_cursor(text)
   local position, id = string.match(text, '^(-?%d+):(.*)$')
   return position and {tonumber(position), id} or nil
 end
 
--- The only scope to look into, where there is no choice: with at most one filter by scope.
+-- The only scope to look into, where there is no choice: with at most one filter by scope. Else false.
 local function single_scope(selector)
-  if selector.tags then return not (selector.tags[2] or selector.parent or selector.type) and 'g' .. selector.tags[1] end
-  if selector.type then return not selector.parent and 'y' .. selector.type end
-  return selector.parent and 'p' .. selector.parent or '*'
+  local tags, parent = selector.tags, selector.parent
+  if tags then return not (tags[2] or parent or selector.type) and 'g' .. tags[1] end
+  if selector.type then return not parent and 'y' .. selector.type end
+  return parent and 'p' .. parent or '*'
 end
 
+-- Of one class; arguments as of `merged_candidates`.
 local function class_candidates(selector, class, after, wanted)
-  local scope = orders_by_rank(selector) and not selector.complexity and not age_range(selector) and single_scope(selector)
+  local one_range = orders_by_rank(selector) and not selector.complexity and not age_range(selector)
+  local scope, priority = one_range and single_scope(selector), selector.priority
   if not scope then return merged_candidates(selector, class, after, wanted) end
   local low, high = class * CLASS_SIZE, class * CLASS_SIZE + CLASS_SIZE - 1
-  if selector.priority then low, high = low + selector.priority * PRIORITY_SIZE, low + (selector.priority + 1) * PRIORITY_SIZE - 1 end
+  if priority then low, high = low + priority * PRIORITY_SIZE, low + (priority + 1) * PRIORITY_SIZE - 1 end
   if after then low = math.max(low, after[1]) end
   return read_members('ZRANGEBYSCORE', K_RANKED .. scope, low, high, wanted)
 end
@@ -42,10 +53,6 @@ local function candidates(selector, classes, after, wanted)
   return merge_streams(runs, step, selector.order == 'newest')
 end
 
-local SKIP_COST = 0.3 -- what passing over one below a held item costs, of what a look at an item does
-
-local PATIENCE = 4 -- items below held ones that are passed over one by one before another way is looked for
-
 -- Whether the item stands below one that keeps it from the agent. Less work than `load_item`.
 local function is_kept_from(agent, id, now)
   local parent = redis.call('HGET', K_ITEM .. id, 'pa')
@@ -53,23 +60,24 @@ local function is_kept_from(agent, id, now)
 end
 
 -- Calls visit(item) for matching items of the classes (of several only without an agent) that are not shielded from
--- the agent (false: never mind shields), in the wanted order, until it returns true, which is likely after `wanted`
--- items, or `budget` candidates were looked at; without `visit` until there is one. Returns {position, id} of the last
--- one looked at, nil when there are no more, and the item that it ended with.
+-- the agent ('' for nobody, false: never mind shields), in the wanted order, until it returns true, which is likely
+-- after `wanted` items, or `budget` candidates were looked at; without `visit` until there is one. Returns {position,
+-- id} of the last one looked at, nil when there are no more, and the item that it ended with.
 local function select_items(selector, classes, agent, now, after, budget, wanted, visit)
-  local down, looked, stopped, found, walk = selector.order == 'newest', 0, nil, nil, nil
-  local top = agent and (selector.ancestor or selector.parent)
-  if top and (is_shielded({pa = top}, agent, now) or is_shielded({pa = selector.parent}, agent, now)) then return nil end
-  local patience, wary = agent and (selector.ancestor and 0 or PATIENCE), false
-  local next_one, last_position, last_id = nil, after and after[1], after and after[2]
+  local down, spent, stopped, found, walk = selector.order == 'newest', 0, nil, nil, nil
+  local parent, top = selector.parent, agent and (selector.ancestor or selector.parent)
+  if top and (is_shielded({pa = top}, agent, now) or is_shielded({pa = parent}, agent, now)) then return nil end
+  local skips_left = agent and (selector.ancestor and 0 or SKIPS_MAX) -- false where no walk is to be tried (any more)
+  local after_shielded = false -- where one item is below a held one, the next are likely to be
+  local next_candidate, last_position, last_id = nil, after and after[1], after and after[2]
   while true do
-    if patience == 0 then
-      patience = false
+    if skips_left == 0 then
+      skips_left = false
       walk = start_tree_walk(selector, classes[1], agent, now, last_position and {last_position, last_id})
-      next_one = walk and walk.next or next_one
+      next_candidate = walk and walk.next or next_candidate
     end
-    next_one = next_one or candidates(selector, classes, after, wanted)
-    local position, id = next_one()
+    next_candidate = next_candidate or candidates(selector, classes, after, wanted)
+    local position, id = next_candidate()
     if not id then
       stopped = walk and walk.over and {last_position or classes[1] * CLASS_SIZE, last_id or ''} or nil
       break
@@ -77,16 +85,16 @@ local function select_items(selector, classes, agent, now, after, budget, wanted
     -- An item with two of the tags comes twice, one after the other.
     if not last_position or comes_before(last_position, last_id, position, id, down) then
       last_position, last_id = position, id
-      if wary and is_kept_from(agent, id, now) then
-        looked = looked + SKIP_COST
-        patience = patience and patience - 1
+      if after_shielded and is_kept_from(agent, id, now) then
+        spent = spent + SKIP_COST
+        skips_left = skips_left and skips_left - 1
       else
-        looked = looked + 1
+        spent = spent + 1
         local item = (visit or selector.changed_from or selector.changed_to) and load_item(id) or load_item_partly(id)
-        wary = agent and item and is_shielded(item, agent, now) -- where one is below a held item there may be many
-        if item and not wary and matches(item, selector) and (not visit or visit(item)) then found = item end
+        after_shielded = agent and item and is_shielded(item, agent, now)
+        if item and not after_shielded and matches(item, selector) and (not visit or visit(item)) then found = item end
       end
-      stopped = (found or looked >= budget) and {position, id} or nil
+      stopped = (found or spent >= budget) and {position, id} or nil
       if stopped then break end
     end
   end

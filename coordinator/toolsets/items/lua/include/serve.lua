@@ -1,14 +1,15 @@
 -- @include wanted
 -- @include debts
--- Hands out what a run of a script has made ready: every script that may do so ends with `serve_waiters`.
+-- Hands what a run of a script has made ready to the calls that wait for it: every script that may make something
+-- ready ends with `serve_waiters`.
 
 local BELOW_MAX = 100 -- items below freed ones that one run looks at
 local HAND_OVERS_MAX = 8 -- items that one run gives to parked callers; others are owed
 local COMPARISONS_MAX = 1000 -- of items with what is waited for, in one run
-local handed_over = 0
+local hand_overs = 0
 
--- Items below one that nobody holds any more were out of reach and may be wanted now. Takes what it looks
--- at from `budget`; negative when there are more.
+-- Adds to what is newly ready what is so below an item that nobody holds any more: it was out of reach and may be
+-- wanted now. Takes what it looks at from `budget`, and returns that; negative when there are more.
 local function find_ready_below(id, budget)
   local top = load_item(id)
   local list, at = {top and {id, tonumber(top.d)}}, 1
@@ -18,8 +19,7 @@ local function find_ready_below(id, budget)
     budget = budget - #found / 2
     for n = 1, #found, 2 do
       if depth < MAX_DEPTH then list[#list + 1] = {found[n], depth} end
-      local class = math.floor(found[n + 1] / CLASS_SIZE)
-      if class % 3 == READY and class ~= TERMINAL * 3 then newly_ready[#newly_ready + 1] = found[n] end
+      if is_ready_class(math.floor(found[n + 1] / CLASS_SIZE)) then newly_ready[#newly_ready + 1] = found[n] end
     end
     at = at + 1
   end
@@ -32,13 +32,14 @@ local function ready_items(ids)
   for _, id in ipairs(ids) do
     local item = not seen[id] and load_item(id)
     seen[id] = true
-    if item and item.class % 3 == READY and item.role ~= TERMINAL and (owed_counts[id] or 0) == 0 then
-      items[#items + 1] = {item.score % CLASS_SIZE, id, item}
+    if item and is_ready_class(item.class) and (owed_counts[id] or 0) == 0 then
+      items[#items + 1] = item
     end
   end
-  table.sort(items, function(a, b)
-    if a[1] ~= b[1] then return a[1] < b[1] end
-    return a[2] < b[2]
+  table.sort(items, function(one, other)
+    local score, other_score = one.score % CLASS_SIZE, other.score % CLASS_SIZE -- whatever their classes
+    if score ~= other_score then return score < other_score end
+    return one.id < other.id
   end)
   return items
 end
@@ -48,14 +49,16 @@ local function offer_item(item, now, events_max)
   local waiter = longest_waiter(item, now)
   if waiter then
     hand_over_item(item, waiter, now, events_max)
-    handed_over, known_holders = handed_over + 1, nil
+    hand_overs, known_holders = hand_overs + 1, nil
   end
 end
 
+-- Whether further items are to be owed.
 local function has_offered_enough()
-  return handed_over >= HAND_OVERS_MAX or comparisons > COMPARISONS_MAX
+  return hand_overs >= HAND_OVERS_MAX or comparisons > COMPARISONS_MAX
 end
 
+-- `serve_waiters` where there is something to do.
 local function offer_ready_items(now, events_max)
   local budget, around, later = BELOW_MAX, {}, {}
   known_holders, known_selectors = nil, {}
@@ -68,11 +71,11 @@ local function offer_ready_items(now, events_max)
     end
     local items = ready_items(newly_ready)
     newly_ready = {}
-    for _, entry in ipairs(items) do
+    for _, item in ipairs(items) do
       if has_offered_enough() then
-        later[#later + 1] = entry[2]
+        later[#later + 1] = item.id
       else
-        offer_item(entry[3], now, events_max)
+        offer_item(item, now, events_max)
       end
     end
   until #newly_ready + #freed_ids == 0
@@ -83,8 +86,9 @@ local function offer_ready_items(now, events_max)
   end
 end
 
-local nobody_waits = false -- set by who has looked
+local nobody_waits = false -- set by a script that has looked
 
+-- Offers what this run has made ready or freed; what is too much for it is owed.
 local function serve_waiters(now, events_max)
   if nobody_waits or #newly_ready + #freed_ids == 0 then return end
   return redis.call('EXISTS', K_WAITING) == 1 and offer_ready_items(now, events_max)

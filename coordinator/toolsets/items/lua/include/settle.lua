@@ -4,9 +4,9 @@
 -- Pays what is owed (include/debts.lua). Scripts that depend on it begin with it and refuse while more is owed than one
 -- run pays (UNSETTLED: to be called again), so that none of them acts between a change and what follows from it.
 
-local WRITES_MAX = 600 -- roughly; who has paid for more than half of these does nothing else in the run
+local WRITES_MAX = 600 -- of a run, roughly; who has paid for more than half of these does nothing else in it
 
--- Returns what it took of that number.
+-- Pays a part with counts. Returns how many writes it took.
 local function pay_counts(list)
   local counts, items, writes = {}, {}, 0
   for n = 2, #list, 2 do
@@ -24,6 +24,7 @@ local function pay_counts(list)
   return writes
 end
 
+-- The same for a part with offers.
 local function pay_offers(ids)
   for _, id in ipairs(ids) do
     local item = load_item_partly(id)
@@ -32,23 +33,25 @@ local function pay_offers(ids)
   return #ids
 end
 
+-- `settle_debts` where something is owed.
 local function pay_debts(now)
   local left, part = WRITES_MAX, redis.call('LPOP', K_OWED)
   while part do
     local list = cmsgpack.unpack(part)
-    if list[2] == 'notes' then
-      store_first_notes(list[3], now, list[1])
-      left = left - 5 * #list[3]
+    local events_max, kind, content = list[1], list[2], list[3]
+    if kind == 'notes' then
+      store_first_notes(content, now, events_max)
+      left = left - 5 * #content
     else
-      left = left - (list[2] == 'offers' and pay_offers(list[3]) or pay_counts(list))
-      serve_waiters(now, list[1])
+      left = left - (kind == 'offers' and pay_offers(content) or pay_counts(list))
+      serve_waiters(now, events_max)
     end
     part = left > 0 and not has_offered_enough() and redis.call('LPOP', K_OWED)
   end
   return left > WRITES_MAX / 2 and redis.call('EXISTS', K_OWED) == 0
 end
 
--- Whether nothing is owed any more, and the run can go on.
+-- Pays; whether nothing is owed any more, and the run can go on.
 local function settle_debts(now)
   return redis.call('EXISTS', K_OWED) == 0 or pay_debts(now)
 end

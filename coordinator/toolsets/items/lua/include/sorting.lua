@@ -12,8 +12,8 @@ local function text_before(a, b)
   return #a < #b
 end
 
--- Returns key_of(id, rank, created, values) and after(key, created, bound): whether an item comes after
--- the bound {key, created}. field(name) asks for a stored field and says where among the values it is.
+-- Returns key_of(id, rank, created, values) and after(key, created, bound): whether an item comes after the bound {key,
+-- created}. field(name) as `compile_conditions` returns it.
 local function compile_sorting(by, descending, field)
   if by == 't' then
     local at = field('t')

@@ -1,4 +1,5 @@
--- Items read one after the other, each with its position: from one sorted set, or from several in one order.
+-- Items read one after the other, each with its position: from one sorted set, or from several in one order. `command`
+-- is ZRANGEBYSCORE, or ZREVRANGEBYSCORE with the ends exchanged.
 
 local PAGE_MAX = 32 -- candidates read at a time
 
@@ -19,13 +20,13 @@ local function read_members(command, key, from, to, wanted)
 end
 
 -- Ids break ties: in their order, or against it where ranges are read from their ends.
-local function comes_before(p, i, position, id, down)
-  if p ~= position then return p < position end
-  if down then return i > id end
-  return i < id
+local function comes_before(position, id, other_position, other_id, down)
+  if position ~= other_position then return position < other_position end
+  if down then return id > other_id end
+  return id < other_id
 end
 
--- The next one of all runs {position, id} at each call, taken on with step(run).
+-- The first of all runs {position, id} at each call: (position, id). step(run) then moves that run on.
 local function merge_streams(runs, step, down)
   return function()
     local best

@@ -4,12 +4,13 @@
 -- {queue, work, review, terminal, blocked}, and how many of all are in a held class.
 local function count_by_role(id)
   local key, counts, held = K_RANKED .. 'p' .. id, {0, 0, 0, 0, 0}, 0
-  local left = redis.call('ZCARD', key)
+  local left = redis.call('ZCARD', key) -- to be found in further roles
   for role = QUEUE, BLOCKED do
     if left == 0 then break end
-    local start = role * 3 * CLASS_SIZE
-    local size = redis.call('ZCOUNT', key, start, start + 3 * CLASS_SIZE - 1)
-    if size > 0 then held = held + redis.call('ZCOUNT', key, start + HELD * CLASS_SIZE, start + (HELD + 1) * CLASS_SIZE - 1) end
+    local start = role * STATES * CLASS_SIZE
+    local size = redis.call('ZCOUNT', key, start, start + STATES * CLASS_SIZE - 1)
+    local first_held = start + HELD * CLASS_SIZE
+    if size > 0 then held = held + redis.call('ZCOUNT', key, first_held, first_held + CLASS_SIZE - 1) end
     counts[role + 1], left = size, left - size
   end
   return counts, held

@@ -3,7 +3,7 @@
 
 local INLINE_BYTES = 64
 
--- A text wherever its length puts it; '' and false remove it.
+-- Stores a text (t or s) where its length puts it; '' and false remove it. `save_item` is to follow.
 local function set_text(item, field, value)
   local long = value and #value > INLINE_BYTES
   set_field(item, field, value and value ~= '' and not long and value)
@@ -14,6 +14,7 @@ local function set_text(item, field, value)
   end
 end
 
+-- The text, nil or false where there is none.
 local function text_of(item, field)
   return item[field] or redis.call('HGET', K_TEXT .. item.id, field)
 end

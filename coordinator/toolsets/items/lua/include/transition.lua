@@ -1,9 +1,9 @@
 -- @include blockers
 -- @include schema
 -- @include events
--- Role changes with everything that follows from one, in the same script: dependents, cascades up the
--- chain, the audit row, the event. `run` holds what a whole call shares: now, cap (events kept),
--- config, labels (by trigger; packed until one is needed).
+-- Role changes with everything that follows from one, in the same script: dependents, cascades to ancestors, the audit
+-- row, the event. `run` holds what a whole call shares: now, events_max, config, labels (by trigger; packed until one
+-- is needed). `author` = {id, actor, verification, summary}: who is on record for a change, texts, '' for nobody.
 
 -- Where a trigger takes the item, or nil and why not (seed 004, trigger effects).
 local function target_role(item, trigger, schema)
@@ -28,6 +28,7 @@ local function target_role(item, trigger, schema)
   return schema and schema.review and REVIEW or TERMINAL
 end
 
+-- The label that the configuration has for a trigger; false for none.
 local function configured_label(run, trigger)
   if type(run.labels) == 'string' then run.labels = cmsgpack.unpack(run.labels) end
   return run.labels[trigger] or false
@@ -49,9 +50,11 @@ local function change_role(item, to, trigger, label, run, author)
   set_field(item, 'lb', label)
   set_field(item, 'ra', whole(run.now))
   set_modified(item, run.now)
-  move_to_class(item, is_held(item) and to * 3 + HELD or unclaimed_class(item, to))
+  move_to_class(item, is_held(item) and to * STATES + HELD or unclaimed_class(item, to))
   save_item(item)
-  local row = {item.id, before, to, trigger, from_label or '', label or '', author.summary, author.actor, author.verification}
+  local row = {
+    item.id, before, to, trigger, from_label or '', label or '', author.summary, author.actor, author.verification,
+  }
   redis.call('XADD', K_TRANSITIONS, 'MAXLEN', '~', run.events_max, '*', 'r', cmsgpack.pack(row))
   emit(run.events_max, 'transition', item.id, 'g', trigger, 'f', before, 't', to, 'a', author.id)
   return update_dependents(item, before, run.events_max)
@@ -71,8 +74,8 @@ local function cascade_target(child, trigger, run)
   end
 end
 
--- Walks up the chain from an item that has just changed. Appends cascade events
--- {id, title, from, to, applied, missing keys} and the items that each applied one unblocks.
+-- Walks up the ancestors of an item that has just changed. Appends to `events` the cascade events {id, title, from, to,
+-- applied, missing keys}, and to `unblocked_items` those that each applied one unblocks.
 local function cascade_upwards(child, trigger, run, events, unblocked_items)
   while child.pa do
     local to, label = cascade_target(child, trigger, run)
@@ -84,7 +87,9 @@ local function cascade_upwards(child, trigger, run, events, unblocked_items)
     events[#events + 1] = {parent.id, title_of(parent), from, to, #missing == 0, missing}
     if #missing > 0 then return end
     local author = {id = '', actor = '', verification = '', summary = 'cascade from a child item'}
-    for _, item in ipairs(change_role(parent, to, 'cascade', label, run, author)) do unblocked_items[#unblocked_items + 1] = item end
+    for _, item in ipairs(change_role(parent, to, 'cascade', label, run, author)) do
+      unblocked_items[#unblocked_items + 1] = item
+    end
     child = parent
   end
 end

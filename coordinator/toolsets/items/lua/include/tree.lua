@@ -1,4 +1,4 @@
--- @include runs
+-- @include candidates
 -- @include beneath
 -- Candidates in the order of rank that are not below what others hold, best first, and only these: from the roots,
 -- or an ancestor, down to where the best ones are. What others hold is passed over as a whole, and only once.
@@ -12,12 +12,15 @@ local function precedes(one, other)
   return one.id < other.id
 end
 
--- `after` as in include/runs.lua. A walk: next() gives (position, id), nil at the end or when it is `over` for this
--- run; mend() has to be called then, or when enough was found.
+-- Walks the items of a class, for an agent ('' for nobody), on from `after` as in include/candidates.lua. A walk:
+-- next() gives (position, id), nil at the end or when it is `over` for this run; mend() has to be called then, or when
+-- enough was found. It merges streams: of children (one's score is where it stands), and of bounds (`inner`: of what
+-- is below one child, which is opened as a stream of its own when its turn comes).
 local function walk_tree(selector, class, agent, now, after)
-  local walk, streams, mends, visits, from = {}, {}, {}, 0, after and after[1] or 0
-  local own = agent ~= '' and redis.call('HGET', K_AGENTS, agent)
-  local mine = own and load_item_partly(own)
+  local walk, streams, visits, from = {}, {}, 0, after and after[1] or 0
+  local mends = {} -- bounds that turned out too low: {key, member, score or nil, aside = id of a held item}
+  local own_id = agent ~= '' and redis.call('HGET', K_AGENTS, agent)
+  local own = own_id and load_item_partly(own_id)
 
   -- Reads on; what stands after `last` is not asked for.
   local function read_on(stream)
@@ -25,7 +28,7 @@ local function walk_tree(selector, class, agent, now, after)
     return stream.id and stream.score <= stream.last
   end
 
-  -- A stream of one set; returns its first score, asked for or not.
+  -- Opens a stream of a set from `low` to `high`, if it has something up to `last`. Returns the set's first score.
   local function open(key, low, high, last, inner)
     local stream = {key = key, last = last, inner = inner, next = read_members('ZRANGEBYSCORE', key, low, high, 1)}
     local more, first = read_on(stream), stream.score
@@ -37,18 +40,20 @@ local function walk_tree(selector, class, agent, now, after)
     return first
   end
 
+  -- Opens what stands below an item. Returns the first score of all.
   local function open_below(id, low, high, last)
     local child = open(K_RANKED .. 'p' .. id, low, high, last, false)
     local under = open(K_BENEATH .. id, low, high, last, true)
     return child and math.min(child, under or child) or under
   end
 
+  -- What is below the child at whose bound a stream stands: opened, or noted to be put aside.
   local function look_beneath(stream)
-    local id, low = string.sub(stream.id, 1, 32), (string.byte(stream.id, 33) - 48) * PRIORITY_SIZE
-    if id == own then return end -- was opened at the beginning, if it is within reach
+    local id, low = string.sub(stream.id, 1, 32), band_of(stream.id) * PRIORITY_SIZE
+    if id == own_id then return end -- was opened at the beginning, if it is within reach
     local mend = {key = stream.key, member = stream.id}
-    local claim = redis.call('HGET', K_ITEM .. id, 'h')
-    if claim and #claim > 4 and struct.unpack('>I6', claim, 5) > now and string.sub(claim, HOLDER_AT) ~= agent then
+    local holder = live_holder(redis.call('HGET', K_ITEM .. id, 'h'), now)
+    if holder and holder ~= agent then
       mend.aside, mend.score = id, stream.score + CLASS_SIZE
     else
       mend.score = open_below(id, low, low + PRIORITY_SIZE - 1, stream.last)
@@ -80,7 +85,7 @@ local function walk_tree(selector, class, agent, now, after)
     end
   end
 
-  -- Writes down what was found.
+  -- Stores what was found of bounds.
   function walk.mend()
     for _, mend in ipairs(mends) do
       local id = mend.aside
@@ -99,15 +104,17 @@ local function walk_tree(selector, class, agent, now, after)
 
   for _, range in ipairs(score_ranges(selector, class)) do
     open_below(selector.ancestor or '', range[1], range[2], range[2])
-    if mine and not is_shielded(mine, agent, now) then
-      open_below(own, range[1], range[2], range[2])
+    if own and not is_shielded(own, agent, now) then
+      open_below(own_id, range[1], range[2], range[2])
     end
   end
   return walk
 end
 
--- A walk, where that is a way to what is asked for: role, priority, complexity, ancestor, in the order of rank.
+-- A walk, where that is a way to what is asked for (role, priority, complexity, ancestor, in the order of rank), else
+-- nil. Arguments as of `walk_tree`.
 local function start_tree_walk(selector, class, agent, now, after)
-  local others = selector.parent or selector.type or selector.tags or age_range(selector) or selector.changed_from or selector.changed_to
-  return orders_by_rank(selector) and not others and bounds_complete() and walk_tree(selector, class, agent, now, after) or nil
+  if selector.parent or selector.type or selector.tags or age_range(selector) then return nil end
+  if selector.changed_from or selector.changed_to or not orders_by_rank(selector) then return nil end
+  return bounds_complete() and walk_tree(selector, class, agent, now, after) or nil
 end

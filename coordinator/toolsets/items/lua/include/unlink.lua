@@ -1,9 +1,10 @@
 -- @include blockers
+-- Removing dependency edges.
 
--- Takes edges of an item, fields and values in turn as they are stored, away at both ends. One that is `leaving` is
--- deleted by the caller, with what it holds itself.
+-- Removes edges of an item, fields and values in turn as they are stored, at both ends, and has counts of blockers
+-- follow. Where the item is `leaving` the caller deletes it, with what it holds itself.
 local function remove_edges(near, edges, leaving)
-  local ends, own, ids, counts = {}, {}, {}, {}
+  local ends, own, ids, counts = {}, {}, {}, {} -- fields at the other ends, by item; fields here; keys; by how many
   for n = 1, #edges, 2 do
     local field, value = edges[n], edges[n + 1]
     local code, other = string.sub(field, 1, 1), string.sub(field, 2)
@@ -22,7 +23,7 @@ local function remove_edges(near, edges, leaving)
   change_blocker_counts(counts)
 end
 
--- The edges of an item, or as many of them as are taken away together.
+-- The edges of an item, or as many of them as are removed together.
 local function edges_to_remove(id)
   if redis.call('HLEN', K_EDGES .. id) <= EDGES_AT_ONCE then return redis.call('HGETALL', K_EDGES .. id) end
   return redis.call('HRANDFIELD', K_EDGES .. id, EDGES_AT_ONCE, 'WITHVALUES')

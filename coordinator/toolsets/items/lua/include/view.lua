@@ -1,5 +1,5 @@
 -- @include index
--- Everything of an item that a full response shows, in the order of the reply struct.
+-- Everything of an item that a full response shows, in the order of the reply struct (View in store/query.py).
 local function full_view(item)
   local long, created = {}, created_of(item.score)
   local flat = redis.call('HGETALL', K_TEXT .. item.id)

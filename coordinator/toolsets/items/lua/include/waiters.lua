@@ -1,7 +1,7 @@
 -- @include filters
 -- @include acquire
 -- @include idempotency
--- @include queues
+-- @include holders
 -- Parked claims. Whatever makes items ready hands each, in the same script, to the waiter that has been
 -- parked longest among those it suits: the claim is placed for the waiter's agent, the reply is kept under
 -- the waiter's request and published to the process that holds the call. So one item wakes one agent,
@@ -9,7 +9,7 @@
 --
 -- A waiter has the name of its request record; those with one selector queue in order of arrival:
 --   K_QUEUE    queue: names by order of arrival
---   K_WAITER   p process  a agent  t ttl ms  u until  f fingerprint  k keep ms  r packed releases  q queue
+--   K_WAITER   p process  a agent  t ttl ms  u until (ms)  f fingerprint  k keep ms  r packed releases  q queue
 --              w packed places
 --   K_WAITING  queues by when the last call of each ends
 --   K_WANTED   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
@@ -21,7 +21,8 @@
 local WAKE_CHANNEL = 'fc:wake:'
 local GRACE = 10000 -- ms that a waiter outlives its call
 
--- Publishes to the process of a call, with the call's project: its reply, or '' for it to ask again.
+-- Publishes to the process of a call, with the call's project and the waiter's name: its reply, or '' for it to ask
+-- again.
 local function publish_wake(process, name, reply)
   redis.call('PUBLISH', WAKE_CHANNEL .. process, string.sub(P, 5, -3) .. ' ' .. name .. reply)
 end
@@ -37,30 +38,41 @@ local function places_of(selector)
     for n, tag in ipairs(selector.tags) do selector_scopes[n] = 'g' .. tag end
   end
   local places = {}
-  for n, scope in ipairs(selector_scopes) do places[n] = scope .. ':' .. (selector.role or QUEUE) * 3 end
+  for n, scope in ipairs(selector_scopes) do places[n] = scope .. ':' .. (selector.role or QUEUE) * STATES end
   return places
 end
 
+-- Has a key live until `ends` at least.
 local function extend_expiry(key, ends, now)
   if redis.call('PTTL', key) < ends - now then redis.call('PEXPIREAT', key, whole(ends)) end
 end
 
 -- Has the first of a queue ask again: there may be something for it that nobody has looked at. Where that is below
--- freed items, also those who may get what the first may not: it is for one agent only where that holds something too.
+-- freed items (`around` as of `next_holder`, else nil), also those who may get what the first may not: it is for one
+-- agent only where that holds something too.
 local function wake_queue(queue, now, around)
   local waiter = front_waiter(queue, nil, now)
   while waiter do
-    publish_wake(waiter.fields[1], waiter.name, '')
+    publish_wake(waiter.process, waiter.name, '')
     waiter = around and next_holder(queue, waiter.at + 1, around, now)
   end
   flush_queues()
 end
 
--- Parks a call, or keeps it parked, at the end of its queue where it is `new` there. `waiter` = what K_WAITER has of
--- it: p q r f w; `fields` = what it is to have besides until, queue and places.
+-- What K_WAITER has of a call, nil where it is not parked: packed releases and places as they are stored.
+local function load_waiter(name)
+  local process, queue, releases, fingerprint, places =
+    unpack(redis.call('HMGET', K_WAITER .. name, 'p', 'q', 'r', 'f', 'w'))
+  if not process then return nil end
+  return {process = process, queue = queue, releases = releases, fingerprint = fingerprint, places = places}
+end
+
+-- Parks a call, or keeps it parked, at the end of its queue where it is new there, which is returned. `waiter` = what
+-- it is parked as, or nil; `fields` = what K_WAITER is to have besides until, queue and places; `wait` in ms.
 local function park_call(name, queue, packed_selector, now, wait, waiter, fields)
-  local new, ends, places = waiter[2] ~= queue, now + wait + GRACE, places_of(cmsgpack.unpack(packed_selector))
-  if new and waiter[1] then remove_waiters({name}, waiter[2], waiter[5]) end
+  local ends, places = now + wait + GRACE, places_of(cmsgpack.unpack(packed_selector))
+  local new = not waiter or waiter.queue ~= queue
+  if new and waiter then remove_waiters({name}, waiter.queue, waiter.places) end
   if new then redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), name) end
   redis.call('ZREMRANGEBYSCORE', K_WAITING, '-inf', now)
   if (tonumber(redis.call('ZSCORE', K_WAITING, queue)) or 0) < ends then
@@ -78,18 +90,18 @@ local function park_call(name, queue, packed_selector, now, wait, waiter, fields
   return new
 end
 
--- Ends a parked call with the reply that its request has got meanwhile.
+-- Ends a parked call with the reply that its request has got meanwhile; `found` = whether that has an item.
 local function answer_call(name, waiter, reply, found, now)
-  remove_waiters({name}, waiter[2], waiter[5])
-  publish_wake(waiter[1], name, reply)
-  if found then wake_queue(waiter[2], now) end -- nobody had offered it: there may be another one
+  remove_waiters({name}, waiter.queue, waiter.places)
+  publish_wake(waiter.process, name, reply)
+  if found then wake_queue(waiter.queue, now) end -- nobody had offered it: there may be another one
 end
 
+-- Claims an item for a waiter of `queue_states`, and answers the call.
 local function hand_over_item(item, waiter, now, events_max)
-  local process, agent, ttl, _, fingerprint, keep_ms, releases = unpack(waiter.fields)
   leave_queue(waiter)
-  acquire_claim(item, agent, tonumber(ttl), now, events_max)
+  acquire_claim(item, waiter.agent, tonumber(waiter.ttl_ms), now, events_max)
   local result = {'success', item.id, item.expires, item.first_claimed_at, item.fence}
-  local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(releases)})
-  publish_wake(process, waiter.name, remember(waiter.name, fingerprint, 'D', reply, keep_ms))
+  local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(waiter.releases)})
+  publish_wake(waiter.process, waiter.name, remember(waiter.name, waiter.fingerprint, 'D', reply, waiter.keep_ms))
 end

@@ -3,7 +3,7 @@
 -- walk stands is a rank and an id: whatever moves between the sets meanwhile, nothing is passed over
 -- and nothing comes twice but what gets another rank.
 
-local SET_READ_MAX = 128
+local SET_READ_MAX = 128 -- items of a set that are read at a time
 
 -- Puts every set at the first item from walk.score on.
 local function rewind(walk)
@@ -16,7 +16,8 @@ local function rewind(walk)
 end
 
 -- A walk over `sets` with `total` members that goes on after (score, last id) within the span, to look at
--- about `wanted` items.
+-- about `wanted` items. Of a set, `position` is how far it was read and `stop` where its class ends, `flat` what was
+-- read last and `at` how far that was looked at, `full` whether there is more.
 local function start_walk(sets, total, span, score, last, wanted)
   local walk = {sets = sets, total = total, span = span, score = score, last = last}
   walk.read = math.min(wanted, SET_READ_MAX)
@@ -25,6 +26,7 @@ local function start_walk(sets, total, span, score, last, wanted)
   return walk
 end
 
+-- Reads on in a set.
 local function refill(set, most)
   local next_position = math.min(set.position + set.read, set.stop)
   set.flat = redis.call('ZRANGE', set.key, set.position, next_position - 1, 'WITHSCORES')
@@ -35,11 +37,11 @@ end
 -- Moves to the next group that has items; false when there is none.
 local function next_range(walk)
   local _, last_group, from = unpack(walk.span)
-  local wanted = (math.floor(walk.score / GROUP_SIZE) + 1) * GROUP_SIZE + from
+  local next_score = (math.floor(walk.score / GROUP_SIZE) + 1) * GROUP_SIZE + from
   local nearest
   for _, set in ipairs(walk.sets) do
-    local from, to = set.base + wanted, set.base + CLASS_SIZE - 1
-    local score = tonumber(redis.call('ZRANGEBYSCORE', set.key, from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2])
+    local low, high = set.base + next_score, set.base + CLASS_SIZE - 1
+    local score = tonumber(redis.call('ZRANGEBYSCORE', set.key, low, high, 'WITHSCORES', 'LIMIT', 0, 1)[2])
     if score then nearest = math.min(nearest or CLASS_SIZE, score - set.base) end
   end
   local group = nearest and math.floor(nearest / GROUP_SIZE) or last_group + 1
@@ -51,10 +53,11 @@ end
 
 -- Calls visit(id, rank) for a bounded number of items, those up to the nearest end of what was read.
 -- False when the walk is over.
-local function step(walk, visit)
+local function step_walk(walk, visit)
   local _, last_group, from, to = unpack(walk.span)
   local whole_groups = is_whole(walk.span)
-  local range_end = whole_groups and (last_group + 1) * GROUP_SIZE - 1 or math.floor(walk.score / GROUP_SIZE) * GROUP_SIZE + to
+  local range_end = (last_group + 1) * GROUP_SIZE - 1
+  if not whole_groups then range_end = math.floor(walk.score / GROUP_SIZE) * GROUP_SIZE + to end
   local end_score, end_id = range_end, 'g' -- after every id
   for _, set in ipairs(walk.sets) do
     if set.at > #set.flat and set.full then refill(set, walk.read) end

@@ -1,10 +1,11 @@
 -- @include waiters
 -- Which of the parked calls an item is for.
 
-local comparisons = 0 -- how much of what is waited for this run has looked at
+local comparisons = 0 -- of items with what is waited for, in this run
 
--- The selectors that calls wait for at a place, by queue. One answer per place.
-local known_selectors
+local known_selectors -- by place, to be forgotten ({}) when calls have come or gone
+
+-- The selectors that calls wait for at a place, by queue.
 local function selectors_at(place, now)
   if not known_selectors[place] then
     local found, flat = {}, redis.call('HGETALL', K_WANTED .. place)
@@ -23,13 +24,13 @@ end
 
 -- Who has waited longest for an item, nil when nobody does.
 local function longest_waiter(item, now)
-  local keeper, best = holder_above(item, now), nil
-  if keeper == false then return nil end
+  local agent, best = holder_above(item, now), nil -- whose alone it may be, nil for anybody's
+  if agent == false then return nil end
   for _, scope in ipairs(scopes_of(item)) do
     for queue, selector in pairs(selectors_at(scope .. ':' .. item.class, now)) do
       comparisons = comparisons + 1
       if not none_before(queue, best and best.order or math.huge) and matches(item, selector) then
-        local waiter = front_waiter(queue, keeper, now)
+        local waiter = front_waiter(queue, agent, now)
         if waiter and (not best or waiter.order < best.order) then best = waiter end
       end
     end

@@ -1,5 +1,6 @@
 -- @include index
--- Writing for many items at once: a command for each key instead of one for each item and key.
+-- Writing for many items at once: a command for each key instead of one for each item and key. Items are indexed by
+-- `index_item` (include/index.lua), or here where they are several.
 
 local ARGUMENTS_MAX = 2000 -- arguments of one command: the stack of a script takes some thousands
 
@@ -16,7 +17,7 @@ local function call_in_parts(command, key, list)
   end
 end
 
--- The list of a key in a table of lists.
+-- The list under a key in a table of lists; an empty one is put there where there is none.
 local function get_or_add_list(lists, key)
   local list = lists[key]
   if not list then
@@ -26,10 +27,10 @@ local function get_or_add_list(lists, key)
   return list
 end
 
--- `unmarked`: but for their tags and types.
-local function index_many(items, unmarked)
-  local entries, sizes = {}, {}
-  local function put_at(scope, score, id)
+-- Puts items into their scopes by their scores; with `without_tags` not into those of their tags and types.
+local function index_many(items, without_tags)
+  local entries, sizes = {}, {} -- by scope: scores and ids in turn, and how many values these are
+  local function add_entry(scope, score, id)
     local list, size = entries[scope], sizes[scope] or 0
     if not list then
       list = {}
@@ -39,18 +40,18 @@ local function index_many(items, unmarked)
   end
   for _, item in ipairs(items) do
     local score, id = whole(item.score), item.id
-    put_at('*', score, id)
-    put_at('p' .. (item.pa or ''), score, id)
-    if item.g and not unmarked then
-      for tag in each_tag(item.g) do put_at('g' .. tag, score, id) end
+    add_entry('*', score, id)
+    add_entry('p' .. (item.pa or ''), score, id)
+    if item.g and not without_tags then
+      for tag in each_tag(item.g) do add_entry('g' .. tag, score, id) end
     end
-    if item.y and not unmarked then put_at('y' .. item.y, score, id) end
+    if item.y and not without_tags then add_entry('y' .. item.y, score, id) end
     lower_bounds_above(item)
   end
   for scope, list in pairs(entries) do call_in_parts('ZADD', K_RANKED .. scope, list) end
 end
 
--- Puts items into their scopes by their scores, as `index_item` does one.
+-- The same with all scopes, for any number of items.
 local function index_items(items)
   if items[2] then index_many(items) elseif items[1] then index_item(items[1]) end
 end

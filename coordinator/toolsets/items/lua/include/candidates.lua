@@ -7,19 +7,19 @@
 -- The narrowest scopes that hold every match.
 local function narrowest_scopes(selector, class)
   local best, best_size = {'*'}, math.huge
-  local function offer(list)
+  local function compare(list)
     local size = 0
     for _, scope in ipairs(list) do
       size = size + redis.call('ZCOUNT', K_RANKED .. scope, class * CLASS_SIZE, class * CLASS_SIZE + CLASS_SIZE - 1)
     end
     if size < best_size then best, best_size = list, size end
   end
-  if selector.parent then offer({'p' .. selector.parent}) end
-  if selector.type then offer({'y' .. selector.type}) end
+  if selector.parent then compare({'p' .. selector.parent}) end
+  if selector.type then compare({'y' .. selector.type}) end
   if selector.tags then
     local list = {}
     for n, tag in ipairs(selector.tags) do list[n] = 'g' .. tag end
-    offer(list)
+    compare(list)
   end
   return best
 end
@@ -49,17 +49,17 @@ local function group_starts(key, low, high)
   return list
 end
 
--- The candidates of any selector; `after` = {position, id} of the last one that was looked at, or nil.
--- Positions are scores, or ages (negative for newest first).
+-- The candidates of any selector in one class; `after` = {position, id} of the last one that was looked at, or nil;
+-- `wanted` = how many are likely to be needed. Positions are scores, or ages (negative for newest first).
 local function merged_candidates(selector, class, after, wanted)
   local runs, down, from = {}, selector.order == 'newest', after and after[1]
-  local first, last = age_range(selector)
+  local first_age, last_age = age_range(selector)
   local function step(run)
     local score, id = run.next()
     if score and not orders_by_rank(selector) then score = down and -(score % GROUP_SIZE) or score % GROUP_SIZE end
     run.position, run.id = score, id
   end
-  local function open(command, key, low, high)
+  local function add_run(command, key, low, high)
     local run = {next = read_members(command, key, low, high, wanted)}
     runs[#runs + 1] = run
     step(run)
@@ -67,15 +67,15 @@ local function merged_candidates(selector, class, after, wanted)
   for _, scope in ipairs(narrowest_scopes(selector, class)) do
     local key = K_RANKED .. scope
     for _, range in ipairs(score_ranges(selector, class)) do
-      if orders_by_rank(selector) and not first then
-        open('ZRANGEBYSCORE', key, math.max(range[1], from or 0), range[2])
+      if orders_by_rank(selector) and not first_age then
+        add_run('ZRANGEBYSCORE', key, math.max(range[1], from or 0), range[2])
       else
         for _, base in ipairs(group_starts(key, range[1], range[2])) do
-          local low, high = base + (first or 0), base + (last or GROUP_SIZE - 1)
+          local low, high = base + (first_age or 0), base + (last_age or GROUP_SIZE - 1)
           if down then
-            open('ZREVRANGEBYSCORE', key, math.min(base - (from or -GROUP_SIZE), high), low)
+            add_run('ZREVRANGEBYSCORE', key, math.min(base - (from or -GROUP_SIZE), high), low)
           else
-            open('ZRANGEBYSCORE', key, math.max((orders_by_rank(selector) and 0 or base) + (from or 0), low), high)
+            add_run('ZRANGEBYSCORE', key, math.max((orders_by_rank(selector) and 0 or base) + (from or 0), low), high)
           end
         end
       end

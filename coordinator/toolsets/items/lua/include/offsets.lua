@@ -1,0 +1,84 @@
+-- @include merge
+-- Finding the n-th item in an order of creation without reading those before it: by halving the range of moments and
+-- counting. An area is {sets, span, newest}: where to look, and whether newest first. Sets and spans are those of
+-- include/ranges.lua, runs and moments those of include/merge.lua.
+
+local SKIPS_MAX = 64 -- items that are passed over one by one
+local COUNTS_MAX = 50 -- counts in one run of the script, more only for the first step of the search
+
+-- The runs of some spans, where a moment is given from it on.
+local function runs_from(area, spans, moment)
+  local runs = {}
+  for _, span in ipairs(spans) do
+    local first, last, from, to = unpack(span)
+    if moment and area.newest then to = math.min(to, -moment) end
+    if moment and not area.newest then from = math.max(from, moment) end
+    for _, set in ipairs(area.sets) do add_runs(runs, set, {first, last, from, to}, area.newest) end
+  end
+  return runs
+end
+
+-- How many items stand in the runs before a moment.
+local function count_before(area, runs, moment)
+  local n, _, _, earliest, latest = 0, unpack(area.span)
+  for _, run in ipairs(runs) do
+    local from, to = run.base + earliest, run.base + moment - 1
+    if area.newest then from, to = run.base - moment + 1, run.base + latest end
+    n = n + redis.call('ZCOUNT', run.key, from, to)
+  end
+  return n
+end
+
+-- How many items some spans have, as far as they lie within the area's times.
+local function count_in_spans(area, spans)
+  local _, _, earliest, latest = unpack(area.span)
+  if not is_whole(area.span) then
+    return count_before(area, runs_from(area, spans), area.newest and 1 - earliest or latest + 1)
+  end
+  local n = 0
+  for _, set in ipairs(area.sets) do
+    for _, span in ipairs(spans) do
+      n = n + redis.call('ZCOUNT', set.key, set.base + span[1] * GROUP_SIZE, set.base + (span[2] + 1) * GROUP_SIZE - 1)
+    end
+  end
+  return n
+end
+
+-- Between which moments the runs are: the first, and one past the last.
+local function moment_range(area, runs)
+  local low, high, _, _, earliest, latest = math.huge, -math.huge, unpack(area.span)
+  for _, run in ipairs(runs) do
+    local from, to, command = earliest, latest, 'ZRANGEBYSCORE'
+    if not area.newest then from, to, command = latest, earliest, 'ZREVRANGEBYSCORE' end
+    local flat = redis.call(command, run.key, run.base + from, run.base + to, 'WITHSCORES', 'LIMIT', 0, 1)
+    local last = tonumber(flat[2]) - run.base
+    low, high = math.min(low, run.moment), math.max(high, area.newest and -last or last)
+  end
+  return low, high + 1
+end
+
+-- A moment that at most `skip` of `size` items come before, close to where so many do, and how many come before it;
+-- nil and what to go on with in the next run when the budget is spent.
+-- The next moment to try is where it would be if items were spread evenly; every other time the middle.
+local function seek_moment(area, runs, size, skip, left)
+  local low, high, above, tries = unpack(left)
+  local before, spent = low and count_before(area, runs, low) or math.huge, 0
+  if before > skip then -- the first run, or items came in since
+    low, high = moment_range(area, runs)
+    before, above, tries, spent = 0, size, 0, #runs
+  end
+  while skip - before > SKIPS_MAX and high - low > 1 and spent <= COUNTS_MAX do
+    local share = tries % 2 == 0 and (skip - before - SKIPS_MAX / 2) / (above - before) or 0.5
+    local middle = low + math.min(math.max(math.floor((high - low) * share), 1), high - low - 1)
+    tries = tries + 1
+    local n = count_before(area, runs, middle)
+    spent = spent + #runs
+    if n <= skip then
+      low, before = middle, n
+    else
+      high, above = middle, n
+    end
+  end
+  if spent > COUNTS_MAX then return nil, {low, high, above, tries} end
+  return low, before
+end

@@ -1,0 +1,55 @@
+-- @include claims
+-- Moving an item, with all that is below it, under another parent or to the roots.
+
+local MOVED_MAX = 700 -- items below one that moves to another depth
+
+-- The ids below an item by level, at most so many in all; nil where there are more.
+local function descendants(id)
+  local levels, level, left = {}, {id}, MOVED_MAX
+  while level[1] do
+    local below = {}
+    for _, above in ipairs(#levels < MAX_DEPTH and level or {}) do
+      for _, child in ipairs(redis.call('ZRANGE', K_RANKED .. 'p' .. above, 0, left)) do
+        below[#below + 1], left = child, left - 1
+      end
+      if left < 0 then return nil end
+    end
+    if below[1] then levels[#levels + 1] = below end
+    level = below
+  end
+  return levels
+end
+
+-- The shift of depth that the new parent means, the ids below by level that it applies to, and the parent; or nil and
+-- the reason.
+local function plan_move(item, parent_id)
+  local above = parent_id ~= '' and load_item(parent_id)
+  if parent_id ~= '' and not above then return nil, 'parent_' .. absence_reason(parent_id) end
+  local shift = (above and above.d + 1 or 0) - item.d
+  local ancestor = above
+  while ancestor do
+    if ancestor.id == item.id then return nil, 'parent_cycle' end
+    ancestor = ancestor.pa and load_item(ancestor.pa)
+  end
+  local below = shift == 0 and {} or descendants(item.id)
+  if not below then return nil, 'too_many_below' end
+  if item.d + shift + #below > MAX_DEPTH then return nil, 'too_deep' end
+  return shift, below, above
+end
+
+-- Moves an item as planned, to be indexed and saved by the caller.
+local function apply_move(item, parent_id, shift, below)
+  local lapsed, from = item.holder and not is_held(item), item.pa
+  if lapsed then count_lapsed(item, -1) end
+  set_field(item, 'pa', parent_id ~= '' and parent_id)
+  if lapsed then count_lapsed(item, 1) end
+  set_field(item, 'd', item.d + shift)
+  move_bounds(item, from)
+  freed_ids[#freed_ids + 1] = item.id -- what is below it may have come out from below a held one
+  for level, ids in ipairs(below) do
+    for _, id in ipairs(ids) do
+      redis.call('HSET', K_ITEM .. id, 'd', item.d + level)
+      if loaded[id] then loaded[id].d = item.d + level end
+    end
+  end
+end
