@@ -270,6 +270,17 @@ async def test_whatever_failed_after_its_flow_did_runs_again_too(rig: Rig) -> No
     assert again == [("a", 2, ""), ("b", 2, ""), ("c", 2, "")]
 
 
+async def test_a_failure_that_the_flow_went_on_after_stays_when_it_runs_again(rig: Rig) -> None:
+    flow = await rig.create()
+    await rig.worker.failed((await rig.worker.take())[0], then("instead"))
+    await rig.worker.failed((await rig.worker.take())[0])
+    assert await rig.flows.retry("default", NONE, flow, "bob") == (1, "failed")
+    (again,) = await rig.worker.take(5)
+    assert again.key == "instead"
+    await rig.worker.done(again)
+    assert await rig.statuses(flow) == {"start": "failed", "instead": "done"}
+
+
 @pytest.mark.parametrize("how", ["failed", "cancelled", "lost", "given back"])
 async def test_a_step_that_was_done_stays_so_when_the_flow_ends_again(rig: Rig, how: str) -> None:
     flow = await rig.create(fork("f", "a", "b"))
@@ -297,6 +308,8 @@ async def test_a_step_that_was_done_stays_so_when_the_flow_ends_again(rig: Rig, 
 
 async def test_a_step_that_was_done_stays_so_however_many_workers_are_lost(rig: Rig) -> None:
     flow = await rig.create(fork("f", "a", "b"))
+    while await server_time(rig.store) <= flow:
+        pass
     a, b = await rig.worker.take(2)
     await rig.worker.failed(a)
     assert await rig.worker.done(b, join("f", "end"), "2") == OVER
@@ -347,9 +360,19 @@ async def test_repeated_requests_have_one_effect(rig: Rig) -> None:
     retry = request("bob", "r4", "retry", flows[0])
     for _ in range(3):
         assert await rig.flows.retry("default", retry, flows[0], "bob") == (1, "cancelled")
-    with pytest.raises(ToolFailure, match="requestId") as refused:
-        await rig.flows.create("default", request("alice", "r1", "workflow_create", "y"), new("y"))
-    assert refused.value.code == "request_id_reused"
+    other = await rig.create(GATE)
+    found = [await rig.flow(flow) for flow in (flows[0], other)]
+    for reused in (
+        rig.flows.create("default", request("alice", "r1", "workflow_create", "y"), new("y")),
+        rig.flows.release("default", request("bob", "r2", "workflow_step_ready", other + 1), other + 1, "bob"),
+        rig.flows.cancel("default", request("bob", "r3", "workflow_cancel", other), other, "bob"),
+        rig.flows.retry("default", request("bob", "r4", "retry", other), other, "bob"),
+    ):
+        with pytest.raises(ToolFailure, match="requestId") as refused:
+            await reused
+        assert refused.value.code == "request_id_reused"
+    assert [await rig.flow(flow) for flow in (flows[0], other)] == found
+    assert len(await rig.flows.list("default", limit=20)) == 2
 
 
 # --- lists --------------------------------------------------------------------------------------
