@@ -162,10 +162,13 @@ async def test_what_is_to_wait_waits(bench: Bench) -> None:
     assert await bench.store.command("ZSCORE", key, following) == taken.now + 30_000
 
 
-async def test_whoever_waits_is_told_once_and_can_read_how_it_went(bench: Bench) -> None:
+@pytest.mark.parametrize("began", [True, False], ids=["who began it", "who found it under way"])
+async def test_whoever_waits_is_told_once_and_can_read_how_it_went(bench: Bench, began: bool) -> None:
     at = await bench.lab.start("w")
     begun = Advance(op="cor_begun", base=1, state="open", version=1, next=NextStep("run", "{}"))
-    await bench.instances.begin(bench.project, NONE, "front", at["workflowId"], "go", begun)
+    await bench.instances.begin(bench.project, NONE, "front" if began else "", at["workflowId"], "go", begun)
+    if not began:
+        await bench.instances.read(bench.project, at["workflowId"], waiter="front")
     step = await bench.take()
     pubsub: Any = bench.store.client.pubsub()
     await pubsub.subscribe("fc:gate:front")

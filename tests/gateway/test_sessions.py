@@ -11,6 +11,7 @@ from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Lab, Worker
 from tests.gateway.test_chains import Working, sh
+from tests.items.moments import server_time
 
 pytestmark = pytest.mark.anyio
 
@@ -125,6 +126,7 @@ async def test_sessions_are_forgotten_when_nobody_calls(lab: Lab, store: Store, 
     name = answer["workflowId"]
     expiry = keys.gate_expiry.key(project)
     due = float(await store.command("ZSCORE", expiry, name))
+    assert due > await server_time(store)
     await store.command("ZADD", expiry, int(due) - 60_000, name)
     await lab.get(answer)
     assert float(await store.command("ZSCORE", expiry, name)) >= due
