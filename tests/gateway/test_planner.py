@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -197,6 +198,30 @@ def test_what_is_executed_on_entry_does_not_begin_with_its_fallback() -> None:
         instance = Instance(going(go={"executor": NOOP, "reliability": INSURED}, b=entry), iter([FAILS, 1, 2]))
         assert instance.run(planner.submit(instance.bundle, instance.task("submit", transition="go"))) == ""
         assert (instance.state, instance.version, instance.context) == ("b", 2, {"by": 2})
+
+
+def test_a_branch_may_ask_for_the_evidence_that_the_executor_has_just_left() -> None:
+    branch = {"when": {"kind": "evidence", "requires": [{"kind": "cli_output", "count": 2}]}, "target": "done"}
+    again = {"target": "a", "executor": {"kind": "cli", "command": "true"}, "branches": [branch]}
+    instance = Instance(going(go=again, done={}), iter([1, 2]))
+    for state in ("a", "done"):
+        assert instance.run(planner.submit(instance.bundle, instance.task("submit", transition="go"))) == ""
+        assert instance.state == state
+    assert instance.evidence == {"cli_output": 2}
+
+
+@pytest.mark.parametrize(
+    ("hop", "code"),
+    [({"executor": NOOP}, "EXECUTOR_FAILED"), ({"guards": [{"kind": "role", "role": "nobody"}]}, "CHAIN_FAILED")],
+)
+@pytest.mark.parametrize(("nesting", "outcome"), [(0, ""), (1, "failure")], ids=["by somebody", "sub-workflow"])
+def test_a_sub_workflow_whose_start_fails_on_the_way_has_failed(
+    hop: Json, code: str, nesting: int, outcome: str
+) -> None:
+    """Or the one that waits for its end would wait for as long as it may; nobody else goes on with it."""
+    instance = Instance(going(go={"actor": "deterministic", **hop}), iter([FAILS]))
+    assert instance.run(planner.start(instance.bundle, instance.task("start", nesting=nesting))) == code
+    assert (instance.state, instance.ended) == ("a", outcome)
 
 
 def test_a_question_takes_the_place_of_the_one_before() -> None:
