@@ -12,7 +12,7 @@ from msgspec import Struct
 from coordinator.errors import ToolFailure
 from coordinator.settings.gateway.executor import Reliability
 from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Success, Work
-from coordinator.steps.room import Executor
+from coordinator.steps.room import Configurable, Executor
 from coordinator.store import Script
 from coordinator.toolsets.gateway.operations import Standing, timed_out
 from coordinator.toolsets.gateway.rules import planner
@@ -152,12 +152,8 @@ class GatewayPlanner:
         return self._commit(msgspec.convert(outcome.value["advance"], Advance), outcome.value["late"])
 
 
-class ConfigurableExecutor(Executor, Protocol):
+class ConfigurableExecutor(Executor, Configurable, Protocol):
     """An executor that takes over settings."""
-
-    def configure(self, settings: Settings) -> None:
-        """Goes by these settings, for every attempt that begins later."""
-        ...
 
 
 class GatewayRoom:

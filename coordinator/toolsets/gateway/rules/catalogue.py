@@ -249,8 +249,3 @@ def _texts(workflow: Workflow) -> Iterator[str]:
         yield from (name, state.description, state.goal, state.guidance)
         for key, transition in state.transitions.items():
             yield from (key, transition.title, transition.description)
-
-
-def servers_of(text: bytes) -> ServerTools:
-    """What was stored about a server."""
-    return msgspec.json.decode(text, type=ServerTools)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.settings.gateway.model import PROXY, Transition, Workflow
+from coordinator.settings.gateway.model import Transition, Workflow
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue
 from coordinator.toolsets.gateway.rules.graph import ends
@@ -186,11 +186,6 @@ def called(catalogue: Catalogue, given: dict[str, Any]) -> Called:
     if len(rest) == 1 and isinstance(nested, dict) and _ARGUMENTS not in properties:
         rest, place = nested, "input.arguments"
     return Called(capability, checked(capability.schema, rest, place))
-
-
-def is_session(definition: str) -> bool:
-    """Whether a definition is that of sessions with capabilities."""
-    return definition == PROXY
 
 
 def _violated(found: Sequence[Violation]) -> Rejected:

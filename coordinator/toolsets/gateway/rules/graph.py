@@ -10,11 +10,12 @@ from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules.resolve import executors_of
 
 
-class Told(NamedTuple):
-    """Something wrong, or odd, in a workflow."""
+class Problem(NamedTuple):
+    """Something wrong (error) or odd (warning) in the section ``gateway``."""
 
     level: Literal["error", "warning"]
     path: KeyPath
+    """In the settings; of what this module finds, in the workflow."""
     sentence: str
 
 
@@ -28,28 +29,28 @@ def targets(transition: Transition) -> tuple[str, ...]:
     return (transition.target, *(branch.target for branch in transition.branches))
 
 
-def problems(workflow: Workflow) -> Iterator[Told]:
+def problems(workflow: Workflow) -> Iterator[Problem]:
     """What is wrong with the graph."""
     states = workflow.states
     if workflow.initial_state not in states:
-        yield Told("error", ("initialState",), unknown("state", workflow.initial_state, states))
+        yield Problem("error", ("initialState",), unknown("state", workflow.initial_state, states))
     if workflow.on_timeout is not None and workflow.on_timeout.target not in states:
-        yield Told("error", ("onTimeout", "target"), unknown("state", workflow.on_timeout.target, states))
+        yield Problem("error", ("onTimeout", "target"), unknown("state", workflow.on_timeout.target, states))
     if workflow.timeout_ms is not None and workflow.on_timeout is None:
-        yield Told("warning", ("timeoutMs",), "there is no onTimeout, so it ends in whatever state it is in then")
+        yield Problem("warning", ("timeoutMs",), "there is no onTimeout, so it ends in whatever state it is in then")
     if workflow.on_timeout is not None and workflow.timeout_ms is None:
-        yield Told("warning", ("onTimeout",), "there is no timeoutMs, so it never comes to that")
+        yield Problem("warning", ("onTimeout",), "there is no timeoutMs, so it never comes to that")
     for name, state in states.items():
         at: KeyPath = ("states", name)
         for key, transition in state.transitions.items():
             yield from _dangling(transition, states, (*at, "transitions", key))
         if ends(state) and not state.terminal and workflow.on_timeout is None:
-            yield Told("warning", at, "nothing leads out of it, so workflows end here; say so with terminal: true")
+            yield Problem("warning", at, "nothing leads out of it, so workflows end here; say so with terminal: true")
         yield from _deterministic(state, at)
     reached = _reached(workflow)
     for name in states:
         if name not in reached:
-            yield Told("warning", ("states", name), "no transition leads to it")
+            yield Problem("warning", ("states", name), "no transition leads to it")
 
 
 def recursions(name: str, workflows: Mapping[str, Workflow]) -> Iterator[list[str]]:
@@ -73,20 +74,20 @@ def sub_workflows(workflow: Workflow) -> Iterator[str]:
             yield executor.definition_id
 
 
-def _dangling(transition: Transition, states: Mapping[str, State], at: KeyPath) -> Iterator[Told]:
+def _dangling(transition: Transition, states: Mapping[str, State], at: KeyPath) -> Iterator[Problem]:
     if transition.target not in states:
-        yield Told("error", (*at, "target"), unknown("state", transition.target, states))
+        yield Problem("error", (*at, "target"), unknown("state", transition.target, states))
     for number, branch in enumerate(transition.branches):
         if branch.target not in states:
-            yield Told("error", (*at, "branches", number, "target"), unknown("state", branch.target, states))
+            yield Problem("error", (*at, "branches", number, "target"), unknown("state", branch.target, states))
 
 
-def _deterministic(state: State, at: KeyPath) -> Iterator[Told]:
+def _deterministic(state: State, at: KeyPath) -> Iterator[Problem]:
     kinds = {transition.actor for transition in state.transitions.values()}
     if "deterministic" not in kinds:
         return
     if len(kinds) > 1:
-        yield Told(
+        yield Problem(
             "warning",
             at,
             "only where all transitions are deterministic is one taken by itself; here agents have to submit them",
@@ -94,7 +95,7 @@ def _deterministic(state: State, at: KeyPath) -> Iterator[Told]:
         return
     unguarded = [key for key, transition in state.transitions.items() if not transition.guards]
     if len(state.transitions) > 1 and unguarded:
-        yield Told(
+        yield Problem(
             "warning",
             at,
             f"exactly one deterministic transition must be possible, but {', '.join(unguarded)} always is",

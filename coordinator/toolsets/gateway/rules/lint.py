@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
+
+import msgspec
 
 from coordinator.settings.connections import Connection, interpolated
 from coordinator.settings.gateway.executor import Executor, Guard
@@ -13,12 +15,12 @@ from coordinator.settings.gateway.model import Gateway, Workflow
 from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules import graph, mapping
 from coordinator.toolsets.gateway.rules.expressions import Malformed, parse
-from coordinator.toolsets.gateway.rules.resolve import OWN, Resolution, all_connections, plain, resolved
+from coordinator.toolsets.gateway.rules.graph import Problem
+from coordinator.toolsets.gateway.rules.resolve import OWN, Resolution, all_connections, resolved
 from coordinator.toolsets.gateway.rules.schemas import schema_problem
 from coordinator.toolsets.gateway.rules.scope import is_path
 from coordinator.toolsets.gateway.rules.scope import parse as parse_path
 
-Level = Literal["error", "warning"]
 ToolProblem = Callable[[str], str]
 """What is wrong with the name of one of the coordinator's own tools, as a sentence; empty: nothing."""
 
@@ -26,15 +28,6 @@ VARIABLES = ("workflowId", "transition", "correlationId")
 """What a template of an idempotency key may name."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-
-
-class Problem(NamedTuple):
-    """Something wrong, or odd."""
-
-    level: Level
-    path: KeyPath
-    """In the settings."""
-    sentence: str
 
 
 def problems(
@@ -102,8 +95,8 @@ class _Lint:
 
     def _workflow(self, at: KeyPath, name: str, workflow: Workflow) -> Iterator[Problem]:
         yield from _schema((*at, "inputSchema"), workflow.input_schema)
-        for told in graph.problems(workflow):
-            yield Problem(told.level, (*at, *told.path), told.sentence)
+        for problem in graph.problems(workflow):
+            yield problem._replace(path=(*at, *problem.path))
         for state_name, state in workflow.states.items():
             here: KeyPath = (*at, "states", state_name)
             if state.on_enter is not None:
@@ -148,7 +141,7 @@ class _Lint:
             if told := told or self._tool_problem(executor.tool):
                 yield Problem("error", (*at, "tool"), told)
         yield from _idempotency(at, executor.idempotency_key)
-        shown = plain(executor)
+        shown = msgspec.to_builtins(executor)
         for text, place in _paths({key: value for key, value in shown.items() if key != "flow"}, at):
             yield from _path(place, text)
         for text, place in _texts(shown, at):

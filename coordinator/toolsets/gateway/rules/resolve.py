@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -157,7 +156,6 @@ class _Resolver:
             base = Resolved(id=name)
         if executor is None:
             executor = base.executor
-        executor, reliability = self._filled(executor, stated.reliability or base.reliability, at)
         return Resolved(
             id=name,
             title=stated.title or base.title or name,
@@ -167,7 +165,7 @@ class _Resolver:
             examples=(*base.examples, *stated.examples),
             input_schema=stated.input_schema if stated.input_schema is not None else base.input_schema,
             guards=(*base.guards, *stated.guards),
-            reliability=reliability,
+            reliability=self._with_fallbacks(stated.reliability or base.reliability, at),
             executor=executor,
         )
 
@@ -183,7 +181,6 @@ class _Resolver:
         base = self._named(stated.capability, (*at, "capability"))
         if base is None:
             return None
-        _, reliability = self._filled(base.executor, stated.reliability or base.reliability, at)
         return replace(
             base,
             id=stated.id,
@@ -192,7 +189,7 @@ class _Resolver:
             tags=_distinct(base.tags, stated.tags),
             aliases=_distinct(base.aliases, stated.aliases),
             guards=(*base.guards, *stated.guards),
-            reliability=reliability,
+            reliability=self._with_fallbacks(stated.reliability or base.reliability, at),
         )
 
     def _workflow(self, workflow: Workflow, at: KeyPath) -> Workflow:
@@ -220,7 +217,7 @@ class _Resolver:
             schema = schema if schema is not None else base.input_schema
         if executor is None:
             return stated
-        executor, reliability = self._filled(executor, reliability, at)
+        reliability = self._with_fallbacks(reliability, at)
         return replace(stated, executor=executor, guards=guards, input_schema=schema, reliability=reliability)
 
     def _on_enter(self, stated: OnEnter | None, at: KeyPath) -> OnEnter | None:
@@ -232,15 +229,12 @@ class _Resolver:
             if base is None:
                 return replace(stated, executor=None)
             executor, reliability = base.executor, reliability or base.reliability
-        executor, reliability = self._filled(executor, reliability, at)
-        return replace(stated, executor=executor, reliability=reliability)
+        return replace(stated, executor=executor, reliability=self._with_fallbacks(reliability, at))
 
-    def _filled(
-        self, executor: Executor, reliability: Reliability | None, at: KeyPath
-    ) -> tuple[Executor, Reliability | None]:
-        """With the fallbacks' references to capabilities replaced by what these execute."""
+    def _with_fallbacks(self, reliability: Reliability | None, at: KeyPath) -> Reliability | None:
+        """The reliability with fallbacks that name a capability replaced by the executor of that capability."""
         if reliability is None or reliability.fallback is None:
-            return executor, reliability
+            return reliability
         executors = []
         for number, one in enumerate(reliability.fallback.executors):
             if one.capability is not None:
@@ -251,7 +245,7 @@ class _Resolver:
                 one = base.executor
             executors.append(one)
         fallback = replace(reliability.fallback, executors=tuple(executors)) if executors else None
-        return executor, replace(reliability, fallback=fallback)
+        return replace(reliability, fallback=fallback)
 
 
 def _joined(base: Resolved, inner: Resolved) -> Resolved:
@@ -285,8 +279,3 @@ def executors_of(workflow: Workflow) -> Iterator[tuple[KeyPath, Executor, Reliab
             if reliability is not None and reliability.fallback is not None:
                 for number, other in enumerate(reliability.fallback.executors):
                     yield (*here, "reliability", "fallback", "executors", number), other, reliability
-
-
-def plain(part: Struct) -> Any:
-    """A part of the settings as JSON shows it."""
-    return msgspec.to_builtins(part)

@@ -11,7 +11,7 @@ from coordinator.metrics.tracing import carried
 from coordinator.settings import Settings
 from coordinator.steps.runs import INCLUDES, RunStore
 from coordinator.store import Script, Store, keys
-from coordinator.store.requests import NONE, Request
+from coordinator.store.requests import Request
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed, unpacked
 from coordinator.toolsets.gateway.rules.task import Advance
 
@@ -219,6 +219,3 @@ class InstanceStore(RunStore):
     async def forget(self, project: str, batch: int) -> tuple[int, bool]:
         """Forgets what ended long ago, at most ``batch``; returns how many, and whether there will be more one day."""
         return await self._store.run(_FORGET, project, self._handoff.packed(project), batch)
-
-
-__all__ = ["NONE", "Approval", "Begun", "Instance", "InstanceStore", "NewInstance"]

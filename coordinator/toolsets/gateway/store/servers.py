@@ -8,10 +8,11 @@ import msgspec
 
 from coordinator.store import keys
 from coordinator.store.turns import Turns
-from coordinator.toolsets.gateway.rules.catalogue import ServerTools, servers_of
+from coordinator.toolsets.gateway.rules.catalogue import ServerTools
 
 CHANNEL = "fc:gate:servers"
 """Where it is told that something has changed."""
+_decode = msgspec.json.Decoder(ServerTools).decode
 
 
 class ServerStore(Turns):
@@ -21,7 +22,7 @@ class ServerStore(Turns):
         """All that is known."""
         found = await self._store.command("HGETALL", keys.gate_servers.key(keys.FLEET))
         pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
-        return {name.decode(): servers_of(text) for name, text in pairs}
+        return {name.decode(): _decode(text) for name, text in pairs}
 
     async def write(self, connection: str, known: ServerTools) -> None:
         """Keeps what is known of one, and tells the front-ends."""

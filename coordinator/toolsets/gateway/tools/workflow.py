@@ -41,7 +41,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         principal = Principal.of(call.caller)
         request = keyed(principal.id, args.request_id, "workflow.start", args.definition_id, args.input)
         try:
-            if checks.is_session(args.definition_id):
+            if args.definition_id == PROXY:
                 standing = await _start_session(desk, call.project, principal, args, request)
             else:
                 standing = await _start_workflow(desk, call.project, principal, args, request)
@@ -50,7 +50,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             if (repeated := await desk.operations.repeated(call.project, request, hurried=hurried)) is not None:
                 # It began under definitions that this process does not have, or has no more.
                 return answer(repeated, principal, links)
-            asked = args.input.get("capability") if checks.is_session(args.definition_id) else None
+            asked = args.input.get("capability") if args.definition_id == PROXY else None
             capability = asked if isinstance(asked, str) else ""
             await desk.operations.refuse(call.project, principal, args.definition_id, capability, refused)
             return rejected(refused, principal, links, more=_ways_out(desk, args, principal))
@@ -172,7 +172,7 @@ def _check_call(called: Called, principal: Principal, given: dict[str, Any]) -> 
 def _ways_out(desk: Desk, args: Start, principal: Principal) -> list[Link]:
     """Links of a refused start: the same again, with the schema of the input."""
     wanted = args.definition_id
-    if checks.is_session(wanted) and isinstance(args.input.get("capability"), str):
+    if wanted == PROXY and isinstance(args.input.get("capability"), str):
         wanted = args.input["capability"]
     listed = desk.catalogue.items.get(wanted)
     if listed is None or not sees(desk.catalogue, listed.id, principal, _told(args.input)):
@@ -182,7 +182,7 @@ def _ways_out(desk: Desk, args: Start, principal: Principal) -> list[Link]:
 
 def _may_wait(desk: Desk, args: Start) -> bool:
     """Whether a start may take long."""
-    if checks.is_session(args.definition_id):
+    if args.definition_id == PROXY:
         capability = args.input.get("capability")
         packed = desk.catalogue.session(capability) if isinstance(capability, str) and len(args.input) > 1 else None
         return packed is not None and not desk.operations.pace.quick((packed.hash, PROXY, str(capability)))
