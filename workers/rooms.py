@@ -18,7 +18,7 @@ from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.flows.room import FlowRoom
 from coordinator.toolsets.flows.store.flows import FlowStore
-from coordinator.toolsets.gateway.hearing import Hearing
+from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.room import GatewayRoom
 from coordinator.toolsets.gateway.store.audit import AuditStore
@@ -74,5 +74,5 @@ def _gateway(settings: Settings, store: Store, connections: Connections, tools: 
     lists = ServerLists(settings, store, connections)
     connections.on_change = lists.changed
     copies = AuditCopies(settings, store, StepStore(store, store, Handoff.of(settings)))
-    operations = Operations(store, instances, audit, Hearing(store))
+    operations = Operations(store, instances, audit, Listener(store))
     return GatewayRoom(instances, GatewayExecutor(connections, operations, tools.find, (lists, copies)))

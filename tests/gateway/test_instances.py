@@ -11,7 +11,7 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.store import OVER, RECORDED, Report, Taken
 from coordinator.store import Store, keys
 from coordinator.store.requests import NONE
-from coordinator.toolsets.gateway.operations import Standing, timed_out
+from coordinator.toolsets.gateway.operations import Snapshot, timed_out
 from coordinator.toolsets.gateway.room import Commit, Spec
 from coordinator.toolsets.gateway.rules.bundle import Packed
 from coordinator.toolsets.gateway.rules.task import Advance, NextStep
@@ -52,11 +52,11 @@ class Bench:
         assert found is not None
         return found
 
-    async def standing(self, answer: Json) -> Standing:
+    async def snapshot(self, answer: Json) -> Snapshot:
         found = await self.instance(answer)
         bundle = await self.instances.bundle(self.project, found.bundle)
         assert bundle is not None
-        return Standing(answer["workflowId"], found, bundle)
+        return Snapshot(answer["workflowId"], found, bundle)
 
     async def take(self) -> StepRun:
         (step,) = (await self.steps.take(2)).steps
@@ -111,7 +111,7 @@ def bench(make_lab: MakeLab, store: Store, project: str) -> Bench:
 async def test_an_instance_that_is_there_stays_as_it_is(bench: Bench) -> None:
     """A sub-workflow is started by each attempt of the step that waits for it, under one id."""
     at = await bench.lab.follow(await bench.lab.start("w"), "sign")
-    before = await bench.standing(at)
+    before = await bench.snapshot(at)
     packed = Packed(before.instance.bundle, b"", before.bundle)
     new = NewInstance(id=before.id, definition="w", creator="ana", bundle=packed, input="{}")
     again = Advance(op="cor_again", base=1, state="open", version=1, context="{}", ending="{}")
@@ -153,9 +153,9 @@ async def test_what_is_to_wait_waits(bench: Bench) -> None:
     await bench.store.command("ZADD", key, "XX", 1, step.step)
     await bench.steps.sweep(bench.project)
     step = await bench.take()
-    standing = await bench.standing(at)
+    snapshot = await bench.snapshot(at)
     later = Advance(
-        op=standing.instance.operation, base=1, state="open", version=1, next=NextStep("run", step.context, 30_000)
+        op=snapshot.instance.operation, base=1, state="open", version=1, next=NextStep("run", step.context, 30_000)
     )
     taken = await bench.report(step, "D", Commit(advance=later, keep_ms=1000, retention_ms=1000))
     (following,) = await bench.store.command("ZRANGE", key, 0, -1)
@@ -196,21 +196,21 @@ async def test_whoever_waits_is_told_once_and_can_read_how_it_went(bench: Bench,
 async def test_what_failed_before_it_could_be_planned_comes_again_once(bench: Bench) -> None:
     """It was given up, say, and the worker that was told so had not read the definitions yet."""
     at = await bench.lab.follow(await bench.lab.start("w"), "go")
-    standing = await bench.standing(at)
+    snapshot = await bench.snapshot(at)
     await bench.give_up(f"{at['workflowId']}_1")
     unplanned = bench.planner.plan(given_up := await bench.take(), Spec(""), Failure("no", "timeout"))
     assert given_up.verdict == "poisoned"
     await bench.report(given_up, "F", unplanned)
     again = await bench.take()
     assert (again.attempt, again.verdict) == (2, "")
-    spec = Spec(standing.instance.bundle)
+    spec = Spec(snapshot.instance.bundle)
     assert await bench.planner.prepare(again, spec) == Failure("no", "timeout", retryable=False)
     # Where the definitions are gone for good, it ends all the same.
     await bench.report(again, "F", unplanned)
-    found = await bench.instance(at, standing.instance.operation)
+    found = await bench.instance(at, snapshot.instance.operation)
     assert (found.operation, found.version) == ("", 1)
     assert msgspec.json.decode(found.ending)["error"]["message"] == "What follows could not be planned."
-    key = keys.gate_ending.key(bench.project, standing.instance.operation)
+    key = keys.gate_ending.key(bench.project, snapshot.instance.operation)
     assert 50_000 < await bench.store.command("PTTL", key) <= 60_000
 
 
@@ -251,7 +251,7 @@ async def test_a_timeout_that_goes_on_failing_comes_later_each_time(bench: Bench
 async def test_a_timeout_that_finds_the_instance_moved_is_planned_again_soon(bench: Bench) -> None:
     at = await bench.lab.start("timed")
     step = await bench.timer(at)
-    advance, late = timed_out(await bench.standing(at))
+    advance, late = timed_out(await bench.snapshot(at))
     moved = {"advance": msgspec.to_builtins(msgspec.structs.replace(advance, base=9)), "late": late}
     assert await bench.ended(step, Success(moved)) == 50
     assert (await bench.lab.get(at))["version"] == 1
@@ -262,7 +262,7 @@ async def test_a_timer_that_comes_too_early_comes_again(bench: Bench, planned: b
     """The server's clock was set back meanwhile. Nobody else moves an instance that nobody looks at."""
     at = await bench.lab.start("timed")
     step = await bench.timer(at)
-    advance, late = timed_out(await bench.standing(at))
+    advance, late = timed_out(await bench.snapshot(at))
     assert not (await bench.instance(at)).late
     plan = {"advance": msgspec.to_builtins(advance), "late": late}
     assert await bench.ended(step, Success(plan if planned else None)) == 1000
@@ -271,7 +271,7 @@ async def test_a_timer_that_comes_too_early_comes_again(bench: Bench, planned: b
 
 async def test_nobody_moves_an_instance_before_its_time_is_over(bench: Bench) -> None:
     at = await bench.lab.start("timed")
-    advance, late = timed_out(await bench.standing(at))
+    advance, late = timed_out(await bench.snapshot(at))
     assert not await bench.instances.expire(bench.project, at["workflowId"], late, advance)
     assert (await bench.lab.get(at))["version"] == 1
 
@@ -280,7 +280,7 @@ async def test_what_has_ended_is_moved_by_no_time(bench: Bench) -> None:
     closed = await bench.lab.follow(await bench.lab.start("timed"), "close")
     assert (await bench.instance(closed)).deadline == 0
     at = await bench.lab.start("timed")
-    advance, late = timed_out(await bench.standing(at))
+    advance, late = timed_out(await bench.snapshot(at))
     await bench.store.command("HSET", keys.run.key(bench.project, at["workflowId"]), "s", "e", "d", 1)
     assert not await bench.instances.expire(bench.project, at["workflowId"], late, advance)
     assert (await bench.instance(at)).version == 1

@@ -15,7 +15,7 @@ from coordinator.cli.exits import CommandFailed
 from coordinator.cli.gateway import records
 from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
-from coordinator.toolsets.gateway import operations, pace
+from coordinator.toolsets.gateway import durations, operations
 from coordinator.toolsets.gateway.store import audit
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import Instance, InstanceStore
@@ -520,7 +520,7 @@ async def test_without_a_worker_nothing_is_lost(make_lab: MakeLab, store: Store)
 async def test_what_is_quick_is_answered_the_quick_way(
     working: Working, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (pace, operations):
+    for module in (durations, operations):
         # A busy machine takes its time to start a program.
         monkeypatch.setattr(module, "QUICK_SECONDS", 20.0)
     gate = tmp_path / "gate"

@@ -17,7 +17,7 @@ from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.gateway.operations import Opening, Operations
+from coordinator.toolsets.gateway.operations import Operations, StartRequest
 from coordinator.toolsets.gateway.room import KNOWN, Job
 from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.bundle import Packed
@@ -172,7 +172,7 @@ class GatewayExecutor:
         try:
             given = checks.checked(workflow.input_schema, job.call.arguments, "input")
             await self._operations.start(
-                Opening(
+                StartRequest(
                     step.project,
                     task.principal,
                     name,

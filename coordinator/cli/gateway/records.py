@@ -19,8 +19,8 @@ from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.requests import NONE
-from coordinator.toolsets.gateway.hearing import Hearing
-from coordinator.toolsets.gateway.operations import Operations, Standing, Submission, new_operation
+from coordinator.toolsets.gateway.listener import Listener
+from coordinator.toolsets.gateway.operations import Operations, Snapshot, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
 from coordinator.toolsets.gateway.store.audit import Answered, AuditStore, Entry, iso
@@ -120,11 +120,11 @@ def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_
     """
 
     async def show(store: Store) -> None:
-        found, standing = await _asked(store, loaded.settings, project, id)
+        found, snapshot = await _asked(store, loaded.settings, project, id)
         shown: dict[str, Any] = {"id": id, **msgspec.structs.asdict(found), "asked_at": iso(found.asked_at)}
         shown["answered_at"] = iso(found.answered_at) if found.answered_at else None
-        if standing is not None:
-            shown["possible"] = _possible(standing)
+        if snapshot is not None:
+            shown["possible"] = _possible(snapshot)
         print_json(shown)
 
     _with_store(loaded, show)
@@ -156,20 +156,20 @@ def resolve(
     who = Principal(id=by or operator(), roles=(HUMAN, *role), kind="user")
 
     async def answer(store: Store) -> None:
-        found, standing = await _asked(store, loaded.settings, project, id)
-        if standing is None:
+        found, snapshot = await _asked(store, loaded.settings, project, id)
+        if snapshot is None:
             raise CommandFailed(f"{id} was {found.status} before: {found.answer or 'without an answer'}")
-        hearing = Hearing(store)
-        operations = _operations(store, loaded.settings, hearing)
+        listener = Listener(store)
+        operations = _operations(store, loaded.settings, listener)
         try:
-            if transition not in _possible(standing):
-                possible = ", ".join(_possible(standing)) or "none"
+            if transition not in _possible(snapshot):
+                possible = ", ".join(_possible(snapshot)) or "none"
                 raise CommandFailed(f"{transition!r} is no answer; people may take: {possible}", Exit.USAGE)
-            version = standing.instance.version
-            asked = Submission(project, who, found.workflow, version, transition, given, NONE, new_operation())
+            version = snapshot.instance.version
+            asked = SubmitRequest(project, who, found.workflow, version, transition, given, NONE, new_operation())
             after = await operations.submit(asked)
         finally:
-            await hearing.close()
+            await listener.close()
         failed = after.ending.error if after.ending is not None else None
         if failed is not None:
             raise CommandFailed(failed.message)
@@ -180,13 +180,13 @@ def resolve(
     return Exit.OK
 
 
-def _operations(store: Store, settings: Settings, hearing: Hearing | None = None) -> Operations:
-    return Operations(store, InstanceStore(store, settings), AuditStore(store, settings), hearing or Hearing(store))
+def _operations(store: Store, settings: Settings, listener: Listener | None = None) -> Operations:
+    return Operations(store, InstanceStore(store, settings), AuditStore(store, settings), listener or Listener(store))
 
 
-def _possible(standing: Standing) -> list[str]:
+def _possible(snapshot: Snapshot) -> list[str]:
     """Transitions that people may take."""
-    transitions = standing.workflow.states[standing.instance.state].transitions
+    transitions = snapshot.workflow.states[snapshot.instance.state].transitions
     return [name for name, one in transitions.items() if one.actor == "human"]
 
 
@@ -197,14 +197,14 @@ async def _approval(store: Store, settings: Settings, project: str, id: str) -> 
     return found
 
 
-async def _asked(store: Store, settings: Settings, project: str, id: str) -> tuple[Answered, Standing | None]:
+async def _asked(store: Store, settings: Settings, project: str, id: str) -> tuple[Answered, Snapshot | None]:
     """An approval, and the instance as it stands with this question; None: the question is answered or withdrawn."""
     found = await _approval(store, settings, project, id)
     if found.status == "pending":
-        standing = await _operations(store, settings).get(project, found.workflow)
+        snapshot = await _operations(store, settings).get(project, found.workflow)
         # It may have gone on meanwhile, and ask something else.
-        if any(one.id == id for one in standing.instance.approvals):
-            return found, standing
+        if any(one.id == id for one in snapshot.instance.approvals):
+            return found, snapshot
         found = await _approval(store, settings, project, id)
     return found, None
 

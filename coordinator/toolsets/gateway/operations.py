@@ -20,8 +20,8 @@ from coordinator.metrics import recorder
 from coordinator.settings.gateway.model import Workflow
 from coordinator.store import Store
 from coordinator.store.requests import NONE, Request, recorded_reply
-from coordinator.toolsets.gateway.hearing import Hearing
-from coordinator.toolsets.gateway.pace import QUICK_SECONDS, Key, Pace
+from coordinator.toolsets.gateway.durations import QUICK_SECONDS, Durations, Key
+from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.rules import checks, machine, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed
 from coordinator.toolsets.gateway.rules.checks import Rejected
@@ -33,9 +33,9 @@ from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import Begun, Instance, InstanceStore, NewInstance
 
 LOSER_SECONDS = 2.0
-"""How long a submit waits for one that was first."""
+"""How long a submit waits for another one that began before it."""
 _LOOK_SECONDS = 1.0
-"""How often somebody who waits looks although nobody told him to."""
+"""How often a waiting call reads the instance although no message came."""
 _MOST_SEEN = 20_000
 """Instances whose definitions a process remembers."""
 _ROUNDS = 20
@@ -47,14 +47,14 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _counts = msgspec.json.Decoder(dict[str, int]).decode
 
 
-class Standing(NamedTuple):
-    """An instance, and how the operation went that was asked for."""
+class Snapshot(NamedTuple):
+    """An instance with its definitions at one moment, and how the operation ended that was asked about."""
 
     id: str
     instance: Instance
     bundle: Bundle
     ending: Ending | None = None
-    """None: nothing was asked for, or it goes on."""
+    """None: no operation was asked about, or it is still under way."""
 
     @property
     def workflow(self) -> Workflow:
@@ -68,8 +68,8 @@ class Standing(NamedTuple):
         return Circumstances(principal, scope, _counts(self.instance.evidence))
 
 
-class Opening(NamedTuple):
-    """An instance that somebody asks for; its input was checked."""
+class StartRequest(NamedTuple):
+    """An instance to be started; its input was checked."""
 
     project: str
     principal: Principal
@@ -80,7 +80,7 @@ class Opening(NamedTuple):
     """The input."""
     request: Request = NONE
     capability: str = ""
-    """What a session is with; with arguments it is called at once."""
+    """Of a session: the capability; it is called at once if there are arguments."""
     arguments: dict[str, Any] | None = None
     session_ms: int = 0
     """How long a session is kept after its last call."""
@@ -90,13 +90,13 @@ class Opening(NamedTuple):
     """The instance and the operation that wait for its result."""
     nesting: int = 0
     wait: bool = True
-    """For what follows at once, as long as the limits say."""
+    """Whether to wait, as long as the limits allow, until what follows the start is over."""
     hurried: bool = False
     """Whether the call has to be answered within its deadline."""
 
 
-class Submission(NamedTuple):
-    """A transition that somebody asks for."""
+class SubmitRequest(NamedTuple):
+    """A transition to be taken."""
 
     project: str
     principal: Principal
@@ -115,23 +115,23 @@ class Operations:
     """What can be done with instances, by one process.
 
     Args:
-        hearing: tells when operations are over.
+        listener: tells when operations are over.
         deadline_ms: of calls that do not wait by design.
     """
 
     def __init__(
-        self, store: Store, instances: InstanceStore, audit: AuditStore, hearing: Hearing, deadline_ms: int = 10_000
+        self, store: Store, instances: InstanceStore, audit: AuditStore, listener: Listener, deadline_ms: int = 10_000
     ) -> None:
         self._store = store
         self._patience = min(LOSER_SECONDS, deadline_ms / 2000)
         self._hurry = deadline_ms * 0.4 / 1000
-        self.pace = Pace()
-        """How long what this process has waited for has taken."""
+        self.durations = Durations()
+        """How long the operations took that this process waited for."""
         self._seen: OrderedDict[str, tuple[str, str, Workflow]] = OrderedDict()
         self._executes: dict[tuple[str, str, str], bool] = {}
         self._instances = instances
         self._audit = audit
-        self._hearing = hearing
+        self._listener = listener
 
     def may_wait(self, workflow: str, transition: str) -> bool:
         """Whether a submit may take long, as far as this process knows the instance and what it executes."""
@@ -145,19 +145,20 @@ class Operations:
             if len(self._executes) >= _MOST_SEEN:
                 self._executes.clear()
             found = self._executes[key] = machine.executes(definition, transition)
-        return found and not self.pace.quick(key)
+        return found and not self.durations.quick(key)
 
     # --- reading ----------------------------------------------------------------------------------
 
-    async def get(self, project: str, workflow: str) -> Standing:
+    async def get(self, project: str, workflow: str, waiter: str = "", operation: str = "") -> Snapshot:
         """An instance as it stands; moved first, if its time is over.
+
+        Args:
+            waiter: the process that is told when what is under way is over; empty: none.
+            operation: whose ending is to be read along.
 
         Raises:
             Rejected: WORKFLOW_NOT_FOUND.
         """
-        return await self._current(project, workflow)
-
-    async def _current(self, project: str, workflow: str, waiter: str = "", operation: str = "") -> Standing:
         if not _WORKFLOW.fullmatch(workflow):
             # What callers say becomes no part of a key before it was looked at.
             raise checks.unknown_workflow(workflow)
@@ -166,24 +167,24 @@ class Operations:
             bundle = await self._instances.bundle(project, instance.bundle) if instance is not None else None
             if instance is None or bundle is None:
                 raise checks.unknown_workflow(workflow)
-            standing = Standing(workflow, instance, bundle, ending_of(instance.ending) if instance.ending else None)
-            self._seen[workflow] = instance.bundle, instance.definition, standing.workflow
+            snapshot = Snapshot(workflow, instance, bundle, ending_of(instance.ending) if instance.ending else None)
+            self._seen[workflow] = instance.bundle, instance.definition, snapshot.workflow
             if len(self._seen) > _MOST_SEEN:
                 self._seen.popitem(last=False)
             if not instance.late:
-                return standing
-            await self._expire(project, standing)
+                return snapshot
+            await self._expire(project, snapshot)
         raise _moving()
 
-    async def _expire(self, project: str, standing: Standing) -> None:
+    async def _expire(self, project: str, snapshot: Snapshot) -> None:
         """Moves an instance whose time is over, which the sweep has not come to yet."""
-        advance, late = timed_out(standing)
-        if not await self._instances.expire(project, standing.id, late, advance):
+        advance, late = timed_out(snapshot)
+        if not await self._instances.expire(project, snapshot.id, late, advance):
             recorder().restarted("workflow.get")
 
     # --- starting ---------------------------------------------------------------------------------
 
-    async def start(self, asked: Opening) -> Standing:
+    async def start(self, asked: StartRequest) -> Snapshot:
         """Starts an instance."""
         packed = asked.packed
         workflow = packed.bundle.definitions[asked.definition]
@@ -215,16 +216,16 @@ class Operations:
         )
         advance = planner.start(packed.bundle, task)
         if asked.wait and advance.next is not None:
-            await self._hearing.ready()
-        with self._hearing.expecting(asked.project, new.id) as told:
-            waiter = self._hearing.process if asked.wait else ""
+            await self._listener.ready()
+        with self._listener.expecting(asked.project, new.id) as changed:
+            waiter = self._listener.process if asked.wait else ""
             found, operation = await self._instances.start(asked.project, asked.request, waiter, new, advance)
             if found != new.id:
                 # The request id was used before: that instance is the answer.
-                told = asyncio.Event()
+                changed = asyncio.Event()
             seconds = self._patient_seconds(packed.bundle, asked.hurried) if asked.wait else 0.0
             key = (packed.hash, asked.definition, asked.capability) if advance.next is not None else None
-            return await self._finished(asked.project, found, operation, told, seconds, key)
+            return await self._finished(asked.project, found, operation, changed, seconds, key)
 
     async def refuse(self, project: str, principal: Principal, definition: str, asked: str, why: Rejected) -> None:
         """Puts on record that a start was refused.
@@ -238,14 +239,14 @@ class Operations:
 
     # --- advancing --------------------------------------------------------------------------------
 
-    async def submit(self, asked: Submission) -> Standing:
+    async def submit(self, asked: SubmitRequest) -> Snapshot:
         """Takes a transition, and waits for what follows.
 
         Raises:
             Rejected: with one of the seed's codes.
         """
         try:
-            standing = await self._submitted(asked)
+            snapshot = await self._submitted(asked)
         except Rejected as rejected:
             recorder().gateway_submit(rejected.code)
             if rejected.code != checks.NO_WORKFLOW:
@@ -257,45 +258,45 @@ class Operations:
                     actor=asked.principal.id,
                 )
             raise
-        failed = standing.ending.error if standing.ending is not None else None
+        failed = snapshot.ending.error if snapshot.ending is not None else None
         recorder().gateway_submit(failed.code if failed is not None else "ok")
-        return standing
+        return snapshot
 
-    async def _submitted(self, asked: Submission) -> Standing:
+    async def _submitted(self, asked: SubmitRequest) -> Snapshot:
         project, workflow = asked.project, asked.workflow
         if (repeated := await self._repeated(asked)) is not None:
             return repeated
         waited = False
-        with self._hearing.expecting(project, workflow) as told:
+        with self._listener.expecting(project, workflow) as changed:
             for _ in range(_ROUNDS):
-                standing = await self._current(project, workflow, self._hearing.process)
-                instance = standing.instance
+                snapshot = await self.get(project, workflow, self._listener.process)
+                instance = snapshot.instance
                 # The one who was first may have been this very call, made a moment ago.
                 first = bool(instance.operation) or instance.version != asked.expected
                 if first and (repeated := await self._repeated(asked)) is not None:
                     return repeated
                 if instance.operation and instance.version == asked.expected and not waited:
                     # Somebody was first; whether he succeeds decides what becomes of this one.
-                    await self._hearing.ready()
-                    await _within(told, self._patience)
-                    told.clear()
+                    await self._listener.ready()
+                    await _within(changed, self._patience)
+                    changed.clear()
                     waited = True
                     continue
-                told.clear()
+                changed.clear()
                 try:
-                    begun = await self._begin(asked, standing)
+                    begun = await self._begin(asked, snapshot)
                 except Rejected as rejected:
-                    rejected.standing = standing
+                    rejected.snapshot = snapshot
                     raise
                 if begun.what == "begun":
-                    seconds = self._patient_seconds(standing.bundle, asked.hurried)
+                    seconds = self._patient_seconds(snapshot.bundle, asked.hurried)
                     key = instance.bundle, instance.definition, asked.transition
-                    return await self._finished(project, workflow, begun.operation, told, seconds, key)
+                    return await self._finished(project, workflow, begun.operation, changed, seconds, key)
                 recorder().restarted("workflow.submit")
         raise _moving()
 
-    async def _begin(self, asked: Submission, standing: Standing) -> Begun:
-        instance = standing.instance
+    async def _begin(self, asked: SubmitRequest, snapshot: Snapshot) -> Begun:
+        instance = snapshot.instance
         if instance.version != asked.expected:
             raise checks.stale(asked.expected, instance.version)
         if instance.ended:
@@ -303,26 +304,26 @@ class Operations:
         if instance.operation:
             raise checks.busy(asked.expected, instance.version, instance.transition, retry_ms(instance))
         fired = checks.fired(
-            standing.workflow,
+            snapshot.workflow,
             instance.state,
             asked.transition,
             asked.arguments,
-            standing.circumstances(asked.principal),
+            snapshot.circumstances(asked.principal),
             [one.requester for one in instance.approvals if one.distinct],
         )
-        task = task_of(standing, asked.operation, "submit", asked.principal)
+        task = task_of(snapshot, asked.operation, "submit", asked.principal)
         task.transition, task.arguments = asked.transition, fired.arguments
-        advance = planner.submit(standing.bundle, task, fired.guards)
+        advance = planner.submit(snapshot.bundle, task, fired.guards)
         if advance.next is not None:
-            await self._hearing.ready()
+            await self._listener.ready()
         return await self._instances.begin(
-            asked.project, asked.request, self._hearing.process, standing.id, asked.transition, advance
+            asked.project, asked.request, self._listener.process, snapshot.id, asked.transition, advance
         )
 
-    async def _repeated(self, asked: Submission) -> Standing | None:
+    async def _repeated(self, asked: SubmitRequest) -> Snapshot | None:
         return await self.repeated(asked.project, asked.request, asked.workflow, hurried=asked.hurried)
 
-    async def repeated(self, project: str, request: Request, workflow: str = "", *, hurried: bool) -> Standing | None:
+    async def repeated(self, project: str, request: Request, workflow: str = "", *, hurried: bool) -> Snapshot | None:
         """How it went when this call was made before, whatever is configured now; None: it was not.
 
         Args:
@@ -337,8 +338,8 @@ class Operations:
             return None
         begun: tuple[str, str, bool] = msgspec.msgpack.decode(reply)
         workflow, operation = workflow or begun[0], begun[1]
-        standing = await self._current(project, workflow)
-        seconds = self._patient_seconds(standing.bundle, hurried)
+        snapshot = await self.get(project, workflow)
+        seconds = self._patient_seconds(snapshot.bundle, hurried)
         return await self._finished(project, workflow, operation, asyncio.Event(), seconds)
 
     # --- waiting ----------------------------------------------------------------------------------
@@ -349,8 +350,14 @@ class Operations:
         return min(stated, self._hurry) if hurried else stated
 
     async def _finished(
-        self, project: str, workflow: str, operation: str, told: asyncio.Event, seconds: float, key: Key | None = None
-    ) -> Standing:
+        self,
+        project: str,
+        workflow: str,
+        operation: str,
+        changed: asyncio.Event,
+        seconds: float,
+        key: Key | None = None,
+    ) -> Snapshot:
         """The instance when an operation is over, or when it was waited for long enough.
 
         Args:
@@ -360,24 +367,24 @@ class Operations:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
-            standing = await self._current(project, workflow, self._hearing.process if seconds else "", operation)
+            snapshot = await self.get(project, workflow, self._listener.process if seconds else "", operation)
             took = loop.time() - began
-            over = standing.ending is not None or standing.instance.operation != operation
-            if over or took >= seconds or self._hearing.closed:
+            over = snapshot.ending is not None or snapshot.instance.operation != operation
+            if over or took >= seconds or self._listener.closed:
                 if key is not None:
-                    self.pace.note(key, took if over else max(took, QUICK_SECONDS))
-                return standing
-            await _within(told, min(seconds - took, _LOOK_SECONDS))
-            told.clear()
+                    self.durations.note(key, took if over else max(took, QUICK_SECONDS))
+                return snapshot
+            await _within(changed, min(seconds - took, _LOOK_SECONDS))
+            changed.clear()
 
 
-def task_of(standing: Standing, operation: str, kind: Any, principal: Principal) -> Task:
+def task_of(snapshot: Snapshot, operation: str, kind: Any, principal: Principal) -> Task:
     """An operation on an instance as it stands."""
-    instance = standing.instance
+    instance = snapshot.instance
     return Task(
         op=operation,
         kind=kind,
-        workflow=standing.id,
+        workflow=snapshot.id,
         definition=instance.definition,
         principal=principal,
         input=_decode(instance.input),
@@ -390,15 +397,15 @@ def task_of(standing: Standing, operation: str, kind: Any, principal: Principal)
     )
 
 
-def timed_out(standing: Standing) -> tuple[Advance, str]:
+def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
     """What follows from the end of an instance's time, and the ending of what was under way then."""
-    instance = standing.instance
+    instance = snapshot.instance
     # Whoever comes first plans the same: the sweep, or somebody who looks at it.
-    operation = "cor_" + blake2b(f"{standing.id} {instance.deadline}".encode(), digest_size=8).hexdigest()
-    task = task_of(standing, operation, "timeout", Principal(id=SYSTEM, roles=(SYSTEM,)))
-    advance = planner.timeout(standing.bundle, task)
+    operation = "cor_" + blake2b(f"{snapshot.id} {instance.deadline}".encode(), digest_size=8).hexdigest()
+    task = task_of(snapshot, operation, "timeout", Principal(id=SYSTEM, roles=(SYSTEM,)))
+    advance = planner.timeout(snapshot.bundle, task)
     stale = checks.stale(instance.version, instance.version + 1)
-    on_timeout = standing.workflow.on_timeout
+    on_timeout = snapshot.workflow.on_timeout
     late = Ending(
         state=on_timeout.target if on_timeout is not None else instance.state,
         version=instance.version + 1,
@@ -442,10 +449,10 @@ def new_workflow() -> str:
     return "wf_" + secrets.token_hex(8)
 
 
-async def _within(told: asyncio.Event, seconds: float) -> None:
+async def _within(changed: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
-            await told.wait()
+            await changed.wait()
     except TimeoutError:
         pass  # whoever waits looks for himself
 

@@ -14,7 +14,7 @@ from coordinator.settings.gateway.executor import Reliability
 from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Success, Work
 from coordinator.steps.room import Configurable, Executor
 from coordinator.store import Script
-from coordinator.toolsets.gateway.operations import Standing, timed_out
+from coordinator.toolsets.gateway.operations import Snapshot, timed_out
 from coordinator.toolsets.gateway.rules import planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.calls import Call, Unresolved, call_of, key_of
@@ -143,7 +143,7 @@ class GatewayPlanner:
         instance = await self._instances.read(step.project, step.run)
         if instance is None or not instance.late:
             return Success()
-        advance, late = timed_out(Standing(step.run, instance, bundle))
+        advance, late = timed_out(Snapshot(step.run, instance, bundle))
         return Success({"advance": msgspec.to_builtins(advance), "late": late})
 
     def _timeout(self, outcome: Outcome) -> Plan:

@@ -32,7 +32,7 @@ class Rejected(Exception):
         guards: those that were evaluated, and whether they held.
 
     Attributes:
-        standing: the instance that it is about, if there is one; set by whoever read it.
+        snapshot: the instance that it is about, if there is one; set by whoever read it.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Rejected(Exception):
         self.message = message
         self.details = dict(details or {})
         self.guards = tuple(guards)
-        self.standing: Any = None
+        self.snapshot: Any = None
 
 
 class Fired(NamedTuple):

@@ -18,7 +18,7 @@ from coordinator.toolsets.gateway.contract.workflow import (
     UnderWay,
     WorkflowAnswer,
 )
-from coordinator.toolsets.gateway.operations import Standing, retry_ms
+from coordinator.toolsets.gateway.operations import Snapshot, retry_ms
 from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import Principal
@@ -32,19 +32,19 @@ from coordinator.toolsets.tool import Reply
 _decode = msgspec.json.decode
 
 
-def answer(standing: Standing, principal: Principal, links: Links) -> WorkflowAnswer | Reply:
+def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAnswer | Reply:
     """How an instance stands; a refusal where the operation that was asked for has failed."""
-    ending = standing.ending
+    ending = snapshot.ending
     if ending is not None and ending.error is not None:
-        return failed(standing, ending, ending.error, principal, links)
-    instance = standing.instance
+        return failed(snapshot, ending, ending.error, principal, links)
+    instance = snapshot.instance
     state = ending.state if ending is not None else instance.state
     version = ending.version if ending is not None else instance.version
     outcome = ending.outcome if ending is not None else instance.outcome
     terminal = ending.terminal if ending is not None else instance.ended
     present = version == instance.version
     made = WorkflowAnswer(
-        workflow_id=standing.id,
+        workflow_id=snapshot.id,
         definition_id=instance.definition,
         state=state,
         version=version,
@@ -53,39 +53,39 @@ def answer(standing: Standing, principal: Principal, links: Links) -> WorkflowAn
     )
     if terminal:
         made.terminal = True
-        stated = standing.workflow.states[state].outcome
+        stated = snapshot.workflow.states[state].outcome
         made.outcome = outcome if stated is not None or outcome != "success" else UNSET
     elif instance.operation and present:
-        made.links = [links.myself(standing.id)]
+        made.links = [links.myself(snapshot.id)]
         made.in_flight = UnderWay(
             transition=instance.transition, since=iso(instance.since), retry_after_ms=retry_ms(instance)
         )
     else:
         retry = ending.retry if ending is not None else ""
-        at = standing.circumstances(principal)
-        made.links = links.transitions(standing.id, standing.workflow, state, version, at, retry)
+        at = snapshot.circumstances(principal)
+        made.links = links.transitions(snapshot.id, snapshot.workflow, state, version, at, retry)
     if ending is not None and ending.chain:
         made.chain = [_hop(hop) for hop in ending.chain]
     if ending is not None and ending.stopped:
         made.chain_stopped = ending.stopped
-    _add_guidance(made, standing, state)
+    _add_guidance(made, snapshot, state)
     if present:
         _add_facts(made, instance)
     return made
 
 
-def failed(standing: Standing, ending: Ending, problem: Failed, principal: Principal, links: Links) -> Reply:
+def failed(snapshot: Snapshot, ending: Ending, problem: Failed, principal: Principal, links: Links) -> Reply:
     """The refusal of a transition whose executor failed, or whose chain came to a stop."""
-    moves = [links.myself(standing.id)]
+    moves = [links.myself(snapshot.id)]
     if problem.code == checks.STALE:
         pass  # seed 001: nothing but the way to the present state
     elif ending.terminal:
-        moves.append(_start_again(standing, links))
+        moves.append(_start_again(snapshot, links))
     else:
-        at = standing.circumstances(principal)
-        moves += links.transitions(standing.id, standing.workflow, ending.state, ending.version, at, ending.retry)
+        at = snapshot.circumstances(principal)
+        moves += links.transitions(snapshot.id, snapshot.workflow, ending.state, ending.version, at, ending.retry)
     body = Refusal(
-        workflow_id=standing.id,
+        workflow_id=snapshot.id,
         state=ending.state,
         version=ending.version,
         error=Problem(code=problem.code, message=problem.message, details=problem.details or UNSET),
@@ -105,14 +105,14 @@ def rejected(refusal: Rejected, principal: Principal, links: Links, *, more: lis
         error=Problem(code=refusal.code, message=refusal.message, details=refusal.details or UNSET),
         links=more if more is not None else [links.home(), links.search()],
     )
-    standing = refusal.standing
-    if isinstance(standing, Standing):
-        instance = standing.instance
-        body.workflow_id, body.state, body.version = standing.id, instance.state, instance.version
-        body.links = [links.myself(standing.id)]
+    snapshot = refusal.snapshot
+    if isinstance(snapshot, Snapshot):
+        instance = snapshot.instance
+        body.workflow_id, body.state, body.version = snapshot.id, instance.state, instance.version
+        body.links = [links.myself(snapshot.id)]
         if refusal.code != checks.STALE and not instance.ended and not instance.operation:
-            at = standing.circumstances(principal)
-            body.links += links.transitions(standing.id, standing.workflow, instance.state, instance.version, at)
+            at = snapshot.circumstances(principal)
+            body.links += links.transitions(snapshot.id, snapshot.workflow, instance.state, instance.version, at)
     return Reply(structured=body, is_error=True)
 
 
@@ -132,8 +132,8 @@ def refusal_of(links: Links) -> Any:
     return shape
 
 
-def _add_guidance(made: WorkflowAnswer, standing: Standing, state: str) -> None:
-    found = standing.workflow.states[state]
+def _add_guidance(made: WorkflowAnswer, snapshot: Snapshot, state: str) -> None:
+    found = snapshot.workflow.states[state]
     if found.goal or found.guidance:
         made.guidance = Guidance(goal=found.goal or UNSET, instructions=found.guidance or UNSET)
 
@@ -159,8 +159,8 @@ def _add_facts(made: WorkflowAnswer, instance: Instance) -> None:
         )
 
 
-def _start_again(standing: Standing, links: Links) -> Link:
-    definition = standing.instance.definition
+def _start_again(snapshot: Snapshot, links: Links) -> Link:
+    definition = snapshot.instance.definition
     return links.start_again(definition) if definition != PROXY else links.home()
 
 

@@ -13,7 +13,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.store.requests import request
-from coordinator.toolsets.gateway.hearing import Hearing
+from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Servers
 from coordinator.toolsets.gateway.rules.links import Links
@@ -35,10 +35,10 @@ class Desk:
     def __init__(self, services: Services) -> None:
         store, settings = services.store, services.settings
         self.links = Links(settings.tool_name_style == "underscore")
-        self.hearing = Hearing(store, self._look_again)
+        self.listener = Listener(store, self._look_again)
         self.instances = InstanceStore(store, settings)
         self.audit = AuditStore(store, settings)
-        self.operations = Operations(store, self.instances, self.audit, self.hearing, settings.request_deadline_ms)
+        self.operations = Operations(store, self.instances, self.audit, self.listener, settings.request_deadline_ms)
         self._servers = ServerStore(store)
         self._settings = settings
         self._known: Servers = {}
@@ -71,13 +71,13 @@ class Desk:
         if self._following or self._settings.gateway is None:
             return
         self._following = True
-        self.hearing.start()
+        self.listener.start()
         self._spawn(self._follow_servers(), "gateway servers")
         self._spawn(self._tell("server.initialized"), "gateway start")
 
     async def drain(self) -> None:
         """Ends the waiting of calls, and what runs in the background."""
-        await self.hearing.close()
+        await self.listener.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -136,8 +136,8 @@ class Desk:
         facts = {"version": version, "items": len(self.catalogue.items)}
         try:
             if event == "server.initialized":
-                facts["process"] = self.hearing.process
-            elif not await self._servers.turn(f"reload {version}", self.hearing.process, 60_000):
+                facts["process"] = self.listener.process
+            elif not await self._servers.turn(f"reload {version}", self.listener.process, 60_000):
                 return
             await self.audit.write(OWN_PROJECT, [Event(event, msgspec.json.encode(facts).decode())])
         except ToolFailure as failure:

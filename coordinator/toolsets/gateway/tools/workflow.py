@@ -8,7 +8,7 @@ from coordinator.settings.gateway.model import PROXY
 from coordinator.store.requests import Request
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
-from coordinator.toolsets.gateway.operations import Opening, Standing, Submission, new_operation
+from coordinator.toolsets.gateway.operations import Snapshot, StartRequest, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules import checks, machine
 from coordinator.toolsets.gateway.rules.checks import Called, Rejected
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal
@@ -42,9 +42,9 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         request = keyed(principal.id, args.request_id, "workflow.start", args.definition_id, args.input)
         try:
             if args.definition_id == PROXY:
-                standing = await _start_session(desk, call.project, principal, args, request)
+                snapshot = await _start_session(desk, call.project, principal, args, request)
             else:
-                standing = await _start_workflow(desk, call.project, principal, args, request)
+                snapshot = await _start_workflow(desk, call.project, principal, args, request)
         except Rejected as refused:
             hurried = not _may_wait(desk, args)
             if (repeated := await desk.operations.repeated(call.project, request, hurried=hurried)) is not None:
@@ -54,15 +54,15 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             capability = asked if isinstance(asked, str) else ""
             await desk.operations.refuse(call.project, principal, args.definition_id, capability, refused)
             return rejected(refused, principal, links, more=_ways_out(desk, args, principal))
-        return answer(standing, principal, links)
+        return answer(snapshot, principal, links)
 
     async def get(call: Call, args: Get) -> WorkflowAnswer | Reply:
         principal = Principal.of(call.caller)
         try:
-            standing = await desk.operations.get(call.project, args.workflow_id)
+            snapshot = await desk.operations.get(call.project, args.workflow_id)
         except Rejected as refused:
             return rejected(refused, principal, links)
-        return answer(standing, principal, links)
+        return answer(snapshot, principal, links)
 
     async def submit(call: Call, args: Submit) -> WorkflowAnswer | Reply:
         principal = Principal.of(call.caller)
@@ -70,11 +70,11 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         request = keyed(principal.id, args.request_id, "workflow.submit", *asked)
         try:
             hurried = not submitting(args)
-            submission = Submission(call.project, principal, *asked, request, new_operation(), hurried)
-            standing = await desk.operations.submit(submission)
+            submission = SubmitRequest(call.project, principal, *asked, request, new_operation(), hurried)
+            snapshot = await desk.operations.submit(submission)
         except Rejected as refused:
             return rejected(refused, principal, links)
-        return answer(standing, principal, links)
+        return answer(snapshot, principal, links)
 
     def starting(args: Start) -> bool:
         return _may_wait(desk, args)
@@ -112,7 +112,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     )
 
 
-async def _start_workflow(desk: Desk, project: str, principal: Principal, args: Start, request: Request) -> Standing:
+async def _start_workflow(desk: Desk, project: str, principal: Principal, args: Start, request: Request) -> Snapshot:
     packed = desk.catalogue.definition(args.definition_id)
     if packed is None:
         raise checks.unknown_definition(args.definition_id)
@@ -120,11 +120,11 @@ async def _start_workflow(desk: Desk, project: str, principal: Principal, args: 
     given = checks.checked(workflow.input_schema, args.input, "input")
     hurried = not _may_wait(desk, args)
     return await desk.operations.start(
-        Opening(project, principal, args.definition_id, packed, given, request=request, hurried=hurried)
+        StartRequest(project, principal, args.definition_id, packed, given, request=request, hurried=hurried)
     )
 
 
-async def _start_session(desk: Desk, project: str, principal: Principal, args: Start, request: Request) -> Standing:
+async def _start_session(desk: Desk, project: str, principal: Principal, args: Start, request: Request) -> Snapshot:
     """A session with a capability; with arguments it is called at once."""
     given = args.input
     name = given.get("capability")
@@ -139,7 +139,7 @@ async def _start_session(desk: Desk, project: str, principal: Principal, args: S
         _check_call(called, principal, given)
     hours = desk.catalogue.gateway.limits.proxy_hours
     return await desk.operations.start(
-        Opening(
+        StartRequest(
             project,
             principal,
             PROXY,
@@ -185,11 +185,11 @@ def _may_wait(desk: Desk, args: Start) -> bool:
     if args.definition_id == PROXY:
         capability = args.input.get("capability")
         packed = desk.catalogue.session(capability) if isinstance(capability, str) and len(args.input) > 1 else None
-        return packed is not None and not desk.operations.pace.quick((packed.hash, PROXY, str(capability)))
+        return packed is not None and not desk.operations.durations.quick((packed.hash, PROXY, str(capability)))
     packed = desk.catalogue.definition(args.definition_id)
     if packed is None:
         return False
     workflow = packed.bundle.definitions[args.definition_id]
     if not machine.enters_work(workflow, workflow.initial_state):
         return False
-    return not desk.operations.pace.quick((packed.hash, args.definition_id, ""))
+    return not desk.operations.durations.quick((packed.hash, args.definition_id, ""))

@@ -1,4 +1,4 @@
-"""How long what is executed has taken lately, as far as one process has seen it.
+"""How long executing a transition or a start has taken lately, as far as one process has seen it.
 
 Calls that may take long are answered by the complete protocol server, which can keep a client
 waiting; that costs a few times what a quick call costs. What has been quick lately is
@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections import OrderedDict
 
 QUICK_SECONDS = 0.1
+"""What takes this long, or longer, is slow."""
 _SHARE = 0.3
-"""How much the last time counts."""
+"""The weight of the newest time in the average."""
 _MOST = 20_000
+"""Keys that are remembered."""
 
 Key = tuple[str, ...]
+"""What was executed: the bundle's hash, the definition, and the transition or capability."""
 
 
-class Pace:
-    """Average times by what was executed."""
+class Durations:
+    """A moving average of the time for each key."""
 
     def __init__(self) -> None:
         self._seconds: OrderedDict[Key, float] = OrderedDict()
@@ -29,9 +32,9 @@ class Pace:
         return self._seconds.get(key, QUICK_SECONDS) < QUICK_SECONDS
 
     def note(self, key: Key, seconds: float) -> None:
-        """It took so long, or takes longer than that."""
+        """Records that it took so long, or longer."""
         before = self._seconds.pop(key, seconds)
-        # One slow time is believed at once.
+        # A slow time takes the place of the average: the next caller should not be kept waiting on the fast path.
         self._seconds[key] = seconds if seconds >= QUICK_SECONDS else before + (seconds - before) * _SHARE
         if len(self._seconds) > _MOST:
             self._seconds.popitem(last=False)

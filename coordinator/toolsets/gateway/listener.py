@@ -1,4 +1,4 @@
-"""Hears, in one process, when operations are over that its calls wait for, and when downstream servers changed."""
+"""Listens, in one process, for the end of operations that its calls wait for, and for changes of downstream servers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from coordinator.store.subscription import Subscription
 from coordinator.toolsets.gateway.store.servers import CHANNEL
 
 
-class Hearing:
-    """One subscription for all calls of a process.
+class Listener:
+    """The Redis subscription that all calls of a process share.
 
     Args:
-        on_servers: called when something is new about downstream servers, and when news may have been missed.
+        on_servers: called when the tools of downstream servers have changed, and when a message that says so may have
+            been missed.
     """
 
     def __init__(self, store: Store, on_servers: Callable[[], None] = lambda: None) -> None:
         self._on_servers = on_servers
         self.process = uuid4().hex
-        """Names this process among those that are told."""
+        """The id of this process, which its channel is named after."""
         self._events: dict[str, list[asyncio.Event]] = {}
         channels = (f"fc:gate:{self.process}", CHANNEL)
         self._subscription = Subscription(store, channels, "gateway news", self._heard, self._begun)
@@ -35,12 +36,12 @@ class Hearing:
         return self._closed
 
     def start(self) -> None:
-        """Begins to listen."""
+        """Begins to subscribe; does not wait until that is done."""
         if not self._closed:
             self._subscription.start()
 
     async def ready(self) -> None:
-        """Waits until it listens.
+        """Waits until messages arrive: whatever is published from then on is heard.
 
         Raises:
             ToolFailure: ``store_unavailable``; ``draining``.
@@ -63,13 +64,13 @@ class Hearing:
                 self._events.pop(key, None)
 
     async def close(self) -> None:
-        """Stops listening; whoever waits looks for himself."""
+        """Ends the subscription, and sets all events: whoever waits reads the instance once more."""
         self._closed = True
         self._set_all()
         await self._subscription.close()
 
     def _begun(self) -> None:
-        # What was published meanwhile is found by looking.
+        # What was published before is found by reading.
         self._set_all()
         self._on_servers()
 
