@@ -152,11 +152,11 @@ def test_a_chain_may_be_as_long_as_the_configuration_allows() -> None:
     advance = planner.start(bundle, task)
     assert (advance.state, advance.version, advance.context) == (f"s{hops}", hops + 1, f'{{"n":{hops}}}')
     workflow = bundle.definitions["w"]
-    assert not machine.enters_work(workflow, "s0")
+    assert not machine.entry_executes(workflow, "s0")
     assert not machine.executes(workflow, "go")
     last = {**states[f"s{hops - 1}"], "onEnter": {"executor": {"kind": "noop"}}}
     working = msgspec.convert({**machine_of, "states": {**machine_of["states"], f"s{hops - 1}": last}}, Workflow)
-    assert machine.enters_work(working, "s0")
+    assert machine.entry_executes(working, "s0")
     assert machine.executes(working, "go")
 
 
@@ -180,7 +180,7 @@ def test_whoever_is_known_calls_the_coordinators_tools_as_himself() -> None:
 def test_what_may_have_to_be_executed() -> None:
     def works(**more: Any) -> tuple[bool, bool]:
         workflow = msgspec.convert(going(**more), Workflow)
-        return machine.executes(workflow, "go"), machine.enters_work(workflow, "b")
+        return machine.executes(workflow, "go"), machine.entry_executes(workflow, "b")
 
     chain = {"transitions": {"on": {"actor": "deterministic", "target": "c", "executor": NOOP}}}
     assert works() == (False, False)

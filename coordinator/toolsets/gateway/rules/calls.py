@@ -26,7 +26,8 @@ _END_OF_OPTIONS = "--"
 _HEADER = re.compile(r"(?![\t ])[\t\x20-\x7e]*(?<![\t ])")
 _MOST_KEY = 255
 
-Literal = Callable[[str], str]
+FillIn = Callable[[str], str]
+"""Replaces ``${NAME}`` in a text that is no path."""
 
 
 class Unresolved(Exception):
@@ -82,7 +83,7 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
 
     kind = executor.kind or "noop"
     if kind == "cli":
-        env = {name: resolve(value, scope, None, literal) for name, value in executor.env.items()}
+        env = {name: resolve(value, scope, literal=literal) for name, value in executor.env.items()}
         return Call(
             kind=kind,
             connection=executor.connection or "",
@@ -103,7 +104,7 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
             path=_path(literal(executor.path), scope),
             query=_query(executor.query, scope, literal),
             headers=_headers(executor.headers, scope, literal),
-            body=None if body is UNSET else _encode(resolve(body, scope, None, literal)),
+            body=None if body is UNSET else _encode(resolve(body, scope, literal=literal)),
             key=key,
             key_argument=bool(executor.idempotency_key),
         )
@@ -141,11 +142,11 @@ def key_of(executor: Executor, task: Task) -> str:
     return key[:_MOST_KEY]
 
 
-def _arguments(stated: tuple[Any, ...], scope: Scope, literal: Literal) -> tuple[str, ...]:
+def _arguments(stated: tuple[Any, ...], scope: Scope, literal: FillIn) -> tuple[str, ...]:
     found: list[str] = []
     for number, value in enumerate(stated):
         where = f"args.{number}"
-        resolved = resolve(value, scope, None, literal)
+        resolved = resolve(value, scope, literal=literal)
         if resolved is None:
             raise Unresolved(f"{where}: {value} has no value")
         text = _text(resolved, where)
@@ -171,19 +172,19 @@ def _path(template: str, scope: Scope) -> str:
     return _VARIABLE.sub(filled, template)
 
 
-def _query(stated: dict[str, Any], scope: Scope, literal: Literal) -> tuple[tuple[str, str], ...]:
+def _query(stated: dict[str, Any], scope: Scope, literal: FillIn) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     for key, value in stated.items():
-        resolved = resolve(value, scope, None, literal)
+        resolved = resolve(value, scope, literal=literal)
         several = resolved if isinstance(resolved, list) else [resolved]
         found += [(key, _text(one, f"query.{key}")) for one in several if one is not None]
     return tuple(found)
 
 
-def _headers(stated: dict[str, str], scope: Scope, literal: Literal) -> dict[str, str]:
+def _headers(stated: dict[str, str], scope: Scope, literal: FillIn) -> dict[str, str]:
     found = {}
     for name, value in stated.items():
-        resolved = resolve(value, scope, None, literal)
+        resolved = resolve(value, scope, literal=literal)
         if resolved is None:
             continue
         text = _text(resolved, f"headers.{name}")

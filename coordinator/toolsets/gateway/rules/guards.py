@@ -56,20 +56,20 @@ class Circumstances(NamedTuple):
     """Evidence of the instance so far: kind -> how many."""
 
 
-Told = Callable[[str, bool], None]
+Report = Callable[[str, bool], None]
 """Takes a guard's kind and whether it held."""
 
 
-def all_hold(guards: Sequence[Guard], at: Circumstances, tell: Told = lambda kind, held: None) -> bool:
+def all_hold(guards: Sequence[Guard], at: Circumstances, report: Report = lambda kind, held: None) -> bool:
     """Whether all guards hold; evaluated in order up to the first that does not."""
-    return failing(guards, at, tell) is None
+    return failing(guards, at, report) is None
 
 
-def failing(guards: Sequence[Guard], at: Circumstances, tell: Told = lambda kind, held: None) -> Guard | None:
+def failing(guards: Sequence[Guard], at: Circumstances, report: Report = lambda kind, held: None) -> Guard | None:
     """The first guard that does not hold."""
     for guard in guards:
         held = evaluate(guard, at)
-        tell(guard.kind, held)
+        report(guard.kind, held)
         if not held:
             return guard
     return None

@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.settings.gateway.executor import Executor
 from coordinator.settings.gateway.model import State, Transition, Workflow
 from coordinator.toolsets.gateway.rules.graph import ends, targets
-from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Told, all_hold
+from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Report, all_hold
 from coordinator.toolsets.gateway.rules.schemas import with_defaults
 from coordinator.toolsets.gateway.rules.scope import Scope, present
 
@@ -40,17 +40,19 @@ def chains(state: State) -> bool:
     return bool(state.transitions) and all(one.actor == "deterministic" for one in state.transitions.values())
 
 
-def unasked(transition: Transition) -> dict[str, Any]:
+def default_arguments(transition: Transition) -> dict[str, Any]:
     """The arguments of a transition that is taken by itself: what its schema has defaults for."""
     return with_defaults(transition.input_schema, {})
 
 
-def choice(state: State, at: Circumstances, tell: Told) -> str | None:
+def choice(state: State, at: Circumstances, report: Report) -> str | None:
     """The one deterministic transition whose guards hold; None: there is none, or there are several."""
     possible = [
         name
         for name, transition in state.transitions.items()
-        if all_hold(transition.guards, at._replace(scope=at.scope._replace(arguments=unasked(transition))), tell)
+        if all_hold(
+            transition.guards, at._replace(scope=at.scope._replace(arguments=default_arguments(transition))), report
+        )
     ]
     return possible[0] if len(possible) == 1 else None
 
@@ -77,35 +79,35 @@ def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[
 
 def executes(workflow: Workflow, name: str) -> bool:
     """Whether anything may have to be executed when a transition of this name is taken, in whichever state."""
-    return _works_on(workflow, [state.transitions[name] for state in workflow.states.values()
+    return _any_executes(workflow, [state.transitions[name] for state in workflow.states.values()
                                 if name in state.transitions])  # fmt: skip
 
 
-def enters_work(workflow: Workflow, name: str) -> bool:
+def entry_executes(workflow: Workflow, name: str) -> bool:
     """Whether anything may have to be executed when a state is entered, and left again by itself."""
-    return _works_on(workflow, [Transition(target=name)])
+    return _any_executes(workflow, [Transition(target=name)])
 
 
-def _works_on(workflow: Workflow, waiting: list[Transition]) -> bool:
-    """The same of transitions, and of those that follow by themselves."""
+def _any_executes(workflow: Workflow, waiting: list[Transition]) -> bool:
+    """Whether a worker is needed for any of the transitions, or for one that follows by itself."""
     seen: set[str] = set()
     while waiting:
         transition = waiting.pop()
-        if _works(transition.executor):
+        if _needs_worker(transition.executor):
             return True
         for name in targets(transition):
             if name in seen:
                 continue
             seen.add(name)
             state = workflow.states[name]
-            if state.on_enter is not None and _works(state.on_enter.executor):
+            if state.on_enter is not None and _needs_worker(state.on_enter.executor):
                 return True
             if chains(state):
                 waiting += state.transitions.values()
     return False
 
 
-def _works(executor: Executor | None) -> bool:
+def _needs_worker(executor: Executor | None) -> bool:
     # People are asked without anybody executing anything.
     return executor is not None and executor.kind != "human"
 

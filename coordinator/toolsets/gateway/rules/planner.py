@@ -48,8 +48,8 @@ FLOW_LONGEST_MS = 3_600_000
 def start(bundle: Bundle, task: Task) -> Advance:
     """Begins an instance in its initial state, at version 1."""
     run = _Run(bundle, task)
-    run.tell("workflow.started", definitionId=task.definition, input=task.input, nesting=task.nesting or None)
-    return run.on(run.enter(task.state, task.context))
+    run.record("workflow.started", definitionId=task.definition, input=task.input, nesting=task.nesting or None)
+    return run.take_hops(run.enter(task.state, task.context))
 
 
 def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = ()) -> Advance:
@@ -59,28 +59,28 @@ def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = (
         evaluated: the guards that were asked then, and whether they held.
     """
     run = _Run(bundle, task)
-    run.tell("transition.requested", transition=task.transition, state=task.state, arguments=task.arguments)
+    run.record("transition.requested", transition=task.transition, state=task.state, arguments=task.arguments)
     for kind, held in evaluated:
-        run.tell("guard.evaluated", transition=task.transition, guard=kind, passed=held)
-    return run.on(run.fire())
+        run.record("guard.evaluated", transition=task.transition, guard=kind, passed=held)
+    return run.take_hops(run.fire())
 
 
 def timeout(bundle: Bundle, task: Task) -> Advance:
     """Moves an instance whose time is over."""
     run = _Run(bundle, task)
     target = run.workflow.on_timeout.target if run.workflow.on_timeout is not None else ""
-    run.tell("workflow.timed_out", state=task.state, target=target or None)
-    return run.on(run.enter(target, task.context) if target else run.give_up())
+    run.record("workflow.timed_out", state=task.state, target=target or None)
+    return run.take_hops(run.enter(target, task.context) if target else run.give_up())
 
 
 def after(bundle: Bundle, task: Task, outcome: Outcome) -> Advance:
     """Goes on when an executor has come to its end."""
     run = _Run(bundle, task)
-    return run.on(run.resume(outcome))
+    return run.take_hops(run.resume(outcome))
 
 
 def failed(bundle: Bundle, task: Task, failure: Failure) -> Advance:
-    """Ends an operation with a failure, whatever its executor would be followed by."""
+    """Ends an operation with a failure; fallbacks are not tried."""
     return _Run(bundle, task).fail(failure)
 
 
@@ -94,15 +94,15 @@ class _Run:
         self._advance = Advance(
             op=task.op, base=task.version, state=task.state, version=task.version, actor=task.principal.id
         )
-        self._goes_on = False
-        """Whether the task's transition, which nobody asked for, is to be taken next."""
+        self._hop_follows = False
+        """Whether the task's transition is to be taken next, by itself."""
 
     # --- hops -------------------------------------------------------------------------------------
 
-    def on(self, advance: Advance) -> Advance:
+    def take_hops(self, advance: Advance) -> Advance:
         """Takes the hops that follow by themselves, one after the other: a chain may be long."""
-        while self._goes_on:
-            self._goes_on = False
+        while self._hop_follows:
+            self._hop_follows = False
             advance = self.fire()
         return advance
 
@@ -148,7 +148,7 @@ class _Run:
         used = candidate(executor, reliability, self.task.candidate)
         if used is None:
             return self.fail(Failure("the executor is not there any more", PERMANENT))
-        self.tell("executor.started", **self._about(used))
+        self.record("executor.started", **self._about(used))
         if used.kind == "human":
             return self._ask(used)
         return self._wait_for("run")
@@ -162,7 +162,7 @@ class _Run:
             Approval("ask", request, executor.queue, executor.distinct_from is not None, task.principal.id,
                      task.transition),
         ]  # fmt: skip
-        self.tell("human.approval.requested", requestId=request, queue=executor.queue)
+        self.record("human.approval.requested", requestId=request, queue=executor.queue)
         self._succeeded(executor)
         return self._executed({"queue": executor.queue, "requestId": request, "status": "queued"})
 
@@ -170,20 +170,20 @@ class _Run:
         task = self.task
         if not task.wait:
             task.wait = value["child"]
-            self.tell("sub_workflow.started", definitionId=used.definition_id, workflowId=task.wait)
+            self.record("sub_workflow.started", definitionId=used.definition_id, workflowId=task.wait)
             return self._wait_for("child", expires_ms=used.timeout_ms or 0, child=task.wait)
         child, task.wait = task.wait, ""
         if value.get("outcome") != machine.SUCCESS:
             what = value.get("outcome") or "was forgotten"
-            self.tell("sub_workflow.failed", workflowId=child, outcome=what)
+            self.record("sub_workflow.failed", workflowId=child, outcome=what)
             failure = Failure(f"the sub-workflow {child} ended: {what}, in state {value.get('state')!r}", PERMANENT)
             return self._failed(failure, used, executor, reliability)
-        self.tell("sub_workflow.completed", workflowId=child, state=value.get("state"))
+        self.record("sub_workflow.completed", workflowId=child, state=value.get("state"))
         self._succeeded(used)
         return self._executed(value.get("context") or {})
 
     def _flow(self, value: Any, executor: Executor) -> Advance | Failure | None:
-        """Waits for a flow, unless that has taken too long; None: it has completed."""
+        """Looks at the flow again later, or fails if it took too long; None: it has completed."""
         task = self.task
         if value.get("status") != "running":
             task.wait = ""
@@ -202,9 +202,9 @@ class _Run:
         return self._advance
 
     def _succeeded(self, executor: Executor) -> None:
-        self.tell("executor.succeeded", **self._about(executor))
+        self.record("executor.succeeded", **self._about(executor))
         if self.task.candidate:
-            self.tell("fallback.selected", **self._about(executor))
+            self.record("fallback.selected", **self._about(executor))
         kind = machine.EVIDENCE.get(executor.kind or "")
         if kind is not None:
             self.task.marks = [*self.task.marks, kind]
@@ -213,9 +213,9 @@ class _Run:
         """Goes on with the next fallback, if there is one."""
         task = self.task
         about = {**self._about(used), "errorClass": failure.type, "message": failure.message}
-        self.tell("executor.failed", **about)
+        self.record("executor.failed", **about)
         if task.wait and used.kind == "workflow":
-            self.tell("sub_workflow.timed_out", workflowId=task.wait)
+            self.record("sub_workflow.timed_out", workflowId=task.wait)
         task.wait, task.waited_ms = "", 0
         if candidate(executor, reliability, task.candidate + 1) is not None:
             task.candidate += 1
@@ -241,7 +241,7 @@ class _Run:
         for number, branch in enumerate(transition.branches):
             if evaluate(branch.when, at):
                 target = branch.target
-                self.tell("transition.branched", transition=task.transition, branch=number, target=target)
+                self.record("transition.branched", transition=task.transition, branch=number, target=target)
                 break
         return self._arrive(target, draft)
 
@@ -258,9 +258,9 @@ class _Run:
         return self._execute(on_enter.executor, on_enter.reliability)
 
     def _entered(self, draft: dict[str, Any]) -> Advance:
-        """Commits the hop, and goes on if nobody has to be asked."""
+        """Commits the hop, and takes the next one if that needs nobody."""
         task = self.task
-        if problem := _not_kept(draft):
+        if problem := _context_problem(draft):
             if not self._timing_out:
                 return self.fail(Failure(problem, PERMANENT))
             draft = task.context
@@ -269,14 +269,14 @@ class _Run:
         if self._timing_out and outcome:
             outcome = self.workflow.states[task.target].outcome or machine.TIMED_OUT
         self._commit(task.target, draft, outcome, bump=not began)
-        return self._end(outcome) if outcome else self._settle()
+        return self._end(outcome) if outcome else self._next_hop()
 
-    def _settle(self) -> Advance:
-        """Takes the next deterministic transition, if that is all there is."""
+    def _next_hop(self) -> Advance:
+        """Chooses the transition that is taken next by itself; without one the operation ends."""
         task, state = self.task, self._state
         if task.then:
             task.transition, task.arguments, task.then = task.then, task.then_arguments, ""
-            return self._go_on()
+            return self._continue()
         if not machine.chains(state):
             return self._end()
         if len(task.chain) >= self.workflow.max_chain_depth:
@@ -285,16 +285,16 @@ class _Run:
         chosen = machine.choice(
             state,
             self._circumstances(task.context, {}),
-            lambda kind, held: self.tell("guard.evaluated", state=task.state, guard=kind, passed=held),
+            lambda kind, held: self.record("guard.evaluated", state=task.state, guard=kind, passed=held),
         )
         if chosen is None:
-            return self._stranded(state)
-        task.transition, task.arguments = chosen, machine.unasked(state.transitions[chosen])
-        return self._go_on()
+            return self._no_single_choice(state)
+        task.transition, task.arguments = chosen, machine.default_arguments(state.transitions[chosen])
+        return self._continue()
 
-    def _go_on(self) -> Advance:
-        """Leaves the next hop to ``on``."""
-        self._goes_on = True
+    def _continue(self) -> Advance:
+        """Leaves the next hop to ``take_hops``."""
+        self._hop_follows = True
         return self._advance
 
     def _commit(self, target: str, draft: dict[str, Any], outcome: str, *, bump: bool = True) -> None:
@@ -307,20 +307,22 @@ class _Run:
         advance.state, advance.version = task.state, task.version
         advance.context = _encode(draft).decode()
         advance.failure = "-"
-        self._mark(transition)
-        self._approvals(transition, came_from != target or bool(outcome), outcome)
+        self._record_evidence(transition)
+        self._update_approvals(transition, came_from != target or bool(outcome), outcome)
         if task.first_done:
             task.chain = [*task.chain, HopTaken(came_from, task.transition, target, task.version)]
-            self.tell("chain.step", transition=task.transition, **{"from": came_from}, to=target, version=task.version)
+            self.record(
+                "chain.step", transition=task.transition, **{"from": came_from}, to=target, version=task.version
+            )
         if bump:
-            self.tell(
+            self.record(
                 "workflow.transitioned", transition=task.transition or None, **{"from": came_from}, to=target,
                 version=task.version,
             )  # fmt: skip
         task.first_done = True
         task.phase, task.candidate, task.draft, task.target = "run", 0, None, ""
 
-    def _mark(self, transition: Transition | None) -> None:
+    def _record_evidence(self, transition: Transition | None) -> None:
         """Records the evidence that the hop has left."""
         task, advance = self.task, self._advance
         kinds = [*task.marks, *(transition.evidence if transition is not None else ())]
@@ -334,7 +336,7 @@ class _Run:
         task.evidence, task.marks = counts, []
         advance.counts = _encode(counts).decode()
 
-    def _approvals(self, transition: Transition | None, left: bool, outcome: str) -> None:
+    def _update_approvals(self, transition: Transition | None, left: bool, outcome: str) -> None:
         """Closes the approvals of the state that is left, and asks for new ones."""
         task, advance = self.task, self._advance
         if task.open_approvals and (left or task.asked):
@@ -342,7 +344,7 @@ class _Run:
             how = Approval("resolved" if resolved else "withdrawn", by=task.principal.id, transition=task.transition)
             advance.approvals = [*advance.approvals, how]
             if resolved:
-                self.tell("human.approval.resolved", by=task.principal.id, transition=task.transition)
+                self.record("human.approval.resolved", by=task.principal.id, transition=task.transition)
             task.open_approvals = False
         if task.asked and not outcome:
             advance.approvals = [*advance.approvals, *task.asked]
@@ -354,10 +356,10 @@ class _Run:
     def _end(self, outcome: str = "", *, stopped: str = "", retry: str = "") -> Advance:
         task = self.task
         if task.chain:
-            self.tell("chain.completed", steps=len(task.chain), finalState=task.state, stopped=stopped or None)
+            self.record("chain.completed", steps=len(task.chain), finalState=task.state, stopped=stopped or None)
         if outcome:
             self._advance.ended = outcome
-            self.tell("workflow.completed", state=task.state, outcome=outcome, version=task.version)
+            self.record("workflow.completed", state=task.state, outcome=outcome, version=task.version)
         return self._ended(self._ending(outcome=outcome, stopped=stopped, retry=retry))
 
     def fail(self, failure: Failure) -> Advance:
@@ -368,34 +370,34 @@ class _Run:
         what = f"transition {task.transition!r}" if task.transition else f"the entry into state {task.target!r}"
         if chained:
             details |= {"chain": True, "attemptedTransition": task.transition}
-            self.tell("chain.failed", transition=task.transition, errorClass=failure.type, steps=len(task.chain))
+            self.record("chain.failed", transition=task.transition, errorClass=failure.type, steps=len(task.chain))
         problem = Problem(
             code="EXECUTOR_FAILED", message=f"The executor of {what} failed: {failure.message}", details=details
         )
         retry = task.transition if chained else ""
-        return self._ended(self._ending(outcome=self._sunk(), error=problem, retry=retry))
+        return self._ended(self._ending(outcome=self._failed_start(), error=problem, retry=retry))
 
-    def _sunk(self) -> str:
-        """The outcome of an instance whose start has failed and that nobody would go on with: failure, else empty."""
+    def _failed_start(self) -> str:
+        """Ends the instance if its start has failed and nobody would go on with it; its outcome, empty: it goes on."""
         task = self.task
         if task.kind != "start" or (task.first_done and not task.nesting):
             return ""
         # It never was in its first state, or it is a sub-workflow, and somebody waits for its end.
         self._advance.ended = machine.FAILURE
-        self.tell("workflow.completed", state=task.state, outcome=machine.FAILURE, version=task.version)
+        self.record("workflow.completed", state=task.state, outcome=machine.FAILURE, version=task.version)
         return machine.FAILURE
 
-    def _stranded(self, state: State) -> Advance:
-        """No deterministic transition is possible, or several are."""
+    def _no_single_choice(self, state: State) -> Advance:
+        """Fails, since not exactly one deterministic transition is possible."""
         task = self.task
         names = ", ".join(state.transitions)
-        self.tell("chain.failed", state=task.state, errorClass=SELECTION, steps=len(task.chain))
+        self.record("chain.failed", state=task.state, errorClass=SELECTION, steps=len(task.chain))
         problem = Problem(
             code="CHAIN_FAILED",
             message=f"In state {task.state!r} exactly one of these transitions must be possible: {names}.",
             details={"errorClass": SELECTION, "chain": True, "attemptedTransition": next(iter(state.transitions))},
         )
-        return self._ended(self._ending(outcome=self._sunk(), error=problem))
+        return self._ended(self._ending(outcome=self._failed_start(), error=problem))
 
     def _ending(self, *, outcome: str = "", stopped: str = "", retry: str = "", error: Problem | None = None) -> Ending:
         task = self.task
@@ -458,8 +460,8 @@ class _Run:
             about["fallback"] = task.candidate
         return about
 
-    def tell(self, kind: str, /, **payload: Any) -> None:
-        """Adds an entry to the audit."""
+    def record(self, kind: str, /, **payload: Any) -> None:
+        """Adds an event to the audit."""
         shown = redacted({key: value for key, value in payload.items() if value is not None})
         self._advance.audit = [*self._advance.audit, Event(kind, _encode(shown).decode())]
 
@@ -476,7 +478,7 @@ def scope_under_way(task: Task) -> Scope:
     return Scope(context, task.arguments, task.input)
 
 
-def _not_kept(context: dict[str, Any]) -> str:
+def _context_problem(context: dict[str, Any]) -> str:
     """Why a context cannot be kept; empty: it can."""
     text = _encode(context)
     if len(text) > MAX_CONTEXT:

@@ -190,6 +190,6 @@ def _may_wait(desk: Desk, args: Start) -> bool:
     if packed is None:
         return False
     workflow = packed.bundle.definitions[args.definition_id]
-    if not machine.enters_work(workflow, workflow.initial_state):
+    if not machine.entry_executes(workflow, workflow.initial_state):
         return False
     return not desk.operations.durations.quick((packed.hash, args.definition_id, ""))
