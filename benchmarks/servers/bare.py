@@ -16,9 +16,9 @@ import redis.asyncio
 from coordinator.store import Script, Store
 from coordinator.toolsets.actor import given
 from coordinator.toolsets.items.contract.claim import ClaimItem, ClaimItemResult, ClaimResult, ClaimSummary
-from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.store.work import ClaimReply
+from coordinator.toolsets.timestamp import iso
 
 Claim = Callable[[ClaimItem], Awaitable[ClaimReply]]
 

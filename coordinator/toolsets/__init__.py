@@ -1,7 +1,8 @@
 """The toolsets: one room for each seed, all furnished alike; no room imports another.
 
 Beside the rooms is what is common to all of them: what a ``tool`` is, ``schema``, which describes tools to callers,
-and ``arguments``, which turns what a caller sent into a tool's struct.
+``arguments``, which turns what a caller sent into a tool's struct, who acts (``caller``, ``actor``), ``request_id``
+and ``timestamp``.
 """
 
 from __future__ import annotations

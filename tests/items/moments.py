@@ -5,10 +5,10 @@ from __future__ import annotations
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.requests import NONE
-from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.work import WorkStore
+from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client
 
 

@@ -17,7 +17,7 @@ from coordinator.store import requests
 from coordinator.toolsets.items.contract.dependencies import DependencySpec, ManageDependencies
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules import edges, ids, recount, specs
-from coordinator.toolsets.items.rules.clock import iso
+from coordinator.toolsets.timestamp import iso
 from tests.items.query_world import score_of
 
 HEX = st.text("0123456789abcdef", min_size=32, max_size=32)

@@ -23,8 +23,9 @@ from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.operations import Operations, Snapshot, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
-from coordinator.toolsets.gateway.store.audit import Answered, AuditStore, Entry, iso
+from coordinator.toolsets.gateway.store.audit import Answered, AuditStore, Entry
 from coordinator.toolsets.gateway.store.instances import InstanceStore
+from coordinator.toolsets.timestamp import iso
 
 R = TypeVar("R")
 

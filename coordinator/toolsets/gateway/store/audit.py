@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.instances import PACKAGE
+from coordinator.toolsets.timestamp import iso
 
 PAGE = 500
 OWN_PROJECT = keys.DEFAULT_PROJECT
@@ -140,9 +140,3 @@ def _entry(position: bytes, fields: Sequence[bytes]) -> Entry:
         payload=_decode(facts["p"]),
         position=where,
     )
-
-
-def iso(milliseconds: int) -> str:
-    """A time of the store's clock, in UTC."""
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -25,8 +25,8 @@ from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.links import Links
 from coordinator.toolsets.gateway.rules.task import Ending, HopTaken
 from coordinator.toolsets.gateway.rules.task import Problem as Failed
-from coordinator.toolsets.gateway.store.audit import iso
 from coordinator.toolsets.gateway.store.instances import Instance
+from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Reply
 
 _decode = msgspec.json.decode

@@ -1,26 +1,13 @@
-"""Times as callers see them, ISO-8601, and the store's milliseconds."""
+"""Times that callers give, ISO-8601, as the store's milliseconds."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 
 from coordinator.errors import invalid
 from coordinator.toolsets.items.rules.specs import not_blank
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ENDS = tuple(f".{ms:03d}Z" for ms in range(1000))
-
-
-@lru_cache(maxsize=512)
-def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def iso(ms: int) -> str:
-    """``2026-01-01T12:00:00.250Z``."""
-    seconds, rest = divmod(ms, 1000)
-    return _second(seconds) + _ENDS[rest]
 
 
 def instant(text: str, field: str, *, up: bool = False) -> int:

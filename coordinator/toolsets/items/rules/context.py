@@ -9,10 +9,10 @@ import msgspec
 from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items.contract.base import NoteProgress
 from coordinator.toolsets.items.contract.reads import ClaimDetail, GateStatus, RecentTransition, SchemaNote
-from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, NoteSpec, Resolved, expected, phase
+from coordinator.toolsets.timestamp import iso
 
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.reads import Claim, Row

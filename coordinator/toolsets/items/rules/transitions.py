@@ -17,11 +17,11 @@ from coordinator.toolsets.items.contract.work import (
     UnblockedItem,
 )
 from coordinator.toolsets.items.rules import blockers
-from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid
 from coordinator.toolsets.items.rules.refusals import not_applicable
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, NoteSpec, Resolved, SchemaConfig, expected, phase
+from coordinator.toolsets.timestamp import iso
 
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.work import Advanced

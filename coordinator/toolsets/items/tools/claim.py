@@ -23,13 +23,13 @@ from coordinator.toolsets.items.contract.claim import (
     Selector,
 )
 from coordinator.toolsets.items.rules import selection
-from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 from coordinator.toolsets.items.tools.shared import shown
 from coordinator.toolsets.items.waiting import Parking
+from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 MAX_ENTRIES = 100

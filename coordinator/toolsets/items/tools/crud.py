@@ -19,13 +19,13 @@ from coordinator.toolsets.items.contract.items import (
     UpdateItemsResult,
 )
 from coordinator.toolsets.items.rules import specs as rules
-from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, expected
 from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
+from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_ITEMS = 1000

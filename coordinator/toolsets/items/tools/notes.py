@@ -30,7 +30,6 @@ from coordinator.toolsets.items.contract.notes import (
     WrittenNote,
 )
 from coordinator.toolsets.items.rules import specs
-from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
@@ -38,6 +37,7 @@ from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
 from coordinator.toolsets.items.rules.specs import long_text, not_blank
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed
+from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_NOTES = 500

@@ -23,12 +23,12 @@ from coordinator.toolsets.items.contract.query import (
     ShortItem,
 )
 from coordinator.toolsets.items.rules import query as rules
-from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.specs import names_in, not_blank, with_traits
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
 DEFAULT_ROOTS = 20

@@ -21,7 +21,6 @@ from coordinator.toolsets.items.contract.tree import (
     TreeNode,
 )
 from coordinator.toolsets.items.rules import tree as rules
-from coordinator.toolsets.items.rules.clock import iso
 from coordinator.toolsets.items.rules.edges import Edge, mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, no_such_item, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
@@ -30,6 +29,7 @@ from coordinator.toolsets.items.rules.specs import Stored, names_in, not_blank, 
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.tree import Completed, Noted, TreeReply, TreeStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
+from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 MAX_COMPLETED = 2000

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.sessions.contract.results import WorkItem
+from coordinator.toolsets.timestamp import iso
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
@@ -67,11 +67,6 @@ def work_item(item: str, fence: int, holder: str, expires: int, live: bool) -> W
     if expires:
         shown.claim_expires_at = iso(expires)
     return shown
-
-
-def iso(ms: int) -> str:
-    """``2026-01-01T12:00:00.250Z``."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def cannot_bind(outcome: str, actor: str, expires: int) -> ToolFailure:

@@ -1,0 +1,19 @@
+"""Times of the store as callers see them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+_ENDS = tuple(f".{ms:03d}Z" for ms in range(1000))
+
+
+def iso(ms: int) -> str:
+    """Milliseconds since 1970 as ``2026-01-01T12:00:00.250Z``."""
+    seconds, rest = divmod(ms, 1000)
+    return _second(seconds) + _ENDS[rest]
+
+
+@lru_cache(maxsize=512)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
