@@ -10,7 +10,7 @@ from coordinator.definitions import Definitions
 from coordinator.settings.workflows import Signing
 from coordinator.store.signing_keys import Key, KeyRing
 from coordinator.toolsets.sessions.rules import tokens
-from coordinator.toolsets.sessions.rules.seal import RingSeal
+from coordinator.toolsets.sessions.rules.signer import Signer
 from tests.sessions.client import Sessions
 from tests.sessions.conftest import Make
 from tests.sessions.shown import payload
@@ -163,7 +163,7 @@ async def test_a_given_key_signs_as_the_seed_says(make: Make) -> None:
     rotated = f"new:{bytes(32).hex()}"
     sessions = make(signing=Signing(keys=(f"k1:{secret.hex()}",)))
     token = await sessions.start("lab")
-    assert tokens.decode(token, RingSeal(KeyRing([Key("k1", secret)]))).wf == "lab"
+    assert tokens.decode(token, Signer(KeyRing([Key("k1", secret)]))).wf == "lab"
     # A new key takes over; what the old one signed stays good until it is dropped.
     both = make(signing=Signing(keys=(rotated, f"k1:{secret.hex()}")))
     answer = await both("get_skills", session_token=token)

@@ -15,12 +15,12 @@ from msgspec import UNSET
 
 from coordinator.store.signing_keys import Key, KeyRing
 from coordinator.toolsets.sessions.rules import tokens
-from coordinator.toolsets.sessions.rules.seal import RingSeal
+from coordinator.toolsets.sessions.rules.signer import Signer
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 
 SECRET = bytes(range(32))
-SEAL = RingSeal(KeyRing([Key("k1", SECRET)]))
-OTHER = RingSeal(KeyRing([Key("k2", bytes(32))]))
+SIGNER = Signer(KeyRing([Key("k1", SECRET)]))
+OTHER = Signer(KeyRing([Key("k2", bytes(32))]))
 FIRST = Payload(
     wf="work-package",
     act="",
@@ -61,46 +61,46 @@ def body(token: str) -> str:
 def signed(payload: bytes) -> str:
     """Anything at all, under a good signature."""
     part = urlsafe_b64encode(payload).rstrip(b"=")
-    return f"{part.decode()}.{SEAL.sign(part)}"
+    return f"{part.decode()}.{SIGNER.sign(part)}"
 
 
-def why(token: str, seal: RingSeal = SEAL) -> str:
+def why(token: str, signer: Signer = SIGNER) -> str:
     with pytest.raises(Unreadable) as raised:
-        tokens.decode(token, seal)
+        tokens.decode(token, signer)
     return raised.value.reason
 
 
 def test_a_token_is_as_the_seed_has_it_bit_by_bit() -> None:
-    token = tokens.encode(FIRST, SEAL)
+    token = tokens.encode(FIRST, SIGNER)
     assert token.endswith(".4e94c2e060c05cd17d338e46d8bc6d3980a99339d1734a49fc5dc769159c5613")
     assert token.startswith("eyJ3ZiI6Indvcmst")
-    assert tokens.decode(token, SEAL) == FIRST
+    assert tokens.decode(token, SIGNER) == FIRST
 
 
 def test_fields_have_their_order_and_unset_ones_are_left_out() -> None:
-    assert " ".join(json.loads(body(tokens.encode(FIRST, SEAL)))) == "wf act skill cond v seq ts sid aid"
+    assert " ".join(json.loads(body(tokens.encode(FIRST, SIGNER)))) == "wf act skill cond v seq ts sid aid"
     child = msgspec.structs.replace(FIRST, bcp="ask", psid="s", pwf="w", pact="", pv="1.0.0")
-    assert " ".join(json.loads(body(tokens.encode(child, SEAL)))) == (
+    assert " ".join(json.loads(body(tokens.encode(child, SIGNER)))) == (
         "wf act skill cond v seq ts sid aid bcp psid pwf pact pv"
     )
-    assert body(tokens.encode(msgspec.structs.replace(FIRST, aid="Zoë/é"), SEAL)).endswith('"aid":"Zoë/é"}')
+    assert body(tokens.encode(msgspec.structs.replace(FIRST, aid="Zoë/é"), SIGNER)).endswith('"aid":"Zoë/é"}')
 
 
 @settings(max_examples=50)
 @given(payloads)
 def test_what_was_put_in_comes_out(payload: Payload) -> None:
-    token = tokens.encode(payload, SEAL)
+    token = tokens.encode(payload, SIGNER)
     part, signature = token.split(".")
     assert "=" not in token
     assert signature == hmac.new(SECRET, part.encode(), hashlib.sha256).hexdigest()
-    assert tokens.decode(token, SEAL) == payload == tokens.decode_unsigned(token)
+    assert tokens.decode(token, SIGNER) == payload == tokens.decode_unsigned(token)
     assert why(token, OTHER) == tokens.UNSIGNED
 
 
 @settings(max_examples=100)
 @given(st.data())
 def test_no_changed_token_is_taken(data: st.DataObject) -> None:
-    token = tokens.encode(FIRST, SEAL)
+    token = tokens.encode(FIRST, SIGNER)
     at = data.draw(st.integers(0, len(token) - 1))
     change = data.draw(st.sampled_from(["cut", "drop", "double", "other"]))
     other = data.draw(st.characters(codec="utf-8").filter(lambda one: one != token[at]))
@@ -152,7 +152,7 @@ def test_a_signature_does_not_make_anything_a_token(payload: bytes, reason: str)
         ("e30." + "é" * 64, tokens.UNSIGNED),
         ("é." + "0" * 64, tokens.UNSIGNED),
         ("e30." + "0" * 64, tokens.UNSIGNED),
-        ("e30." + SEAL.sign(b"e30").upper(), tokens.UNSIGNED),
+        ("e30." + SIGNER.sign(b"e30").upper(), tokens.UNSIGNED),
         ("x" * (tokens.MAX_TOKEN + 1), tokens.OVERSIZED),
     ],
 )
@@ -169,12 +169,12 @@ def test_a_bad_signature_may_be_that_of_a_handle() -> None:
 
 def test_old_keys_verify_until_they_age_out_and_the_newest_signs() -> None:
     old, new = Key("old", SECRET), Key("new", bytes(reversed(SECRET)))
-    before = tokens.encode(FIRST, RingSeal(KeyRing([old])))
-    both = RingSeal(KeyRing([new, old]))
+    before = tokens.encode(FIRST, Signer(KeyRing([old])))
+    both = Signer(KeyRing([new, old]))
     assert tokens.decode(before, both) == FIRST
     after = tokens.encode(FIRST, both)
     assert after != before
-    alone = RingSeal(KeyRing([new]))
+    alone = Signer(KeyRing([new]))
     assert tokens.decode(after, alone) == FIRST
     assert why(before, alone) == tokens.UNSIGNED
 
@@ -182,6 +182,6 @@ def test_old_keys_verify_until_they_age_out_and_the_newest_signs() -> None:
 def test_tokens_of_other_kinds_are_not_session_tokens() -> None:
     """The keys of other purposes are derived from the same ones."""
     ring = KeyRing([Key("k1", SECRET)])
-    part = tokens.encode(FIRST, SEAL).split(".")[0]
+    part = tokens.encode(FIRST, SIGNER).split(".")[0]
     elsewhere = ring.sign("navigator", part.encode()).mac.hex()
     assert why(f"{part}.{elsewhere}") == tokens.UNSIGNED

@@ -27,7 +27,7 @@ claims through ``store/lua/include/lease.lua``; the rooms know nothing of each o
 What grows is bounded: a trace keeps its last 5,000 events, shows 2 MB of them, and puts at most 1,000
 of them into one trace token; a call has at most 50 warnings; answers are one per checkpoint; a session
 ages out ``workflows.session_days`` after its last call. Session tokens are signed with the fleet's keys
-themselves (``store/secrets.py``), as the seed states them bit by bit, trace tokens with keys derived
+themselves (``store/signing_keys.py``), as the seed states them bit by bit, trace tokens with keys derived
 from these for each project; any key that still counts verifies.
 
 ``lua/include/session.lua`` has the layout, ``claims.lua`` binding and take-over, ``asked.lua`` which

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from coordinator.definitions import Checkpoint, Option
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.sessions.contract.arguments import RespondCheckpoint
-from coordinator.toolsets.sessions.rules.words import SHOWN
+from coordinator.toolsets.sessions.rules.refusals import SHOWN
 
 How = Literal["option_id", "auto_advance", "condition_not_met"]
 

@@ -1,4 +1,4 @@
-"""How start_session comes by a session, in words (seed 000, start_session), and the items it can be bound to."""
+"""Warnings and refusals of start_session (seed 000), and the work items that it can bind a session to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def moved_on(act: str, stands: str) -> str:
     )
 
 
-def inner_item(text: str) -> str:
+def item_hex(text: str) -> str:
     """A work item's UUID as 32 hex digits.
 
     Raises:

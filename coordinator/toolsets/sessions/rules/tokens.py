@@ -10,30 +10,19 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.sessions.rules.signer import Signer
 
 MAX_TOKEN = 16_384
 """Characters of a session token; what this room makes stays far below."""
 SID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 T = TypeVar("T")
-
-
-class Seal(Protocol):
-    """Signs tokens with a key that all processes share."""
-
-    def sign(self, text: bytes) -> str:
-        """The HMAC-SHA256 of the text under the present key, in lower-case hex."""
-        ...
-
-    def genuine(self, text: bytes, signature: str) -> bool:
-        """Whether the signature is that of the text under a key that still counts."""
-        ...
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,19 +92,19 @@ def invalid_token(reason: str) -> ToolFailure:
     return ToolFailure("invalid_session_token", f"Invalid session token: {reason}. {_ADVICE.get(reason, _ANEW)}")
 
 
-def encode(payload: msgspec.Struct, seal: Seal) -> str:
+def encode(payload: msgspec.Struct, signer: Signer) -> str:
     """The signed token for a payload."""
     text = urlsafe_b64encode(_encode(payload)).rstrip(b"=")
-    return f"{text.decode()}.{seal.sign(text)}"
+    return f"{text.decode()}.{signer.sign(text)}"
 
 
-def decode(token: str, seal: Seal) -> Payload:
+def decode(token: str, signer: Signer) -> Payload:
     """The payload of a token that we signed.
 
     Raises:
         Unreadable: too long, not of the form, not signed by us, or not a session token.
     """
-    return checked(read(token, Payload, seal, MAX_TOKEN))
+    return checked(read(token, Payload, signer, MAX_TOKEN))
 
 
 def decode_unsigned(token: str) -> Payload:
@@ -138,8 +127,8 @@ def checked(payload: Payload) -> Payload:
     return payload
 
 
-def read(token: str, wanted: type[T], seal: Seal | None, most: int) -> T:
-    """The payload of any token of this form; without a seal the signature is not looked at.
+def read(token: str, wanted: type[T], signer: Signer | None, most: int) -> T:
+    """The payload of any token of this form; without a signer the signature is not looked at.
 
     Args:
         most: how many characters it may have.
@@ -156,7 +145,7 @@ def read(token: str, wanted: type[T], seal: Seal | None, most: int) -> T:
         raw = text.encode("ascii")
     except UnicodeEncodeError:
         raise Unreadable("malformed", UNSIGNED) from None
-    if seal is not None and not seal.genuine(raw, signature):
+    if signer is not None and not signer.verify(raw, signature):
         raise Unreadable("unsigned", UNSIGNED)
     decoder = _decoders.get(wanted) or _decoders.setdefault(wanted, msgspec.json.Decoder(wanted))
     try:

@@ -13,7 +13,8 @@ from msgspec import UNSET
 
 from coordinator.toolsets.sessions.contract.results import TraceEvent
 from coordinator.toolsets.sessions.rules import tokens
-from coordinator.toolsets.sessions.rules.tokens import Seal, Unreadable
+from coordinator.toolsets.sessions.rules.signer import Signer
+from coordinator.toolsets.sessions.rules.tokens import Unreadable
 
 MAX_TRACE_TOKEN = 2_000_000
 """Characters of a trace token; what ``move.lua`` puts into one stays below."""
@@ -24,7 +25,7 @@ MAX_TEXT = 500
 _MAX_WARNINGS = 20
 ADOPTED = "adopted:re-signed token"
 RECOVERED = "recovered:invalid token"
-COME_BY = ("adopted:", "recovered:")
+ORIGINS = ("adopted:", "recovered:")
 """Beginnings of the ``err`` of a start_session that succeeded."""
 
 
@@ -96,7 +97,7 @@ def stale(act: str, stands: str) -> str:
     return f"Token is behind its session: it is at activity '{act}' but the session has moved on to '{stands}'"
 
 
-def trace_token(sid: str, act: str, first: int, events: list[TraceEvent], now: int, seal: Seal) -> str:
+def trace_token(sid: str, act: str, first: int, events: list[TraceEvent], now: int, signer: Signer) -> str:
     """The signed token of a segment; ``now`` in seconds since 1970."""
     segment = Segment(
         sid=sid,
@@ -109,7 +110,7 @@ def trace_token(sid: str, act: str, first: int, events: list[TraceEvent], now: i
         ts=now,
         events=events,
     )
-    return tokens.encode(segment, seal)
+    return tokens.encode(segment, signer)
 
 
 _WORDS = {
@@ -119,14 +120,14 @@ _WORDS = {
 _ADVICE = "Pass trace tokens as next_activity returned them, or leave trace_tokens out to get the whole trace"
 
 
-def read(token: str, seal: Seal) -> Segment:
+def read(token: str, signer: Signer) -> Segment:
     """The segment of a trace token.
 
     Raises:
         Unreadable: with a sentence for the caller.
     """
     try:
-        return tokens.read(token, Segment, seal, MAX_TRACE_TOKEN)
+        return tokens.read(token, Segment, signer, MAX_TRACE_TOKEN)
     except Unreadable as error:
         reason = _WORDS.get(error.reason, error.reason)
         raise Unreadable(error.kind, f"Invalid trace token: {reason}. {_ADVICE}.") from None
@@ -135,7 +136,7 @@ def read(token: str, seal: Seal) -> Segment:
 def _event(sid: str, workflow: str, parent: str, number: int, stored: Stored) -> TraceEvent:
     said = stored.entry
     # A start_session that succeeded says there how the session was come by.
-    failed = bool(stored.problem) and not stored.problem.startswith(COME_BY)
+    failed = bool(stored.problem) and not stored.problem.startswith(ORIGINS)
     warnings = said.vw if not stored.stands else [*said.vw, stale(said.act, stored.stands)]
     return TraceEvent(
         trace_id=sid,

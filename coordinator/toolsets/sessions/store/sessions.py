@@ -44,7 +44,7 @@ class Claim(NamedTuple):
     """The work item that a session is to be bound to, and the claim shown for it."""
 
     item: str = ""
-    """In the inner form; empty: none."""
+    """Its UUID as 32 hex digits; empty: none."""
     actor: str = ""
     """The trusted id of whoever shows it."""
     fence: int = 0
@@ -52,13 +52,13 @@ class Claim(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The part of a trace that goes into a trace token."""
+    """The part of a trace that is cut off into a trace token."""
 
     first: int
     past: int
     events: list[str]
     stood: str
-    """Where the session was, if the token did not know; else empty."""
+    """The activity where the session was, if the token was at another one; else empty."""
 
 
 class Joined(NamedTuple):
@@ -74,7 +74,7 @@ class Joined(NamedTuple):
     expires: int
 
 
-class Standing(NamedTuple):
+class StatusDetail(NamedTuple):
     """What get_workflow_status shows besides the position."""
 
     left: list[str]
@@ -229,5 +229,5 @@ class SessionStore:
         return await self._run(_TRACE, project, shown, b"", int(whole))
 
     async def status(self, project: str, shown: Payload) -> State:
-        """Where the session stands. The detail is ``Standing``."""
+        """Where the session stands. The detail is ``StatusDetail``."""
         return await self._run(_STATUS, project, shown, b"")

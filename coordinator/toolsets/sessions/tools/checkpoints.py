@@ -18,7 +18,7 @@ from coordinator.toolsets.sessions.contract.arguments import (
     YieldCheckpoint,
 )
 from coordinator.toolsets.sessions.contract.results import Responded, Resumed, Yielded
-from coordinator.toolsets.sessions.rules import answers, texts, tokens, trace, validation, words
+from coordinator.toolsets.sessions.rules import answers, refusals, texts, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.answers import Given, Resolution
 from coordinator.toolsets.sessions.rules.tokens import Payload
 from coordinator.toolsets.sessions.store.sessions import State
@@ -103,13 +103,12 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             problem.message if problem else "",
         )
         if state.outcome == "active":
-            raise words.cannot_yield(args.checkpoint_id, state.pending)
+            raise refusals.cannot_yield(args.checkpoint_id, state.pending)
         if state.outcome == "moved":
-            raise words.moved_on(args.checkpoint_id, shown.act, state.act)
+            raise refusals.moved_on(args.checkpoint_id, shown.act, state.act)
         refuse(state, shown, problem)
-        seal = await desk.seal()
         if state.outcome == "answered":
-            token = tokens.encode(advanced(shown, state), seal)
+            token = await desk.token(shown, state)
             option, effect, dismissed = _answer(state.details(str))
             known = Yielded(
                 status="answered",
@@ -125,7 +124,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         at, seq = state.details(tuple[int, int])
         # The same handle for the same call, should its answer have been lost.
         payload = structs.replace(advanced(shown, state, seq=seq), bcp=args.checkpoint_id, ts=at // 1000)
-        token = tokens.encode(payload, seal)
+        token = tokens.encode(payload, await desk.signer())
         result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
         return in_json(result, meta(token, warnings))
 
@@ -136,11 +135,11 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         noted = trace.entry("resume_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
         state = await desk.store.resume(call.project, shown, noted)
         if state.outcome == "blocked":
-            raise words.cannot_resume(state.pending)
+            raise refusals.cannot_resume(state.pending)
         if state.outcome == "nothing":
-            raise words.nothing_to_resume()
+            raise refusals.nothing_to_resume()
         refuse(state, shown)
-        token = tokens.encode(advanced(shown, state), await desk.seal())
+        token = await desk.token(shown, state)
         kept = state.details(str)
         option, effect, dismissed = _answer(kept)
         result = Resumed(
@@ -154,7 +153,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         )
         return in_json(result, meta(token, warnings + behind(shown, state.act)))
 
-    async def handled(handle: str | None, token: str | None) -> _Meant:
+    async def meant_by(handle: str | None, token: str | None) -> _Meant:
         text = handle or token
         if not text:
             raise answers.nothing_named()
@@ -164,7 +163,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
 
     async def present_checkpoint(call: Call, args: PresentCheckpoint) -> Reply:
         began = perf_counter()
-        meant = await handled(args.checkpoint_handle, args.session_token)
+        meant = await meant_by(args.checkpoint_handle, args.session_token)
         shown = meant.token
         while True:
             problem: ToolFailure | None = None
@@ -180,20 +179,19 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             )
             if state.outcome != "pending":
                 break
-            meant = _waiting(meant, state)
-        _open(state, meant)
+            meant = _pending(meant, state)
+        _require_pending(state, meant)
         refuse(state, shown, problem)
         handle = args.checkpoint_handle or args.session_token or ""
         if meant.instance:
-            payload = advanced(shown, state, act=state.act, cond=state.cond)
-            handle = tokens.encode(payload, await desk.seal())
+            handle = await desk.token(shown, state, act=state.act, cond=state.cond)
         # Where it could not be found, the problem was raised above.
         text = texts.checkpoint(cast("Checkpoint", definition), handle)
         return in_text(text, {"validation": validation.validation(meant.warnings)})
 
     async def respond_checkpoint(call: Call, args: RespondCheckpoint) -> Reply:
         began = perf_counter()
-        meant = await handled(args.checkpoint_handle, args.session_token)
+        meant = await meant_by(args.checkpoint_handle, args.session_token)
         shown = meant.token
         while True:
             found = _resolution(meant, args, desk.settings.workflows.min_checkpoint_response_seconds)
@@ -209,16 +207,16 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             )
             if state.outcome != "pending":
                 break
-            meant = _waiting(meant, state)
+            meant = _pending(meant, state)
         if state.outcome in ("none", "closed"):
             recorder().checkpoint("closed")
-        _open(state, meant)
+        _require_pending(state, meant)
         if state.outcome == "early":
             recorder().checkpoint("early")
             raise answers.too_early(meant.checkpoint, found.how, state.details(int), found.least_ms)
         refuse(state, shown, found.problem or found.late)
         recorder().checkpoint(found.how)
-        token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), await desk.seal())
+        token = await desk.token(shown, state, act=state.act, cond=state.cond)
         result = Responded(
             checkpoint_id=meant.checkpoint,
             resolved=True,
@@ -241,7 +239,7 @@ def _definition(library: Library, workflow: str, activity: str, checkpoint: str)
     found = loaded(library, workflow).activity(activity)
     definition = None if found is None else found.checkpoint(checkpoint)
     if definition is None:
-        raise words.not_found("Checkpoint", checkpoint, f" in activity {activity or 'none'}")
+        raise refusals.not_found("Checkpoint", checkpoint, f" in activity {activity or 'none'}")
     return definition
 
 
@@ -258,18 +256,18 @@ def _asked(meant: _Meant) -> Checkpoint:
         raise ToolFailure(failure.code, f"{failure.message}. {hint}") from None
 
 
-def _waiting(meant: _Meant, state: State) -> _Meant:
+def _pending(meant: _Meant, state: State) -> _Meant:
     """The checkpoint that waits in the session of a token that tells of none."""
     return meant._replace(checkpoint=state.pending, activity=state.act, instance=str(state.details(int)))
 
 
-def _open(state: State, meant: _Meant) -> None:
+def _require_pending(state: State, meant: _Meant) -> None:
     """Raises if the checkpoint that is meant does not wait for an answer."""
     if state.outcome == "none":
-        raise words.no_checkpoint()
+        raise refusals.no_checkpoint()
     if state.outcome == "closed":
         text = state.details(str)
-        raise words.resolved(meant.checkpoint, _told(text) if text else "")
+        raise refusals.resolved(meant.checkpoint, _told(text) if text else "")
 
 
 def _told(text: str) -> str:

@@ -16,9 +16,9 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.store.signing_keys import SigningKeys
-from coordinator.toolsets.sessions.rules import texts, tokens, trace, validation, words
-from coordinator.toolsets.sessions.rules.seal import RingSeal
-from coordinator.toolsets.sessions.rules.tokens import Payload, Seal, Unreadable
+from coordinator.toolsets.sessions.rules import refusals, texts, tokens, trace, validation
+from coordinator.toolsets.sessions.rules.signer import Signer
+from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import SessionStore, State
 from coordinator.toolsets.tool import Call, Reply, Services
 
@@ -32,13 +32,12 @@ Make = Callable[[Payload, LoadedWorkflow, Library], T]
 
 
 class Read(NamedTuple, Generic[T]):
-    """A call that read definitions, answered."""
+    """What a call that reads definitions has found."""
 
     made: T
     shown: Payload
     state: State
     warnings: list[str]
-    seal: RingSeal
 
 
 class Desk:
@@ -63,13 +62,17 @@ class Desk:
         """The newest definitions; a call takes them once."""
         return self.definitions.current
 
-    async def seal(self, purpose: str = "") -> RingSeal:
+    async def signer(self, purpose: str = "") -> Signer:
         """What signs tokens now: session tokens, or those of a purpose.
 
         Raises:
             ToolFailure: ``store_unavailable``, before the keys were ever learned.
         """
-        return RingSeal(await self._secrets.ring(), purpose)
+        return Signer(await self._secrets.ring(), purpose)
+
+    async def token(self, shown: Payload, state: State, **changes: Any) -> str:
+        """The session's next token: ``advanced``, signed. Raises as ``signer``."""
+        return tokens.encode(advanced(shown, state, **changes), await self.signer())
 
     async def decode(self, token: str) -> Payload:
         """The payload of a token that was shown; looks for newer keys before it says that none has signed it.
@@ -93,14 +96,14 @@ class Desk:
         """
         return await self._read(token, trace.read, trace.purpose(project))
 
-    async def _read(self, token: str, read: Callable[[str, Seal], T], purpose: str = "") -> T:
+    async def _read(self, token: str, read: Callable[[str, Signer], T], purpose: str = "") -> T:
         """What ``read`` makes of the token; once more where a newer key may be all that is missing."""
         try:
-            return read(token, await self.seal(purpose))
+            return read(token, await self.signer(purpose))
         except Unreadable as error:
             if error.kind != "unsigned" or not await self._secrets.renewed():
                 raise
-        return read(token, await self.seal(purpose))
+        return read(token, await self.signer(purpose))
 
     async def opened(self, token: str) -> Payload:
         """``decode`` for tools that need a good token.
@@ -134,10 +137,10 @@ class Desk:
         noted = trace.entry(name, perf_counter() - began, shown.act, shown.aid, warnings)
         state = await self.store.visit(call.project, shown, noted, problem.message if problem else "")
         if state.outcome == "blocked":
-            raise words.blocked(state.pending, state.act)
+            raise refusals.blocked(state.pending, state.act)
         refuse(state, shown, problem)
         found: Any = made
-        return Read(found, shown, state, warnings + behind(shown, state.act), await self.seal())
+        return Read(found, shown, state, warnings + behind(shown, state.act))
 
 
 def loaded(library: Library, workflow: str) -> LoadedWorkflow:
@@ -148,7 +151,7 @@ def loaded(library: Library, workflow: str) -> LoadedWorkflow:
     """
     found = library.workflows.get(workflow)
     if found is None:
-        raise words.not_found("Workflow", workflow)
+        raise refusals.not_found("Workflow", workflow)
     return found
 
 
@@ -159,9 +162,9 @@ def refuse(state: State, shown: Payload, problem: ToolFailure | None = None) -> 
         problem: what the store was told had gone wrong already.
     """
     if state.outcome == "superseded":
-        raise words.superseded(shown.aid)
+        raise refusals.superseded(shown.aid)
     if state.outcome == "unclaimed":
-        raise words.unclaimed(state.details(str))
+        raise refusals.unclaimed(state.details(str))
     if state.outcome == "failed" and problem is not None:
         raise problem
 

@@ -22,10 +22,10 @@ from coordinator.toolsets.sessions.contract.results import (
     TraceEvent,
     WorkflowHead,
 )
-from coordinator.toolsets.sessions.rules import answers, joining, tokens, trace, validation, words
+from coordinator.toolsets.sessions.rules import answers, joining, refusals, trace, validation
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
-from coordinator.toolsets.sessions.store.sessions import Cut, Standing, State
-from coordinator.toolsets.sessions.tools.desk import Desk, advanced, behind, in_json, loaded, meta, refuse
+from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetail
+from coordinator.toolsets.sessions.tools.desk import Desk, behind, in_json, loaded, meta, refuse
 from coordinator.toolsets.tool import Call, Reply, Tool
 
 _NEXT = (
@@ -73,12 +73,12 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             problem.message if problem else "",
         )
         if state.outcome == "blocked":
-            raise words.cannot_move(args.activity_id, state.pending, state.act)
+            raise refusals.cannot_move(args.activity_id, state.pending, state.act)
         if state.outcome == "exists":
-            raise words.replaced(args.activity_id)
+            raise refusals.replaced(args.activity_id)
         refuse(state, shown, problem)
         cut = state.details(Cut)
-        token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), await desk.seal())
+        token = await desk.token(shown, state, act=state.act, cond=state.cond)
         said = meta(token, warnings + behind(shown, cut.stood))
         if cut.events:
             psid = "" if shown.psid is UNSET else shown.psid
@@ -89,7 +89,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
                 cut.first,
                 events,
                 state.now // 1000,
-                await desk.seal(trace.purpose(call.project)),
+                await desk.signer(trace.purpose(call.project)),
             )
         return in_json(Moved(activity_id=args.activity_id, name=name, session_token=token), said)
 
@@ -97,8 +97,8 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         shown = await desk.opened(args.session_token)
         state = await desk.store.status(call.project, shown)
         refuse(state, shown)
-        found = state.details(Standing)
-        token = tokens.encode(advanced(shown, state, act=state.act, cond=state.cond), await desk.seal())
+        found = state.details(StatusDetail)
+        token = await desk.token(shown, state, act=state.act, cond=state.cond)
         return in_json(
             _status(shown, state, found, desk.current.workflows.get(shown.wf), token), {"session_token": token}
         )
@@ -110,9 +110,9 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         shown = await desk.opened(args.session_token)
         state = await desk.store.trace(call.project, shown, not given)
         if state.outcome == "blocked":
-            raise words.blocked(state.pending, state.act)
+            raise refusals.blocked(state.pending, state.act)
         refuse(state, shown)
-        token = tokens.encode(advanced(shown, state), await desk.seal())
+        token = await desk.token(shown, state)
         events: list[TraceEvent] = []
         errors: list[str] = []
         if given:
@@ -165,7 +165,7 @@ def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str,
         return f"{workflow.workflow.title}: completed", True
     leaving = validation.exits(workflow, shown.act) if target in TERMINALS else None
     ways = "" if leaving is None else f", from '{shown.act}' the ways are [{', '.join(leaving.targets)}]"
-    raise words.not_found("Activity", target, ways)
+    raise refusals.not_found("Activity", target, ways)
 
 
 def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> list[str]:
@@ -181,7 +181,7 @@ def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> l
     return validation.bounded(found)
 
 
-def _status(shown: Payload, state: State, found: Standing, workflow: LoadedWorkflow | None, token: str) -> Status:
+def _status(shown: Payload, state: State, found: StatusDetail, workflow: LoadedWorkflow | None, token: str) -> Status:
     result = Status(
         status="blocked" if state.pending else "completed" if state.completed else "active",
         current_activity=state.act or "none",

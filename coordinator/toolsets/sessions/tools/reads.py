@@ -8,9 +8,9 @@ from msgspec import UNSET
 from coordinator.definitions import Activity, Library, LoadedActivity, LoadedSkill, LoadedText, LoadedWorkflow
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.sessions.contract.arguments import GetResource, GetSkill, GetWorkflow, SessionOnly
-from coordinator.toolsets.sessions.rules import texts, tokens, words
+from coordinator.toolsets.sessions.rules import refusals, texts
 from coordinator.toolsets.sessions.rules.tokens import Payload
-from coordinator.toolsets.sessions.tools.desk import Desk, advanced, in_text, meta
+from coordinator.toolsets.sessions.tools.desk import Desk, in_text, meta
 from coordinator.toolsets.tool import Call, Handler, Reply, Tool
 
 _GET_WORKFLOW = (
@@ -39,14 +39,14 @@ _GET_RESOURCE = (
 def _skill(library: Library, workflow: LoadedWorkflow, reference: str, owner: str | None = None) -> LoadedSkill:
     found = library.skill(workflow.id, reference, owner)
     if found is None:
-        raise words.not_found("Skill", reference)
+        raise refusals.not_found("Skill", reference)
     return found
 
 
 def _current(shown: Payload, workflow: LoadedWorkflow) -> LoadedActivity:
     found = workflow.activities.get(shown.act)
     if found is None:
-        raise words.not_found("Activity", shown.act)
+        raise refusals.not_found("Activity", shown.act)
     return found
 
 
@@ -78,7 +78,7 @@ def _reference(activity: Activity, step_id: str | None) -> str:
         available = ", ".join(step.id for step in steps)
         raise ToolFailure(
             "RESOURCE_NOT_FOUND",
-            f"Step '{step_id[: words.SHOWN]}' not found in activity '{activity.id}'. Available steps: [{available}]",
+            f"Step '{step_id[: refusals.SHOWN]}' not found in activity '{activity.id}'. Available steps: [{available}]",
         )
     if step.skill is UNSET or not step.skill:
         raise ToolFailure(
@@ -98,7 +98,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             return "" if skill is None else skill.text + texts.SEPARATOR, workflow
 
         read = await desk.reading(call, "get_workflow", args.session_token, make)
-        token = tokens.encode(advanced(read.shown, read.state), read.seal)
+        token = await desk.token(read.shown, read.state)
         skill, workflow = read.made
         text = texts.summary(workflow, token) if args.summary else texts.headed(token, workflow.text)
         return in_text(skill + text, meta(token, read.warnings))
@@ -106,11 +106,11 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     async def get_activity(call: Call, args: SessionOnly) -> Reply:
         def make(shown: Payload, workflow: LoadedWorkflow, _library: Library) -> str:
             if not shown.act:
-                raise words.no_activity()
+                raise refusals.no_activity()
             return _current(shown, workflow).text
 
         read = await desk.reading(call, "get_activity", args.session_token, make)
-        token = tokens.encode(advanced(read.shown, read.state), read.seal)
+        token = await desk.token(read.shown, read.state)
         return in_text(texts.headed(token, read.made), meta(token, read.warnings))
 
     async def get_skills(call: Call, args: SessionOnly) -> Reply:
@@ -122,7 +122,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             return ([], [reference]) if skill is None else ([skill.text], [])
 
         read = await desk.reading(call, "get_skills", args.session_token, make)
-        token = tokens.encode(advanced(read.shown, read.state), read.seal)
+        token = await desk.token(read.shown, read.state)
         blocks, failed = read.made
         head = f"scope: workflow\nsession_token: {token}"
         if failed:
@@ -144,7 +144,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
 
         read = await desk.reading(call, "get_skill", args.session_token, make)
         reference, skill = read.made
-        token = tokens.encode(advanced(read.shown, read.state, skill=reference), read.seal)
+        token = await desk.token(read.shown, read.state, skill=reference)
         return in_text(texts.headed(token, skill.text), meta(token, read.warnings))
 
     async def get_resource(call: Call, args: GetResource) -> Reply:
@@ -154,11 +154,11 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
                 head, slash, index = args.resource_id.partition("/")
                 owner, index = (head, index) if slash and head else (workflow.id, args.resource_id)
                 hint = "" if slash else _elsewhere(shown, workflow, library, index)
-                raise words.not_found("Resource", index, f" in workflow {owner}{hint}")
+                raise refusals.not_found("Resource", index, f" in workflow {owner}{hint}")
             return found
 
         read = await desk.reading(call, "get_resource", args.session_token, make)
-        token = tokens.encode(advanced(read.shown, read.state), read.seal)
+        token = await desk.token(read.shown, read.state)
         return in_text(texts.resource(args.resource_id, read.made, token), meta(token, read.warnings))
 
     def tool(name: str, description: str, arguments: type[msgspec.Struct], handler: Handler) -> Tool:

@@ -30,12 +30,12 @@ _BEFORE = Payload(wf="", act="", skill="", cond="", v="", seq=0, ts=0, sid="", a
 """In place of a token that was not shown."""
 
 
-class _Way(NamedTuple):
-    """How a session was come by."""
+class _Obtained(NamedTuple):
+    """The session that a call gets a token of, and how it was found or made."""
 
     payload: Payload
     warnings: list[str]
-    flag: str = ""
+    origin: str = ""
     """inherited, adopted, recovered; empty for a fresh one."""
     item: WorkItem | None = None
 
@@ -49,7 +49,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             if args.fence_token is not None:
                 raise invalid("fence_token", "goes with item_id")
             return NO_CLAIM
-        item = joining.inner_item(args.item_id)
+        item = joining.item_hex(args.item_id)
         actor = checked(args.actor if args.actor is not None else Actor(args.agent_id, "subagent"))
         return Claim(item, (await desk.resolve_actor(actor)).id, args.fence_token or 0)
 
@@ -72,7 +72,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
         return state, new
 
-    async def fresh(call: Call, args: StartSession, library: Library, claim: Claim, reason: str = "") -> _Way:
+    async def fresh(call: Call, args: StartSession, library: Library, claim: Claim, reason: str = "") -> _Obtained:
         """A session of its own; ``reason`` says why a token that was shown did not help."""
         workflow = loaded(library, args.workflow_id or META)
         state, new = await start(call, args, workflow, claim, trace.RECOVERED if reason else "")
@@ -85,31 +85,31 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         _, fence, expires = state.details(tuple[bool, int, int])
         item = joining.work_item(claim.item, fence, claim.actor, expires, True) if claim.item else None
         warnings = [joining.recovered(workflow.id, reason)] if reason else []
-        return _Way(payload, warnings, "recovered" if reason else "", item)
+        return _Obtained(payload, warnings, "recovered" if reason else "", item)
 
-    def joined(state: State, shown: Payload, args: StartSession, claim: Claim, flag: str) -> _Way:
+    def joined(state: State, shown: Payload, args: StartSession, claim: Claim, origin: str) -> _Obtained:
         found = state.details(Joined)
+        psid, pwf, pact, pv = found.parent or (UNSET,) * 4
         payload = structs.replace(
             advanced(shown, state, act=state.act, cond=state.cond),
             wf=found.workflow,
             v=found.version,
             sid=found.sid,
             aid=args.agent_id,
+            psid=psid,
+            pwf=pwf,
+            pact=pact,
+            pv=pv,
         )
-        if found.parent:
-            psid, pwf, pact, pv = found.parent
-            payload = structs.replace(payload, psid=psid, pwf=pwf, pact=pact, pv=pv)
-        else:
-            payload = structs.replace(payload, psid=UNSET, pwf=UNSET, pact=UNSET, pv=UNSET)
         item = None
         if claim.item:
             item = joining.work_item(found.item, found.fence, claim.actor, found.expires, True)
         warnings = []
         if shown.act != state.act and shown.sid:
             warnings.append(joining.moved_on(shown.act, state.act))
-        return _Way(payload, warnings, flag, item)
+        return _Obtained(payload, warnings, origin, item)
 
-    async def of_item(call: Call, args: StartSession, library: Library, claim: Claim, workflow: str) -> _Way:
+    async def of_item(call: Call, args: StartSession, library: Library, claim: Claim, workflow: str) -> _Obtained:
         """The open session of a work item for the workflow ('' for any), or a fresh one that is bound to it."""
         if workflow:
             loaded(library, workflow)
@@ -125,7 +125,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
 
     async def go_on(
         call: Call, args: StartSession, library: Library, shown: Payload, claim: Claim, reason: str
-    ) -> _Way:
+    ) -> _Obtained:
         """The session of a token; ``reason`` says what was wrong with its signature, if anything."""
         loaded(library, shown.wf)
         mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
@@ -145,12 +145,12 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             refuse(state, shown)
         if state.outcome != "ok":
             raise _unbindable(state, claim)
-        way = joined(state, shown, args, claim, "adopted" if reason else "inherited")
+        obtained = joined(state, shown, args, claim, "adopted" if reason else "inherited")
         if reason:
-            return way._replace(warnings=[joining.adopted(reason)])
-        return way._replace(warnings=mismatch + way.warnings)
+            return obtained._replace(warnings=[joining.adopted(reason)])
+        return obtained._replace(warnings=mismatch + obtained.warnings)
 
-    async def by_token(call: Call, args: StartSession, library: Library, token: str, claim: Claim) -> _Way:
+    async def by_token(call: Call, args: StartSession, library: Library, token: str, claim: Claim) -> _Obtained:
         reason = ""
         try:
             shown = await desk.decode(token)
@@ -172,13 +172,13 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         claim = await claimed(args)
         library = desk.current
         if args.session_token:
-            way = await by_token(call, args, library, args.session_token, claim)
+            obtained = await by_token(call, args, library, args.session_token, claim)
         elif claim.item:
-            way = await of_item(call, args, library, claim, args.workflow_id or "")
+            obtained = await of_item(call, args, library, claim, args.workflow_id or "")
         else:
-            way = await fresh(call, args, library, claim)
-        workflow = loaded(library, way.payload.wf)
-        token = tokens.encode(way.payload, await desk.seal())
+            obtained = await fresh(call, args, library, claim)
+        workflow = loaded(library, obtained.payload.wf)
+        token = tokens.encode(obtained.payload, await desk.signer())
         said = workflow.workflow
         result = Started(
             workflow=WorkflowHead(
@@ -186,19 +186,19 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             ),
             session_token=token,
         )
-        if way.flag in ("inherited", "adopted"):
+        if obtained.origin in ("inherited", "adopted"):
             result.inherited = True
-        if way.flag == "adopted":
+        if obtained.origin == "adopted":
             result.adopted = True
-        if way.flag == "recovered":
+        if obtained.origin == "recovered":
             result.recovered = True
-        if way.warnings:
-            result.warning = " ".join(way.warnings)
-        if way.item is not None:
-            result.work_item = way.item
+        if obtained.warnings:
+            result.warning = " ".join(obtained.warnings)
+        if obtained.item is not None:
+            result.work_item = obtained.item
         meta: dict[str, object] = {"session_token": token}
-        if way.warnings:
-            meta["validation"] = validation.validation(way.warnings)
+        if obtained.warnings:
+            meta["validation"] = validation.validation(obtained.warnings)
         return in_json(result, meta)
 
     return (Tool("start_session", _DESCRIPTION, StartSession, (Started,), start_session),)

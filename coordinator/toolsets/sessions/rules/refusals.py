@@ -1,4 +1,4 @@
-"""What refused calls are told (seed 000, checkpoint gate): the beginnings are the seed's, then what to do."""
+"""Refusals of calls about sessions (seed 000, checkpoint gate): they begin as the seed has it, then say what to do."""
 
 from __future__ import annotations
 

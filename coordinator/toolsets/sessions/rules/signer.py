@@ -1,4 +1,4 @@
-"""The keys of the fleet as what signs session and trace tokens (seed 000: HMAC-SHA256, in hex)."""
+"""Signs session and trace tokens with the keys of the fleet, and verifies them (seed 000: HMAC-SHA256, in hex)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from coordinator.store.signing_keys import KeyRing
 _SIGNATURE = re.compile(r"[0-9a-f]{64}")
 
 
-class RingSeal:
-    """A ``tokens.Seal`` over the keys that a process knows; the newest signs, all of them verify.
+class Signer:
+    """Signs with the newest of the keys that a process knows, and verifies with all of them.
 
     Args:
         purpose: what the keys are derived for; empty takes them as they are, as the seed has it for session tokens.
@@ -21,11 +21,11 @@ class RingSeal:
         self._purpose = purpose
 
     def sign(self, text: bytes) -> str:
-        """The signature of the newest key, in lower-case hex."""
+        """The HMAC-SHA256 of the text under the newest key, in lower-case hex."""
         return self._ring.sign(self._purpose, text).mac.hex()
 
-    def genuine(self, text: bytes, signature: str) -> bool:
-        """Whether any of the keys made the signature."""
+    def verify(self, text: bytes, signature: str) -> bool:
+        """Whether the signature is that of the text under any of the keys."""
         if _SIGNATURE.fullmatch(signature) is None:
             return False
         return self._ring.verify(self._purpose, text, bytes.fromhex(signature)) is not None
