@@ -33,8 +33,9 @@ from benchmarks.rivals.postgresql import postgresql
 from benchmarks.support import Missing, console, cpu_seconds, embedded, median, table
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
+from coordinator.store.requests import NONE
 from coordinator.toolsets.flows.rules import planner, spec
-from coordinator.toolsets.flows.store.flows import NONE, FlowStore, NewFlow
+from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
 
 PROJECT = "default"
 NOOP: dict[str, Any] = {"tool": "noop"}

@@ -10,7 +10,8 @@ from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.model import Arrival, NewStep, Plan, StepRun
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store, keys
-from coordinator.toolsets.flows.store.flows import NONE, REPORT, FlowRecord, FlowStore, NewFlow, StepRecord
+from coordinator.store.requests import NONE
+from coordinator.toolsets.flows.store.flows import REPORT, FlowRecord, FlowStore, NewFlow, StepRecord
 
 DONE = Plan(complete=True)
 FAILED = Plan(error="it failed")

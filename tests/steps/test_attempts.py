@@ -13,7 +13,7 @@ from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN, Report
 from coordinator.steps.times import CRASHES
 from coordinator.store import keys
-from coordinator.toolsets.flows.store.flows import NONE
+from coordinator.store.requests import NONE
 from tests.steps.rig import Rig, fork, join, then
 
 pytestmark = pytest.mark.anyio

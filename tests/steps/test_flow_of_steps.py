@@ -11,7 +11,8 @@ import pytest
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import NOT_RECORDED, OVER, RECORDED, REFUSED, Report
 from coordinator.store import keys
-from coordinator.toolsets.flows.store.flows import NONE, REPORT
+from coordinator.store.requests import NONE
+from coordinator.toolsets.flows.store.flows import REPORT
 from tests.items.moments import server_time
 from tests.steps.rig import DONE, FAILED, Rig, fork, join, then
 

@@ -12,10 +12,10 @@ from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED
 from coordinator.steps.times import CRASHES
 from coordinator.store import keys
-from coordinator.store.requests import request
+from coordinator.store.requests import NONE, request
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store import flows
-from coordinator.toolsets.flows.store.flows import NONE, NewFlow
+from coordinator.toolsets.flows.store.flows import NewFlow
 from tests.items.moments import server_time
 from tests.steps.rig import NOTHING, Rig, fork, join, then
 from tests.support.between import after

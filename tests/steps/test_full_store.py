@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.steps.model import NewStep, Plan
-from coordinator.toolsets.flows.store.flows import NONE
+from coordinator.store.requests import NONE
 from tests.steps.rig import Rig, then
 
 pytestmark = pytest.mark.anyio

@@ -18,10 +18,10 @@ from coordinator.steps.store import OVER, RECORDED, REFUSED
 from coordinator.steps.times import CRASHES
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.requests import NONE
 from coordinator.toolsets.flows.rules import planner
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.spec import Flow
-from coordinator.toolsets.flows.store.flows import NONE
 from tests.flows.programs import flow_of, meaning, programs, results_of
 from tests.steps.rig import Player, Rig
 

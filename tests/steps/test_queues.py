@@ -16,7 +16,7 @@ from coordinator.steps.store import RECORDED, Report
 from coordinator.steps.times import CRASHES, LOOK_MS
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
-from coordinator.toolsets.flows.store.flows import NONE
+from coordinator.store.requests import NONE
 from tests.items.moments import server_time
 from tests.steps.rig import FAILED, NOTHING, Player, Rig, then
 from tests.support.servers import emptied

@@ -13,10 +13,11 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.steps.room import StepRoom
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
+from coordinator.store.requests import NONE
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.room import FlowRoom
 from coordinator.toolsets.flows.rules import planner, spec
-from coordinator.toolsets.flows.store.flows import NONE, FlowRecord, FlowStore, NewFlow
+from coordinator.toolsets.flows.store.flows import FlowRecord, FlowStore, NewFlow
 from tests.support.wait import PATIENCE, wait_until
 from workers.engine import Engine
 from workers.listener import Listener

@@ -13,8 +13,9 @@ from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
+from coordinator.store.requests import NONE
 from coordinator.toolsets.flows.rules import planner, spec
-from coordinator.toolsets.flows.store.flows import NONE, FlowRecord, FlowStore, NewFlow, StepRecord
+from coordinator.toolsets.flows.store.flows import FlowRecord, FlowStore, NewFlow, StepRecord
 from tests.support.fleets import RunningFleet
 from tests.support.wait import PATIENCE, process_alive, wait_until
 

@@ -17,8 +17,8 @@ from coordinator.errors import ToolFailure
 from coordinator.steps.model import Failure, Retry, StepRun
 from coordinator.steps.results import MAX_MESSAGE, MAX_RESULT_BYTES
 from coordinator.store import Store, keys
+from coordinator.store.requests import NONE
 from coordinator.toolsets.flows.rules import spec
-from coordinator.toolsets.flows.store.flows import NONE
 from tests.support.fleets import ROOT
 from tests.support.wait import wait_until
 from tests.workers.bench import Bench, chain, fan, hang

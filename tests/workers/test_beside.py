@@ -17,7 +17,7 @@ from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import QUEUE
 from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
-from coordinator.toolsets.flows.store.flows import NONE
+from coordinator.store.requests import NONE
 from tests.support.fleets import RunningCommand, environment
 from tests.support.servers import emptied
 from tests.support.wait import wait_until, wait_until_sync

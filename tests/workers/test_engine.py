@@ -20,7 +20,7 @@ from coordinator.steps.model import Plan, Retry, StepRun
 from coordinator.steps.store import Report, Taken
 from coordinator.steps.times import IDLE_SECONDS
 from coordinator.store import Store, keys
-from coordinator.toolsets.flows.store.flows import NONE
+from coordinator.store.requests import NONE
 from tests.support.wait import wait_until
 from tests.tracing.logged import Logged
 from tests.workers.bench import Bench, chain, fan, hang

@@ -15,7 +15,7 @@ import pytest
 
 from coordinator.steps.times import IDLE_SECONDS, LEASE_MS
 from coordinator.store import Store, keys
-from coordinator.toolsets.flows.store.flows import NONE
+from coordinator.store.requests import NONE
 from tests.support.fleets import scrape
 from tests.support.wait import process_alive, wait_until
 from tests.workers.fleet import Fleet, Flows, assert_recorded_once, chain, echo, fan, sleep

@@ -15,7 +15,7 @@ import workers.keeper
 from coordinator.settings import Settings
 from coordinator.steps.handoff import queue_names
 from coordinator.store import Store
-from coordinator.toolsets.flows.store.flows import NONE
+from coordinator.store.requests import NONE
 from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.bench import Bench, chain, hang
 from workers.attempts import Attempt

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coordinator.steps.model import Failure, Outcome, Plan, StepRun, Work
+from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Work
 from coordinator.steps.room import Configurable, Executor
 from coordinator.store import Script
 from coordinator.toolsets.caller import Caller
@@ -51,22 +51,22 @@ class FlowPlanner:
 
     async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
         """The call that the step makes; a failure where its creator may not make it, or a template has no value."""
-        mine = spec.flow[step.key]
-        if mine.tool is None:
+        definition = spec.flow[step.key]
+        if definition.tool is None:
             return Work(None)
         creator = spec.creator
         if creator is not None:
-            now = await self._permits(step.project, creator, mine.tool)
-            if isinstance(now, str):
-                return Failure(now, "permission_denied", retryable=False)
-            creator = now
+            permitted = await self._permits(step.project, creator, definition.tool)
+            if isinstance(permitted, str):
+                return Failure(permitted, "permission_denied", retryable=False)
+            creator = permitted
         try:
-            asked = _asked_for(mine.args)
+            asked = _asked_for(definition.args)
             results = await self._results(step, spec, asked) if asked else None
-            arguments = templates.resolve(mine.args, spec.given, results)
+            arguments = templates.resolve(definition.args, spec.given, results)
         except templates.TemplateError as error:
             return Failure(str(error), "template", retryable=False)
-        return ToolCall(mine.tool, arguments, mine.timeout_ms, mine.retry or Work(None).retry, creator)
+        return ToolCall(definition.tool, arguments, definition.timeout_ms, definition.retry or Retry(), creator)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
         """What follows the step."""

@@ -12,17 +12,19 @@ from coordinator.toolsets.flows.rules import graph, limits, parse
 from coordinator.toolsets.flows.rules.problems import Problems, place
 from coordinator.toolsets.flows.rules.spec import Flow, pack
 
-Known = Callable[[str], str]
-"""What is wrong with a tool's name; empty: nothing, as far as can be told now."""
+ToolProblem = Callable[[str], str]
+"""What is wrong with a tool's name, as a sentence; empty: nothing, as far as can be told now."""
 
 
-def check_flow(flow: Mapping[str, Any], given: Mapping[str, Any], known: Known, *, with_results: bool) -> Flow:
+def check_flow(
+    flow: Mapping[str, Any], given: Mapping[str, Any], tool_problem: ToolProblem, *, with_results: bool
+) -> Flow:
     """The checked steps.
 
     Args:
         flow: the flow object as the caller gave it.
         given: the workflow's input.
-        known: judges names of tools.
+        tool_problem: judges names of tools.
         with_results: whether templates may ask for results of earlier steps.
 
     Raises:
@@ -36,7 +38,7 @@ def check_flow(flow: Mapping[str, Any], given: Mapping[str, Any], known: Known, 
     problems = Problems()
     steps = parse.steps(flow, problems)
     for key, step in steps.items():
-        if step.tool is not None and (problem := known(step.tool)):
+        if step.tool is not None and (problem := tool_problem(step.tool)):
             problems.add(place(key, "tool"), problem)
     parse.check_templates(steps, given, with_results, problems)
     if with_results:

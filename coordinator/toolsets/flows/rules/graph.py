@@ -107,30 +107,26 @@ def _check_references(found: Mapping[str, Step], problems: Problems) -> None:
 def _check_cycles(found: Mapping[str, Step], problems: Problems) -> bool:
     """Reports each cycle by a way around it."""
     done: set[str] = set()
+    way: list[str] = []
     cyclic = False
-    for root in found:
-        way: list[str] = []
-        pending: list[tuple[str, Iterator[str]]] = []
 
-        def enter(key: str, way: list[str] = way, pending: list[tuple[str, Iterator[str]]] = pending) -> None:
-            way.append(key)
-            pending.append((key, iter([target for _, target in edges(found[key]) if target in found])))
-
-        if root not in done:
-            enter(root)
-        while pending:
-            key, targets = pending[-1]
-            target = next(targets, None)
-            if target is None:
-                pending.pop()
-                way.pop()
-                done.add(key)
-            elif target in way:
+    def visit(key: str) -> None:
+        # One call inside another for each step of a way, of which a flow has at most MAX_STEPS.
+        nonlocal cyclic
+        way.append(key)
+        for _, target in edges(found[key]):
+            if target in way:
                 cyclic = True
                 around = [*way[way.index(target) :], target]
                 problems.add(place(key), f"leads back to an earlier step: {' > '.join(around)}; flows have no loops")
-            elif target not in done:
-                enter(target)
+            elif target in found and target not in done:
+                visit(target)
+        way.pop()
+        done.add(key)
+
+    for root in found:
+        if root not in done:
+            visit(root)
     return cyclic
 
 
@@ -160,7 +156,7 @@ def _regions(found: Mapping[str, Step], problems: Problems) -> dict[str, Region]
                 clashes.add(target)
                 problems.add(
                     place(target),
-                    f"is reached {_said(regions[target])} and {_said(there)}; parallel branches meet in a join only",
+                    f"is reached {_where(regions[target])} and {_where(there)}; parallel branches meet in a join only",
                 )
     return regions
 
@@ -170,7 +166,7 @@ def _check_joins(found: Mapping[str, Step], regions: Mapping[str, Region], probl
     for key, region in regions.items():
         step = found[key]
         if step.done and region:
-            problems.add(place(key, "done"), f"stands {_said(region)}; a parallel branch has to end with join")
+            problems.add(place(key, "done"), f"stands {_where(region)}; a parallel branch has to end with join")
         if step.join is not None and region:
             joins.setdefault(region[-1][0], {}).setdefault(step.join, key)
     for fork, targets in joins.items():
@@ -182,7 +178,7 @@ def _check_joins(found: Mapping[str, Step], regions: Mapping[str, Region], probl
                 problems.add(place(key, "join"), f"{target!r} is itself a branch of {place(fork)}")
 
 
-def _said(region: Region) -> str:
+def _where(region: Region) -> str:
     if not region:
         return "outside of parallel branches"
     fork, branch = region[-1]

@@ -25,7 +25,7 @@ def begin(flow: Flow, *, delayed: bool = False) -> Plan:
     Args:
         delayed: its first step waits for its time, so what follows that is not there yet.
     """
-    plan = _Planned(flow).enter(START).plan()
+    plan = _PlanBuilder(flow).enter(START).plan()
     return Plan((_new(START, flow[START]),)) if delayed or plan.complete or plan.error else plan
 
 
@@ -43,12 +43,12 @@ def after(flow: Flow, key: str, outcome: Outcome) -> Plan:
     if isinstance(outcome, Failure):
         if step.on_error == "fail":
             return Plan(error=f"step {step.name!r} failed: {outcome.message}")
-        return _Planned(flow).follow(key, None).plan()
-    return _Planned(flow).follow(key, outcome.value).plan()
+        return _PlanBuilder(flow).follow(key, None).plan()
+    return _PlanBuilder(flow).follow(key, outcome.value).plan()
 
 
-class _Planned:
-    """A plan in the making."""
+class _PlanBuilder:
+    """Collects what follows a step."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -64,7 +64,7 @@ class _Planned:
             return Plan(tuple(step for step in self._create if step.state == "done"), error=self._error)
         return Plan(tuple(self._create), tuple(self._forks), self._arrive, self._complete, self._error)
 
-    def enter(self, key: str) -> _Planned:
+    def enter(self, key: str) -> _PlanBuilder:
         """Creates a step, and what follows it where that is known already."""
         step = self._flow[key]
         if step.tool is None and not step.gate and step.join is None and not step.delay_ms:
@@ -73,7 +73,7 @@ class _Planned:
         self._create.append(_new(key, step))
         return self
 
-    def follow(self, key: str, value: Any) -> _Planned:
+    def follow(self, key: str, value: Any) -> _PlanBuilder:
         """Adds what follows a step that returned ``value``."""
         step = self._flow[key]
         if step.done:

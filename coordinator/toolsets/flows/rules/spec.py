@@ -79,11 +79,11 @@ unpack = msgspec.msgpack.Decoder(Spec).decode
 
 
 def as_given(step: Step) -> dict[str, Any]:
-    """A step as callers write it, without what says nothing."""
+    """A step as callers write it, without fields that have their default."""
     shown: dict[str, Any] = {"name": step.name, "tool": step.tool}
     for name in step.__struct_fields__:
         value = getattr(step, name)
-        if name not in ("name", "tool", "fork", "gate") and value and value != _PLAIN[name]:
+        if name not in ("name", "tool", "fork", "gate") and value and value != _DEFAULTS[name]:
             shown[name] = list(value) if isinstance(value, tuple) else msgspec.to_builtins(value)
     if step.tool is None and step.gate is bool(step.parallel):
         shown["gate"] = step.gate
@@ -92,4 +92,4 @@ def as_given(step: Step) -> dict[str, Any]:
     return shown
 
 
-_PLAIN: dict[str, Any] = {name: getattr(Step(name=""), name) for name in Step.__struct_fields__}
+_DEFAULTS: dict[str, Any] = {name: getattr(Step(name=""), name) for name in Step.__struct_fields__}

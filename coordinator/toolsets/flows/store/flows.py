@@ -13,7 +13,7 @@ from coordinator.metrics.tracing import carried
 from coordinator.steps.model import Plan
 from coordinator.steps.runs import INCLUDES, RunStore
 from coordinator.store import Script
-from coordinator.store.requests import NONE, Request, recorded_reply
+from coordinator.store.requests import Request, recorded_reply
 
 PACKAGE = "coordinator.toolsets.flows"
 MAX_READ_BYTES = 4 * 1024 * 1024
@@ -309,6 +309,3 @@ def _open(id: bytes, *values: bytes) -> StepRecord:
         gate=status == "g",
         approved_by=by or None,
     )
-
-
-__all__ = ["NONE", "FlowRecord", "FlowRow", "FlowStore", "FoundStep", "NewFlow", "Request", "StepRecord"]

@@ -7,8 +7,9 @@ from msgspec import UNSET
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.flows.contract.changes import Cancelled, Released, WorkflowCancel, WorkflowStepReady
 from coordinator.toolsets.flows.rules.permissions import administers, may_approve
+from coordinator.toolsets.flows.rules.spec import unpack
 from coordinator.toolsets.flows.store.flows import FlowStore
-from coordinator.toolsets.flows.tools.shared import Acting, acting, spec_of, unknown_workflow
+from coordinator.toolsets.flows.tools.shared import Acting, acting, unknown_workflow
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
@@ -81,7 +82,7 @@ async def _check_role(flows: FlowStore, project: str, step: int, who: Acting) ->
     found = await flows.find_step(project, step)
     if found is None:
         raise _unknown_step()
-    role = spec_of(found.spec).flow[found.step.key].approver_role
+    role = unpack(found.spec).flow[found.step.key].approver_role
     if not may_approve(who.caller, role):
         raise ToolFailure("permission_denied", f"step_id: only somebody with the role {role!r} may release this gate")
 

@@ -10,9 +10,9 @@ from coordinator.errors import invalid
 from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
 from coordinator.toolsets.flows.contract.reads import StepRow, Workflow, WorkflowGet, WorkflowList, WorkflowRow
 from coordinator.toolsets.flows.rules.permissions import administers, may_read
-from coordinator.toolsets.flows.rules.spec import Spec
+from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import FlowRow, FlowStatus, FlowStore, StepRecord
-from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, spec_of, unknown_workflow
+from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, unknown_workflow
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _LIST = "List workflows with their status, newest first."
@@ -45,7 +45,7 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
         found = await flows.get(call.project, args.id)
         if found is None:
             raise unknown_workflow()
-        spec = spec_of(found.spec)
+        spec = unpack(found.spec)
         if not may_read(call.caller, found.row.creator, approver_roles(spec)):
             raise unknown_workflow()
         return Workflow(
@@ -86,11 +86,11 @@ def _listed(row: FlowRow) -> WorkflowRow:
 
 
 def _shown(step: StepRecord, spec: Spec) -> StepRow:
-    mine = spec.flow[step.key]
+    definition = spec.flow[step.key]
     return StepRow(
         id=step.id,
-        name=mine.name,
-        tool=mine.tool,
+        name=definition.name,
+        tool=definition.tool,
         status=step.status,
         attempt=step.attempt,
         result_json=step.result_json,

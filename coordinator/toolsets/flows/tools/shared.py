@@ -8,7 +8,7 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.actor import Actor, checked
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import USE, may_use
-from coordinator.toolsets.flows.rules.spec import Spec, unpack
+from coordinator.toolsets.flows.rules.spec import Spec
 from coordinator.toolsets.tool import Call, Services
 
 ANONYMOUS = "anonymous"
@@ -55,11 +55,6 @@ def approver_roles(spec: Spec) -> set[str]:
     return {step.approver_role for step in spec.flow.values() if step.approver_role is not None}
 
 
-def spec_of(packed: bytes) -> Spec:
-    """What is stored with a workflow."""
-    return unpack(packed)
-
-
-def unknown_workflow(field: str = "id") -> ToolFailure:
+def unknown_workflow() -> ToolFailure:
     """The failure for an id that names no workflow, or one that the caller may not see."""
-    return ToolFailure("RESOURCE_NOT_FOUND", f"{field}: no such workflow in this project")
+    return ToolFailure("RESOURCE_NOT_FOUND", "id: no such workflow in this project")
