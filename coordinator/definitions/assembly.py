@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator.definitions import typed
-from coordinator.definitions.files import File, Problem, bad_name, valid_id
+from coordinator.definitions import decoding
+from coordinator.definitions.files import File, Level, Problem, bad_name, valid_id
 from coordinator.definitions.loaded import (
     META,
     Folder,
@@ -63,9 +63,10 @@ class _Assembly:
         for file in files:
             if file.kind in texts:
                 if file.usable:
-                    front = (
-                        typed.front_matter(file.text) if file.format == "md" else typed.of_data(file.data, file.text)
-                    )
+                    if file.format == "md":
+                        front = decoding.front_matter(file.text)
+                    else:
+                        front = decoding.toon_front(file.data, file.text)
                     texts[file.kind].append(
                         LoadedText(name, file.index, file.id, file.format, file.text, front, file.place)
                     )
@@ -140,8 +141,8 @@ class _Assembly:
                     yield loaded
                 continue
             try:
-                activity = typed.fitted(entry, Activity)
-            except typed.Misfit as error:
+                activity = decoding.convert(entry, Activity)
+            except decoding.Misfit as error:
                 self._tell(file, f"{where}: {error}; it is left out")
                 continue
             if not valid_id(activity.id):
@@ -157,5 +158,5 @@ class _Assembly:
             return None
         return folder.activities.get(parts[-1])
 
-    def _tell(self, file: File, message: str, level: str = "broken", place: str | None = None) -> None:
-        self._problems.append(Problem("odd" if level == "odd" else "broken", place or file.place, None, message))
+    def _tell(self, file: File, message: str, level: Level = "broken", place: str | None = None) -> None:
+        self._problems.append(Problem(level, place or file.place, None, message))

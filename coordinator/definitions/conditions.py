@@ -15,7 +15,7 @@ from typing import Any, assert_never
 import msgspec
 from msgspec import UNSET
 
-from coordinator.definitions.model import All, Condition, Not, Simple, Some
+from coordinator.definitions.model import And, Comparison, Condition, Not, Or
 
 
 def lookup(variables: Mapping[str, Any], path: str) -> Any:
@@ -30,11 +30,11 @@ def lookup(variables: Mapping[str, Any], path: str) -> Any:
 
 def holds(condition: Condition, variables: Mapping[str, Any]) -> bool:
     """Whether the condition is true of the variables."""
-    if isinstance(condition, Simple):
-        return _simple(condition, variables)
-    if isinstance(condition, All):
+    if isinstance(condition, Comparison):
+        return _compare(condition, variables)
+    if isinstance(condition, And):
         return all(holds(one, variables) for one in condition.conditions)
-    if isinstance(condition, Some):
+    if isinstance(condition, Or):
         return any(holds(one, variables) for one in condition.conditions)
     if isinstance(condition, Not):
         return not holds(condition.condition, variables)
@@ -43,16 +43,16 @@ def holds(condition: Condition, variables: Mapping[str, Any]) -> bool:
 
 def text(condition: Condition) -> str:
     """The condition as agents name it: ``needs_review == true AND level > 3``, ``NOT (x exists)``."""
-    if isinstance(condition, Simple):
+    if isinstance(condition, Comparison):
         if condition.operator in ("exists", "notExists"):
             return f"{condition.variable} {condition.operator}"
         return f"{condition.variable} {condition.operator} {_json(condition.value)}"
     if isinstance(condition, Not):
         return f"NOT ({text(condition.condition)})"
-    return (" AND " if isinstance(condition, All) else " OR ").join(map(text, condition.conditions))
+    return (" AND " if isinstance(condition, And) else " OR ").join(map(text, condition.conditions))
 
 
-def _simple(condition: Simple, variables: Mapping[str, Any]) -> bool:
+def _compare(condition: Comparison, variables: Mapping[str, Any]) -> bool:
     actual = lookup(variables, condition.variable)
     operator, expected = condition.operator, condition.value
     if operator == "exists":

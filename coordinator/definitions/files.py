@@ -23,7 +23,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Literal, NamedTuple
 
-from coordinator.definitions import toon, typed
+from coordinator.definitions import decoding, toon
 
 Kind = Literal["workflow", "activity", "skill", "resource", "template", "rules"]
 
@@ -39,12 +39,15 @@ _ACTIVITIES = "activities"
 _DIRECTORY_KEY = re.compile(r"^activitiesDir: *\"?(?P<name>[^\"\n]*?)\"? *$", re.MULTILINE)
 
 
+Level = Literal["broken", "wrong", "odd"]
+"""broken: the file, or a part of it, is left out. wrong: it is used, but will trouble whoever follows it.
+odd: it is used, but may not mean what its author thinks."""
+
+
 class Problem(NamedTuple):
     """Something about a file that its author should know."""
 
-    level: Literal["broken", "wrong", "odd"]
-    """broken: the file, or a part of it, is left out. wrong: it is used, but will trouble whoever follows it.
-    odd: it is used, but may not mean what its author thinks."""
+    level: Level
     place: str
     """The file as seen from its root: ``work-package/skills/02-review.toon``."""
     line: int | None
@@ -100,7 +103,7 @@ class File:
     """SHA-256 over the bytes, hex."""
     data: Any
     """What its TOON says; None for Markdown and for what cannot be read."""
-    head: typed.Head | None
+    head: decoding.Head | None
     """The same as a struct; None for resources and templates, and for what cannot be used."""
     problems: tuple[Problem, ...]
 
@@ -124,7 +127,7 @@ def scan(root: Path) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
         if is_folder(entry):
             folders.append(entry.name)
         elif entry.name.endswith(".toon"):
-            _add(found, problems, root, entry, entry.name.removesuffix(".toon"), "workflow", "", "")
+            _add(found, problems, root, entry, entry.name.removesuffix(".toon"), "workflow")
     for name in folders:
         if name.startswith("."):
             continue
@@ -165,7 +168,7 @@ def read(found: Found) -> File:
             problems += [Problem("odd", found.place, note.line, note.message) for note in document.notes]
             if not isinstance(data, dict):
                 raise toon.Unreadable(1, "must hold keys and values")
-            head = typed.head(found.kind, data)
+            head = decoding.head(found.kind, data)
     except OSError as error:
         problems.append(Problem("broken", found.place, None, f"cannot be read: {error.strerror}"))
     except UnicodeDecodeError as error:
@@ -174,7 +177,7 @@ def read(found: Found) -> File:
     except toon.Unreadable as error:
         data = None
         problems.append(Problem("broken", found.place, error.line, f"is not TOON: {error.message}"))
-    except typed.Misfit as error:
+    except decoding.Misfit as error:
         problems.append(Problem("broken", found.place, None, str(error)))
     return File(
         found.workflow,
@@ -203,11 +206,11 @@ def _scan_workflow(root: Path, name: str, found: dict[Path, Found], problems: li
                 problems.append(
                     Problem("odd", f"{name}.toon", None, f"is not used, because {name}/workflow.toon is there")
                 )
-            _add(found, problems, root, entry, name, "workflow", "", "")
+            _add(found, problems, root, entry, name, "workflow")
             if (workflow := found.get(Path(entry.path))) is not None:
                 activities = _activities_folder(workflow, problems)
         elif entry.name == "rules.toon":
-            _add(found, problems, root, entry, name, "rules", "", "rules")
+            _add(found, problems, root, entry, name, "rules", identity="rules")
     kinds: dict[str, Kind] = {**_FOLDERS, activities: "activity"}
     if "resources" in names:
         del kinds["guides"]
@@ -255,13 +258,15 @@ def _add(
     entry: os.DirEntry[str],
     workflow: str,
     kind: Kind,
-    index: str,
-    identity: str,
+    number: str = "",
+    identity: str = "",
 ) -> None:
+    """Adds a file, unless its name or what it is forbids that; ``identity`` empty: that of its workflow."""
+    identity = identity or workflow
     path = Path(entry.path)
     place = path.relative_to(root).as_posix()
-    if not valid_id(identity or workflow) or not valid_id(workflow):
-        problems.append(Problem("broken", place, None, bad_name(identity or workflow)))
+    if not valid_id(identity) or not valid_id(workflow):
+        problems.append(Problem("broken", place, None, bad_name(identity)))
         return
     try:
         # Not the entry's own, which is that of a link where it is one.
@@ -274,7 +279,7 @@ def _add(
         problems.append(Problem("broken", place, None, "is not a file"))
         return
     stamp = Stamp(status.st_ctime_ns, status.st_size, status.st_ino)
-    found[path] = Found(root, workflow, kind, index, identity or workflow, path.suffix[1:], path, stamp)
+    found[path] = Found(root, workflow, kind, number, identity, path.suffix[1:], path, stamp)
 
 
 def _entries(

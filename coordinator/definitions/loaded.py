@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinator.definitions import toon
+from coordinator.definitions.decoding import Front
 from coordinator.definitions.files import File, Problem
 from coordinator.definitions.model import Activity, Skill, Workflow
-from coordinator.definitions.typed import Front
 
 META = "meta"
 """The workflow whose skills all others may use, and which starts agents off."""
@@ -94,9 +94,9 @@ class Folder:
         """The resource of this number; ``width`` is up to how many digits zeros may stand before it."""
         return _numbered(self.resources, index, width)
 
-    def template(self, index: str, width: int = 2) -> LoadedText | None:
-        """The template of this number."""
-        return _numbered(self.templates, index, width)
+    def template(self, index: str) -> LoadedText | None:
+        """The template of this number; zeros before it may be left out, up to two digits."""
+        return _numbered(self.templates, index, 2)
 
 
 @dataclass(frozen=True, slots=True)

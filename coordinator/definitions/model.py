@@ -17,20 +17,20 @@ from msgspec import UNSET, Meta, UnsetType, field
 Version = Annotated[str, Meta(pattern=r"^\d+\.\d+\.\d+\Z")]
 Text = Annotated[str, Meta(min_length=1)]
 Scalar: TypeAlias = str | int | float | bool | None
-Optional: TypeAlias = str | UnsetType
+OptionalText: TypeAlias = str | UnsetType
 
 TERMINALS = frozenset(("__terminal__", "workflow-end", "end-workflow"))
 """Targets of transitions that mean the end of the workflow, where no activity has the name."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What all parts of a definition are."""
+    """Base of all parts of a definition: never changed, and camelCase in files."""
 
 
 # --- conditions -------------------------------------------------------------------------------
 
 
-class Simple(Part, frozen=True, kw_only=True, tag_field="type", tag="simple"):
+class Comparison(Part, frozen=True, kw_only=True, tag_field="type", tag="simple"):
     """A comparison of one variable; ``exists`` and ``notExists`` take no value."""
 
     variable: Text
@@ -39,14 +39,14 @@ class Simple(Part, frozen=True, kw_only=True, tag_field="type", tag="simple"):
     value: Scalar | UnsetType = UNSET
 
 
-class All(Part, frozen=True, kw_only=True, tag_field="type", tag="and"):
+class And(Part, frozen=True, kw_only=True, tag_field="type", tag="and"):
     """Holds if all of its conditions do."""
 
     conditions: tuple[Condition, ...]
 
 
-class Some(Part, frozen=True, kw_only=True, tag_field="type", tag="or"):
-    """Holds if one of its conditions does."""
+class Or(Part, frozen=True, kw_only=True, tag_field="type", tag="or"):
+    """Holds if at least one of its conditions does."""
 
     conditions: tuple[Condition, ...]
 
@@ -57,7 +57,7 @@ class Not(Part, frozen=True, kw_only=True, tag_field="type", tag="not"):
     condition: Condition
 
 
-Condition: TypeAlias = Simple | All | Some | Not
+Condition: TypeAlias = Comparison | And | Or | Not
 
 
 # --- activities -------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ Condition: TypeAlias = Simple | All | Some | Not
 class SkillUse(Part, frozen=True, kw_only=True):
     """The skills that an activity, or a workflow, is done with."""
 
-    primary: Optional = UNSET
+    primary: OptionalText = UNSET
     supporting: tuple[str, ...] | UnsetType = UNSET
 
 
@@ -74,10 +74,10 @@ class Action(Part, frozen=True, kw_only=True):
     """Something for the agent to do; the server never does it."""
 
     action: Text
-    target: Optional = UNSET
-    message: Optional = UNSET
+    target: OptionalText = UNSET
+    message: OptionalText = UNSET
     value: Any = UNSET
-    description: Optional = UNSET
+    description: OptionalText = UNSET
     condition: Condition | UnsetType = UNSET
 
 
@@ -85,7 +85,7 @@ class Trigger(Part, frozen=True, kw_only=True):
     """Another workflow that is run from here."""
 
     workflow: Text
-    description: Optional = UNSET
+    description: OptionalText = UNSET
     pass_context: tuple[str, ...] | UnsetType = UNSET
 
 
@@ -94,12 +94,12 @@ class Step(Part, frozen=True, kw_only=True):
 
     id: Text
     name: Text
-    description: Optional = UNSET
-    skill: Optional = UNSET
+    description: OptionalText = UNSET
+    skill: OptionalText = UNSET
     required: bool = True
     actions: tuple[Action, ...] | UnsetType = UNSET
     condition: Condition | UnsetType = UNSET
-    checkpoint: Optional = UNSET
+    checkpoint: OptionalText = UNSET
     """The checkpoint to be yielded before the step."""
     triggers: tuple[Trigger, ...] | UnsetType = UNSET
     skill_args: dict[str, Scalar] | UnsetType = field(name="skill_args", default=UNSET)
@@ -109,7 +109,7 @@ class Effect(Part, frozen=True, kw_only=True):
     """What choosing an option brings about."""
 
     set_variable: dict[str, Any] | UnsetType = UNSET
-    transition_to: Optional = UNSET
+    transition_to: OptionalText = UNSET
     skip_activities: tuple[str, ...] | UnsetType = UNSET
 
 
@@ -118,9 +118,9 @@ class Option(Part, frozen=True, kw_only=True):
 
     id: Text
     label: Text
-    description: Optional = UNSET
+    description: OptionalText = UNSET
     effect: Effect | UnsetType = UNSET
-    transition_to: Optional = UNSET
+    transition_to: OptionalText = UNSET
     """Written by some files beside the effect instead of in it; ``effects`` has both together."""
 
     @property
@@ -139,11 +139,11 @@ class Checkpoint(Part, frozen=True, kw_only=True):
     name: Text
     message: Text
     options: Annotated[tuple[Option, ...], Meta(min_length=1)]
-    prerequisite: Optional = UNSET
+    prerequisite: OptionalText = UNSET
     required: bool = True
     blocking: bool = True
     condition: Condition | UnsetType = UNSET
-    default_option: Optional = UNSET
+    default_option: OptionalText = UNSET
     auto_advance_ms: Annotated[int, Meta(gt=0)] | UnsetType = UNSET
     """Milliseconds after which the default option may be taken."""
 
@@ -158,7 +158,7 @@ class Branch(Part, frozen=True, kw_only=True):
     id: Text
     label: Text
     condition: Condition | UnsetType = UNSET
-    transition_to: Optional = UNSET
+    transition_to: OptionalText = UNSET
     is_default: bool = False
 
 
@@ -167,7 +167,7 @@ class Decision(Part, frozen=True, kw_only=True):
 
     id: Text
     name: Text
-    description: Optional = UNSET
+    description: OptionalText = UNSET
     branches: Annotated[tuple[Branch, ...], Meta(min_length=1)]
 
 
@@ -185,14 +185,14 @@ class Loop(Part, frozen=True, kw_only=True):
     id: Text
     name: Text
     type: Literal["forEach", "while", "doWhile"]
-    variable: Optional = UNSET
+    variable: OptionalText = UNSET
     """Takes the present item."""
-    over: Optional = UNSET
+    over: OptionalText = UNSET
     """The path of the variable that holds the items."""
     condition: Condition | UnsetType = UNSET
     max_iterations: Annotated[int, Meta(gt=0)] = 100
     break_condition: Condition | UnsetType = UNSET
-    description: Optional = UNSET
+    description: OptionalText = UNSET
     steps: tuple[Step, ...] | UnsetType = UNSET
     activities: tuple[str, ...] | UnsetType = UNSET
 
@@ -202,10 +202,10 @@ class Artifact(Part, frozen=True, kw_only=True):
 
     id: Text
     name: Text
-    location: Optional = UNSET
-    description: Optional = UNSET
+    location: OptionalText = UNSET
+    description: OptionalText = UNSET
     action: Literal["create", "update"] | UnsetType = UNSET
-    template: Optional = UNSET
+    template: OptionalText = UNSET
     required: bool | UnsetType = UNSET
     condition: Any = UNSET
 
@@ -216,8 +216,8 @@ class Activity(Part, frozen=True, kw_only=True):
     id: Text
     version: Version
     name: Text
-    description: Optional = UNSET
-    problem: Optional = UNSET
+    description: OptionalText = UNSET
+    problem: OptionalText = UNSET
     recognition: tuple[str, ...] | UnsetType = UNSET
     skills: SkillUse | UnsetType = UNSET
     steps: tuple[Step, ...] = ()
@@ -231,10 +231,10 @@ class Activity(Part, frozen=True, kw_only=True):
     outcome: tuple[str, ...] | UnsetType = UNSET
     context_to_preserve: tuple[str, ...] | UnsetType = field(name="context_to_preserve", default=UNSET)
     required: bool = True
-    estimated_time: Optional = UNSET
+    estimated_time: OptionalText = UNSET
     rules: tuple[str, ...] | UnsetType = UNSET
     artifacts: tuple[Artifact, ...] | UnsetType = UNSET
-    artifact_prefix: Optional = UNSET
+    artifact_prefix: OptionalText = UNSET
     """Set by the loader: the number that the file's name begins with."""
     notes: tuple[str, ...] | UnsetType = UNSET
 
@@ -284,7 +284,7 @@ class Variable(Part, frozen=True, kw_only=True):
 
     name: Text
     type: Literal["string", "number", "boolean", "array", "object"]
-    description: Optional = UNSET
+    description: OptionalText = UNSET
     default_value: Any = UNSET
     required: bool = False
 
@@ -294,19 +294,19 @@ class Mode(Part, frozen=True, kw_only=True):
 
     id: Text
     name: Text
-    description: Optional = UNSET
+    description: OptionalText = UNSET
     activation_variable: Text
     recognition: tuple[str, ...] | UnsetType = UNSET
     skip_activities: tuple[str, ...] | UnsetType = UNSET
     defaults: dict[str, Any] | UnsetType = UNSET
-    resource: Optional = UNSET
+    resource: OptionalText = UNSET
 
 
 class Location(Part, frozen=True, kw_only=True):
     """Where artifacts are put."""
 
     path: Text
-    description: Optional = UNSET
+    description: OptionalText = UNSET
     gitignored: bool = False
 
 
@@ -316,15 +316,15 @@ class Workflow(Part, frozen=True, kw_only=True):
     id: Text
     version: Version
     title: Text
-    description: Optional = UNSET
-    author: Optional = UNSET
+    description: OptionalText = UNSET
+    author: OptionalText = UNSET
     tags: tuple[str, ...] | UnsetType = UNSET
     rules: tuple[str, ...] | UnsetType = UNSET
     variables: tuple[Variable, ...] | UnsetType = UNSET
     modes: tuple[Mode, ...] | UnsetType = UNSET
     artifact_locations: dict[str, str | Location] | UnsetType = UNSET
     skills: SkillUse | UnsetType = UNSET
-    initial_activity: Optional = UNSET
+    initial_activity: OptionalText = UNSET
     """Absent where every activity is an entry point of its own."""
 
     @property
@@ -339,7 +339,7 @@ class Skill(Part, frozen=True, kw_only=True):
     id: Text
     version: Version
     capability: Text
-    description: Optional = UNSET
+    description: OptionalText = UNSET
 
 
 class Rules(Part, frozen=True, kw_only=True):
@@ -347,7 +347,7 @@ class Rules(Part, frozen=True, kw_only=True):
 
     id: Text
     version: Text
-    title: Optional = UNSET
+    title: OptionalText = UNSET
 
 
 def _primary(skills: SkillUse | UnsetType) -> str | None:

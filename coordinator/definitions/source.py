@@ -78,7 +78,7 @@ class Definitions:
         if library is not None and self._process == os.getpid():
             return library
         self.start()
-        return self._first()
+        return self._load()
 
     def start(self) -> None:
         """Begins to read, and to look for changes, in a thread; returns at once. Further calls do nothing."""
@@ -94,15 +94,15 @@ class Definitions:
         """Reads what has changed since the last time, at once."""
         self.start()
         with self._lock:
-            return self._take(self._look())
+            return self._reload(self._look())
 
     def close(self) -> None:
         """Stops looking for changes."""
         self._stop.set()
 
-    def _first(self) -> Library:
+    def _load(self) -> Library:
         with self._lock:
-            return self._current or self._take(self._look())
+            return self._current or self._reload(self._look())
 
     def _poll(self, last: Seen) -> Seen:
         """Takes a change over if the folders have not changed since the last look; what this look has seen."""
@@ -111,15 +111,15 @@ class Definitions:
             self._unsettled = self._unsettled + 1 if seen not in (self._seen, last) else 0
             if self._unsettled >= _PATIENCE:
                 self._unsettled = 0
-                self._take(seen, frozenset(path for path, *_ in set(seen).difference(last)))
+                self._reload(seen, frozenset(path for path, *_ in set(seen).difference(last)))
             elif seen != self._seen and seen == last:
-                self._take(seen)
+                self._reload(seen)
             return seen
 
     def _look(self) -> Seen:
         return tuple(one for root in self.roots for one in _files(str(root), _DEEPEST))
 
-    def _take(self, seen: Seen, restless: frozenset[str] = frozenset()) -> Library:
+    def _reload(self, seen: Seen, restless: frozenset[str] = frozenset()) -> Library:
         """Reads what there is now; what has changed since ``seen`` was seen is taken at the next look.
 
         Args:
@@ -127,13 +127,13 @@ class Definitions:
         """
         before = self._current
         with _reading:
-            library = self._taken(seen, restless)
+            library = self._read_changed(seen, restless)
         if not self._quiet and library is not before:
-            self._tell(library)
+            self._log_changes(library)
         return library
 
-    def _taken(self, seen: Seen, restless: frozenset[str]) -> Library:
-        found, problems = _found(self.roots)
+    def _read_changed(self, seen: Seen, restless: frozenset[str]) -> Library:
+        found, problems = _scan_roots(self.roots)
         read: dict[Path, tuple[Stamp, File]] = {}
         for path, one in found.items():
             known = self._read.get(path)
@@ -153,7 +153,7 @@ class Definitions:
         self._read, self._seen, self._current = read, () if restless else seen, library
         return library
 
-    def _tell(self, library: Library) -> None:
+    def _log_changes(self, library: Library) -> None:
         where = ", ".join(map(str, self.roots))
         counts = (len(library.workflows), library.files, library.version, len(library.problems))
         _log.info("definitions read from %s: %d workflows in %d files, version %s, %d problems", where, *counts)
@@ -206,7 +206,7 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
     return status.st_ctime_ns, status.st_size, status.st_ino
 
 
-def _found(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
+def _scan_roots(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
     """All files below the roots; of a workflow that several roots have, those of the first."""
     found: dict[Path, Found] = {}
     problems: list[Problem] = []
@@ -228,15 +228,14 @@ def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds
     last: Seen | None = None
     while (owner := definitions()) is not None:
         try:
-            last = owner._poll(last) if last is not None else _begin(owner)
+            if last is None:
+                owner._load()
+                last = ()
+            else:
+                last = owner._poll(last)
         except Exception:
             # A defect here must not end the looking.
             _log.exception("looking for changed definitions failed")
         del owner
         if stop.wait(seconds):
             return
-
-
-def _begin(owner: Definitions) -> Seen:
-    owner._first()
-    return ()

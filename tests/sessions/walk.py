@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from coordinator.definitions import Activity, text, toon, typed
+from coordinator.definitions import Activity, decoding, text, toon
 from tests.sessions.client import Answer
 
 Json = dict[str, Any]
@@ -100,7 +100,7 @@ class Walk:
         self.token = answer["session_token"]
         head, _, raw = (await self._read("get_activity")).text.partition("\n\n")
         assert head == f"session_token: {self.token}"
-        activity = typed.fitted(toon.read(raw).data, Activity)
+        activity = decoding.convert(toon.read(raw).data, Activity)
         assert activity.id == self.activities[-1]
         for step in activity.all_steps():
             if step.skill is not UNSET:

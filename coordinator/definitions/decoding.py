@@ -1,4 +1,4 @@
-"""From the data of a file to the struct of its kind, with a readable sentence where it does not fit."""
+"""Turns the data of a file into the struct of its kind, or says in a sentence where it does not fit."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def head(kind: str, data: Any) -> Head | None:
         Misfit: a field is missing or is not what it should be.
     """
     wanted = _TYPES.get(kind)
-    return None if wanted is None else fitted(data, wanted)
+    return None if wanted is None else convert(data, wanted)
 
 
-def fitted(data: Any, wanted: type[T]) -> T:
+def convert(data: Any, wanted: type[T]) -> T:
     """The data as a struct; fields that it does not know are dropped.
 
     Raises:
@@ -69,8 +69,8 @@ def front_matter(text: str) -> Front:
     return Front(said.get("id") or None, said.get("version") or None, match["body"].strip())
 
 
-def of_data(data: Any, text: str) -> Front:
-    """The same for a resource that is written in TOON: all of it is its body."""
+def toon_front(data: Any, text: str) -> Front:
+    """What a resource in TOON says about itself; all of it is its body."""
     said = data if isinstance(data, dict) else {}
     identity, version = said.get("id"), said.get("version")
     return Front(None if identity is None else str(identity), None if version is None else str(version), text)
