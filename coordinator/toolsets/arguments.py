@@ -16,7 +16,7 @@ from coordinator.toolsets.tool import Tool
 _PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
-_HALF = re.compile(r"[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) -> Any:
@@ -50,7 +50,7 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
 def _unwritable(value: object) -> tuple[str, str] | None:
     """Where something is that could be neither stored nor shown, and what is allowed there.
 
-    Some readers of JSON take half a character (``"\\ud800"``) and numbers without end (``1e999``), the fast path's not.
+    Some JSON readers take lone surrogates (``"\\ud800"``) and infinite numbers (``1e999``); the fast path's does not.
     """
     if isinstance(value, Mapping):
         for name, one in value.items():
@@ -62,7 +62,7 @@ def _unwritable(value: object) -> tuple[str, str] | None:
         for number, one in enumerate(value):
             if found := _unwritable(one):
                 return f"[{number}]{found[0]}", found[1]
-    elif isinstance(value, str) and _HALF.search(value):
+    elif isinstance(value, str) and _SURROGATE.search(value):
         return "", "must be valid Unicode text"
     elif isinstance(value, float) and not math.isfinite(value):
         return "", "must be a finite number"

@@ -55,7 +55,7 @@ class NewFlow(Struct, frozen=True, kw_only=True):
     name: str
     creator: str
     spec: bytes
-    """Whatever ``Planner`` and the tools need later: the packed flow and input."""
+    """What the planner and the tools need later: the packed ``Spec``."""
     steps: int
     """How many steps it can have at most: its step ids are the run's id + 1 .. + steps."""
     plan: Plan

@@ -32,7 +32,7 @@ class Bundle(Struct, frozen=True, kw_only=True):
 
 
 class Packed(NamedTuple):
-    """A bundle as it is stored."""
+    """A bundle, with its text as it is stored and the hash of that."""
 
     hash: str
     text: bytes

@@ -46,7 +46,7 @@ class Call(Struct, frozen=True, kw_only=True):
     strict: bool = True
     """Whether a command that ends with another code than 0 has failed."""
     secrets: frozenset[str] = frozenset()
-    """What a command was given of the environment, which is not repeated from what it complains of."""
+    """Values from the environment that the command was given; they are hidden where its output is quoted."""
     method: str = "GET"
     path: str = ""
     query: tuple[tuple[str, str], ...] = ()

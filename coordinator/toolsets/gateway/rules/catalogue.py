@@ -96,7 +96,7 @@ class Catalogue:
         return Index(map(self._entry, self.items.values()))
 
     def prepare(self) -> None:
-        """Makes ahead what takes long."""
+        """Makes the index now, so that no search has to wait for it."""
         len(self.index)
 
     @property

@@ -1,4 +1,4 @@
-"""What is checked before anything begins, in the order of the checks; the first that fails is told (seed 001)."""
+"""Checks before an operation begins, in their order; the first that fails is the refusal (seed 001)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Fired(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A capability that a session is asked for."""
+    """The capability of a session that is to be started."""
 
     capability: Resolved
     arguments: dict[str, Any] | None
@@ -73,7 +73,7 @@ def stale(expected: int, current: int) -> Rejected:
 
 
 def busy(expected: int, current: int, transition: str, retry_after_ms: int) -> Rejected:
-    """Somebody else is about to."""
+    """Somebody else's operation is about to advance the workflow."""
     what = f"The transition {transition!r}" if transition else "What follows its start, or the end of its time,"
     return Rejected(
         STALE,

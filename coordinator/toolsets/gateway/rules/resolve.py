@@ -25,7 +25,7 @@ from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules.schemas import EMPTY
 
 OWN = ("gateway.", "workflow.")
-"""How the gateway's own tools begin, which no capability can be called."""
+"""Prefixes of the gateway's own tools, which no capability's name can have."""
 READY = "ready"
 """The one state of a session with a capability."""
 _MOST_WRAPPED = 100

@@ -66,22 +66,23 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     candidate: int = 0
     """0: the executor; from 1: its fallbacks."""
     target: str = ""
-    """Where the hop leads to, once that is known."""
+    """The state that the hop leads to, once that is known."""
     draft: dict[str, Any] | None = None
-    """The context that will be committed with it."""
+    """The context that is committed with the hop."""
     marks: list[str] = []
     """Kinds of evidence that the hop has left so far."""
     asked: list[Approval] = []
-    """Approvals that it asks for."""
+    """Approvals that the hop asks for."""
     then: str = ""
     """The transition to be taken as soon as the instance is started: the call of a capability."""
     then_arguments: dict[str, Any] = {}
     wait: str = ""
-    """What it waits for: the id of a sub-workflow, or that of a flow."""
+    """The id of the sub-workflow or flow that the hop waits for; empty: none."""
     waited_ms: int = 0
+    """How long it has waited for a flow so far."""
 
     chain: list[HopTaken] = []
-    """Hops since the one that was asked for."""
+    """Hops taken after the one that was asked for."""
     first_done: bool = False
     """Whether the hop that was asked for is committed."""
 

@@ -16,7 +16,7 @@ from coordinator.toolsets.timestamp import iso
 
 PAGE = 500
 OWN_PROJECT = keys.DEFAULT_PROJECT
-"""In whose audit it stands what belongs to no project."""
+"""The project whose audit has the entries that belong to no project."""
 
 
 class Entry(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -35,7 +35,7 @@ class Entry(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Asked(Struct, array_like=True, frozen=True):
-    """Something that people are asked for and have not answered."""
+    """An approval that people are asked for and have not answered."""
 
     id: str
     workflow: str
@@ -84,7 +84,7 @@ class AuditStore:
     async def write(
         self, project: str, events: Sequence[Event], *, workflow: str = "", operation: str = "", actor: str = ""
     ) -> None:
-        """Appends entries that go with no change."""
+        """Appends entries that no change of an instance writes."""
         if events:
             await self._store.run(_WRITE, project, self._cap, workflow, operation, actor, _pack(list(events)))
 
@@ -100,12 +100,12 @@ class AuditStore:
         return [_entry(position, fields) for position, fields in reversed(found or ())]
 
     async def copied(self, project: str) -> str:
-        """Up to where the audit was copied to a file; empty: nothing was."""
+        """The position up to which the audit was copied to a file; empty: nothing was."""
         found = await self._store.command("GET", keys.gate_copied.key(project))
         return found.decode() if found else ""
 
     async def note_copied(self, project: str, position: str) -> None:
-        """Remembers that."""
+        """Records that the audit was copied up to a position."""
         await self._store.command("SET", keys.gate_copied.key(project), position)
 
     async def open_approvals(self, project: str) -> list[Asked]:

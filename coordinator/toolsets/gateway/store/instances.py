@@ -213,7 +213,7 @@ class InstanceStore(RunStore):
         return found
 
     def known(self, hash: str) -> Bundle | None:
-        """The same, as far as this process has read it."""
+        """The definitions of this hash, if this process has read them."""
         return self._bundles.get(hash)
 
     async def forget(self, project: str, batch: int) -> tuple[int, bool]:

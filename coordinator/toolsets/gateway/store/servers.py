@@ -11,7 +11,7 @@ from coordinator.store.turns import Turns
 from coordinator.toolsets.gateway.rules.catalogue import ServerTools
 
 CHANNEL = "fc:gate:servers"
-"""Where it is told that something has changed."""
+"""The channel on which changes are published."""
 _decode = msgspec.json.Decoder(ServerTools).decode
 
 

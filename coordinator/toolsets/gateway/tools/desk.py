@@ -26,16 +26,18 @@ from coordinator.toolsets.tool import Services
 _log = structlog.get_logger(__name__)
 
 REFRESH_SECONDS = 60.0
-"""How often a process looks what is known of downstream servers although nobody told it to."""
+"""How often a process reads the tools of downstream servers although no message came."""
 
 
 class Desk:
-    """The gateway of one process."""
+    """What the gateway's tools of one process work with."""
 
     def __init__(self, services: Services) -> None:
         store, settings = services.store, services.settings
         self.links = Links(settings.tool_name_style == "underscore")
-        self.listener = Listener(store, self._look_again)
+        self._look = asyncio.Event()
+        """Set when the tools of downstream servers are to be read again."""
+        self.listener = Listener(store, self._look.set)
         self.instances = InstanceStore(store, settings)
         self.audit = AuditStore(store, settings)
         self.operations = Operations(store, self.instances, self.audit, self.listener, settings.request_deadline_ms)
@@ -44,7 +46,6 @@ class Desk:
         self._known: Servers = {}
         self.catalogue = Catalogue(settings.gateway, settings.connections)
         """What agents find now; never changed, only replaced."""
-        self._look = asyncio.Event()
         self._started = self._following = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._told: frozenset[str] = frozenset()
@@ -87,12 +88,8 @@ class Desk:
             _log.error("a tool of a downstream server is left out", reason=sentence)
         self._told = frozenset(catalogue.collisions)
         if self._started:
-            # So that nobody who searches waits for it.
             catalogue.prepare()
         self.catalogue = catalogue
-
-    def _look_again(self) -> None:
-        self._look.set()
 
     async def _follow_servers(self) -> None:
         while True:
@@ -130,7 +127,7 @@ class Desk:
         recorder().gateway_servers_unavailable(sum(not found[name].available for name in wanted & found.keys()))
 
     async def _tell(self, event: str) -> None:
-        """Puts into the audit that definitions are in force: each process its start, one for all a reload."""
+        """Writes to the audit that definitions are in force: each process at its start, one for all after a reload."""
         gateway = self._settings.gateway
         version = request("", "", "gateway", msgspec.to_builtins(gateway)).fingerprint
         facts = {"version": version, "items": len(self.catalogue.items)}

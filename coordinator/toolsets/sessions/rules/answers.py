@@ -17,7 +17,7 @@ How = Literal["option_id", "auto_advance", "condition_not_met"]
 
 
 class Given(msgspec.Struct, array_like=True):
-    """An answer as a front-end gives it to the store."""
+    """An answer as a front-end hands it to the store."""
 
     checkpoint: str
     activity: str
@@ -34,7 +34,7 @@ class Kept(msgspec.Struct, array_like=True):
     at: int
     """In milliseconds."""
     visit: int
-    """Of which visit of an activity, counted over the session."""
+    """The number of the visit to an activity, counted over the session, that it was given in."""
     order: int
     """The session's ``seq`` before it."""
     given: Given

@@ -30,7 +30,7 @@ ORIGINS = ("adopted:", "recovered:")
 
 
 class Entry(msgspec.Struct, array_like=True):
-    """What a front-end knows of a call when the store is told of it."""
+    """A call as a front-end hands it to the trace."""
 
     name: str
     ms: float
