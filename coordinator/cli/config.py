@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings, Settings, example_yaml
 from coordinator.settings.fields import Field, fields_of
 from coordinator.settings.redact import shown_value
@@ -34,7 +35,7 @@ def show(
     if shape == "table":
         _print_table(rows)
     elif shape == "json":
-        print(_json(loaded, rows))
+        print_json(_report(loaded, rows))
     else:
         for field, value, source in rows:
             print(f"{field.name} = {_text(value)}  ({source})")
@@ -58,15 +59,14 @@ def _text(value: Any) -> str:
     return msgspec.json.encode(value).decode() if not isinstance(value, str) or not value else value
 
 
-def _json(loaded: LoadedSettings, rows: list[tuple[Field, Any, str]]) -> str:
-    report = {
+def _report(loaded: LoadedSettings, rows: list[tuple[Field, Any, str]]) -> dict[str, Any]:
+    return {
         "config": str(loaded.config) if loaded.config else None,
         "settings": {
             field.name: {"value": value, "source": source, **({"unit": field.unit} if field.unit else {})}
             for field, value, source in rows
         },
     }
-    return msgspec.json.format(msgspec.json.encode(report)).decode()
 
 
 def _print_table(rows: list[tuple[Field, Any, str]]) -> None:

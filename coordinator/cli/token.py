@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.terminal import print_json
 from coordinator.identity import token_edit
 from coordinator.identity.token_file import (
     KEY_DIGITS,
@@ -118,7 +119,7 @@ def show(
         raise CommandFailed(str(error)) from None
     if format == "json":
         rows = [{"key": entry.key, **msgspec.to_builtins(entry)} for entry in entries]
-        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        print_json(rows)
     else:
         print("\n".join(_table(entries, _now())))
     return Exit.OK

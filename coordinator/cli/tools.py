@@ -9,6 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.terminal import print_json
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.problems import unknown
@@ -42,7 +43,7 @@ def tools(
     elif toolset not in known:
         raise CommandFailed(unknown("toolset", toolset, known), Exit.USAGE)
     elif format == "json":
-        print(msgspec.json.format(msgspec.json.encode(as_json(known[toolset])), indent=2).decode())
+        print_json(as_json(known[toolset]))
     else:
         print("\n".join(as_markdown(known[toolset])))
     return Exit.OK

@@ -7,7 +7,6 @@ import os
 import time
 from typing import Annotated, Literal
 
-import msgspec
 from cyclopts import App, Parameter
 from redis.exceptions import RedisError
 
@@ -16,6 +15,7 @@ from coordinator.cli.doctor.findings import Finding, told
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import open_store, running_url
+from coordinator.cli.terminal import print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import KeySpaceDiffers, Store, StoreError, key_space
@@ -41,7 +41,7 @@ def doctor(
     findings += asyncio.run(_look(running_url(loaded.settings, os.environ), loaded.settings.redis_timeout_ms))
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
-        print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+        print_json(shown)
     else:
         for line in told(shown):
             print(line)

@@ -18,6 +18,7 @@ from coordinator.cli.doctor.findings import Finding, told
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import NOT_NEEDED, open_store, running_url
+from coordinator.cli.terminal import counted, print_json
 from coordinator.identity import jws
 from coordinator.identity.actors import Actors
 from coordinator.identity.build import build_verifier
@@ -71,7 +72,7 @@ def identity(
     text = _token(token) if token is not None else None
     findings = asyncio.run(_collected(loaded.settings, text, actor, issuer))
     if format == "json":
-        print(msgspec.json.format(msgspec.json.encode(findings), indent=2).decode())
+        print_json(findings)
     else:
         print("\n".join(told(findings)))
     return Exit.FAILED if any(finding.verdict == "fails" for finding in findings) else Exit.OK
@@ -162,7 +163,7 @@ async def _asked(source: Source, verifier: VerifierSettings) -> list[Finding]:
 
 
 def _described(loaded: Loaded) -> str:
-    found = f"{len(loaded.keys)} {'key' if len(loaded.keys) == 1 else 'keys'}"
+    found = counted(len(loaded.keys), "key")
     names = [key.kid or "(without kid)" for key in loaded.keys.keys]
     if names:
         found += f" ({', '.join(names[:5])}{' ...' if len(names) > 5 else ''})"

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import NOT_NEEDED, with_store
-from coordinator.cli.terminal import operator, print_json, printable
+from coordinator.cli.terminal import counted, operator, print_json, printable
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.requests import NONE
@@ -129,7 +129,7 @@ def retry(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT)
     steps, status = outcome
     if not steps:
         raise CommandFailed(f"workflow {id} is {status}: it has no failed or cancelled steps to run again")
-    print(f"workflow {id} was {status} and runs again: {steps} {'step' if steps == 1 else 'steps'}")
+    print(f"workflow {id} was {status} and runs again: {counted(steps, 'step')}")
     return Exit.OK
 
 

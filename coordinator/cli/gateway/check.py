@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.gateway.problems import told
+from coordinator.cli.terminal import counted
 from coordinator.settings import LoadedSettings, Settings, SettingsError, convert, load_settings
 from coordinator.settings.gateway import includes
 from coordinator.settings.gateway.model import Gateway
@@ -37,7 +38,7 @@ def check(
         print(f"{level}: {sentence}")
     errors = sum(level == "error" for level, _ in found)
     if errors:
-        print(f"{errors} {'error' if errors == 1 else 'errors'}, {len(found) - errors} warnings")
+        print(f"{counted(errors, 'error')}, {len(found) - errors} warnings")
         return Exit.FAILED
     print(_summary(loaded.settings, len(found)))
     return Exit.OK
