@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import NOT_NEEDED, with_store
+from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import DEFAULT_PROJECT
@@ -16,7 +16,7 @@ from coordinator.toolsets.items.audit import Report
 from coordinator.toolsets.items.audit import audit as recount
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def audit(
     loaded: LoadedSettings,
     *,

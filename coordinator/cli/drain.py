@@ -17,7 +17,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import NOT_NEEDED, open_store, running_url
+from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
 from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
@@ -50,7 +50,7 @@ class Left(msgspec.Struct, frozen=True):
         return sum(self.claims.values()) + sum(self.steps.values())
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def drain(
     loaded: LoadedSettings,
     *,

@@ -37,17 +37,20 @@ _CONFIG = Annotated[
 
 def with_settings(
     without: Collection[str] = (),
+    only: Collection[str] = Settings.__struct_fields__,
 ) -> Callable[[Callable[Concatenate[LoadedSettings, P], int]], Callable[..., int]]:
     """Decorates a command whose first parameter is the ``LoadedSettings``.
 
     Args:
         without: names of settings that mean nothing to this command, so it gets no flag
             for them (environment and file may still hold them).
+        only: names of the settings that it gets flags for, where those are few.
 
     Raises:
         SettingsError: (from the command) with all that is wrong with the settings.
     """
-    fields = [field for field in fields_of(Settings) if field.flag is not None and field.name not in without]
+    names = set(only) - set(without)
+    fields = [field for field in fields_of(Settings) if field.flag is not None and field.name in names]
 
     def decorate(command: Callable[Concatenate[LoadedSettings, P], int]) -> Callable[..., int]:
         def run(*args: Any, config: Path | None = None, **kwargs: Any) -> int:

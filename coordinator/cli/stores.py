@@ -23,9 +23,8 @@ _log = structlog.get_logger(__name__)
 
 PATIENCE_SECONDS = 10.0
 """How long a starting process waits for a store that does not answer."""
-_NEEDED = ("redis_url", "redis_timeout_ms", "data_dir")
-NOT_NEEDED = [name for name in Settings.__struct_fields__ if name not in _NEEDED]
-"""Settings that a command has no flags for which only looks at the store, or changes something there."""
+STORE_SETTINGS = ("redis_url", "redis_timeout_ms", "data_dir")
+"""The settings of a command that only looks at the store, or changes something there."""
 
 
 def given_url(settings: Settings, env: Mapping[str, str]) -> str:

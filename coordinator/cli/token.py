@@ -25,15 +25,12 @@ from coordinator.identity.token_file import (
     new_token,
     read_tokens,
 )
-from coordinator.settings import LoadedSettings, Settings
-from coordinator.settings.fields import fields_of
+from coordinator.settings import LoadedSettings
 
 _NEVER = "never"
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d{1,6})([mhdw])\Z")
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS},64}}\Z")
-
-_NO_FLAGS = tuple(field.name for field in fields_of(Settings))
 
 _File = Annotated[
     Path | None,
@@ -41,7 +38,7 @@ _File = Annotated[
 ]
 
 
-@with_settings(without=_NO_FLAGS)
+@with_settings(only=())
 def create(
     loaded: LoadedSettings,
     id: Annotated[str, Parameter(help="Whose token it is: the actor id that ownership counts on.")],
@@ -101,7 +98,7 @@ def create(
     return Exit.OK
 
 
-@with_settings(without=_NO_FLAGS)
+@with_settings(only=())
 def show(
     loaded: LoadedSettings,
     *,
@@ -125,7 +122,7 @@ def show(
     return Exit.OK
 
 
-@with_settings(without=_NO_FLAGS)
+@with_settings(only=())
 def revoke(
     loaded: LoadedSettings,
     name: Annotated[str, Parameter(help="The key of one token, as `fleet token list` shows it, or an id.")],

@@ -19,8 +19,6 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.sockets import check_base_url
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
-from coordinator.settings.fields import fields_of
-from coordinator.settings.model import Settings
 from coordinator.store.keys import check_project
 from coordinator.toolsets.items.contract.claim import MAX_WAIT_MS
 
@@ -28,10 +26,8 @@ MAX_AGENTS = 2000
 MAX_TREES = 100
 _CHAOS_FRONTENDS = 4
 
-_USED = ("data_dir", "redis_url", "frontends")
 
-
-@with_settings(without=[field.name for field in fields_of(Settings) if field.name not in _USED])
+@with_settings(only=("data_dir", "redis_url", "frontends"))
 def demo(
     loaded: LoadedSettings,
     *,

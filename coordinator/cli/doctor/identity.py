@@ -17,7 +17,7 @@ from coordinator.cli import check_identity
 from coordinator.cli.doctor.findings import Finding, told
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import NOT_NEEDED, open_store, running_url
+from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
 from coordinator.cli.terminal import counted, print_json
 from coordinator.identity import jws
 from coordinator.identity.actors import Actors
@@ -49,7 +49,7 @@ _ADVICE = {
 }
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def identity(
     loaded: LoadedSettings,
     *,

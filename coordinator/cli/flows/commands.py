@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import NOT_NEEDED, with_store
+from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import counted, operator, print_json, printable
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import DEFAULT_PROJECT
@@ -27,7 +27,7 @@ Project = Annotated[str, Parameter(help="The project that the workflow belongs t
 Id = Annotated[int, Parameter(help="The workflow's id, as `fleet flows list` shows it.")]
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def show_list(
     loaded: LoadedSettings,
     *,
@@ -60,7 +60,7 @@ def show_list(
     return Exit.OK
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def show(
     loaded: LoadedSettings,
     id: Id,
@@ -99,7 +99,7 @@ def show(
     return Exit.OK
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
     """Cancels a workflow.
 
@@ -116,7 +116,7 @@ def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT
     return Exit.OK
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def retry(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
     """Runs the failed and cancelled steps of a workflow again.
 

@@ -22,7 +22,7 @@ _LONGEST = 90
 _WIDEST = 60
 
 
-@with_settings(without=Settings.__struct_fields__)
+@with_settings(only=())
 def tools(
     loaded: LoadedSettings,
     *,

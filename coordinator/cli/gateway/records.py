@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import NOT_NEEDED, with_store
+from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import operator, print_json, printable
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
@@ -38,7 +38,7 @@ Id = Annotated[str, Parameter(help="The approval, as `fleet gateway approvals` s
 Format = Annotated[Literal["text", "json"], Parameter(help="Shape of the output; json is one object a line.")]
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def audit(
     loaded: LoadedSettings,
     *,
@@ -86,7 +86,7 @@ def audit(
     return Exit.OK
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def approvals(
     loaded: LoadedSettings,
     *,
@@ -112,7 +112,7 @@ def approvals(
     return Exit.OK
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
     """Prints one approval, and how it can be answered.
 
@@ -132,7 +132,7 @@ def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_
     return Exit.OK
 
 
-@with_settings(without=NOT_NEEDED)
+@with_settings(only=STORE_SETTINGS)
 def resolve(
     loaded: LoadedSettings,
     id: Id,

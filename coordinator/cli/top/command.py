@@ -19,15 +19,13 @@ from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Between, Reading, read
 from coordinator.metrics.hot import Hot, published
 from coordinator.settings import LoadedSettings, redacted
-from coordinator.settings.fields import fields_of
-from coordinator.settings.model import Settings
 
 _HOT_ITEMS = 5
 _PATIENCE_SECONDS = 5.0
 _MOST_SECONDS = 60.0
 
 
-@with_settings(without=[field.name for field in fields_of(Settings) if field.name != "data_dir"])
+@with_settings(only=("data_dir",))
 def top(
     loaded: LoadedSettings,
     *,
