@@ -17,6 +17,7 @@ import msgspec
 import structlog
 import uvloop
 
+from coordinator.cli.described import described_toolsets
 from coordinator.cli.doors import open_door
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.lifeline import ORPHAN_SECONDS, Guardian
@@ -26,7 +27,6 @@ from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store, settled
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
-from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import Exposition, Recorder, tracing
 from coordinator.metrics.hot import publish
 from coordinator.overload import Admission
@@ -34,7 +34,7 @@ from coordinator.settings import Settings
 from coordinator.steps.counting import Counting
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.store import StepStore
-from coordinator.store import Script, Store
+from coordinator.store import Script
 from coordinator.store.drains import Drains
 from coordinator.store.store import Observe
 from coordinator.toolsets import load_toolsets
@@ -63,8 +63,7 @@ _MARGIN_SECONDS = 1.5
 
 def prepare() -> None:
     """Does ahead what takes a new process long and depends on no settings: the schemas of all tools."""
-    store = Store("redis://localhost")  # which nobody opens
-    for toolset in load_toolsets(Services(Settings(), store, trust_self_reported)).values():
+    for toolset in described_toolsets().values():
         for tool in toolset.tools:
             describe(tool)
 

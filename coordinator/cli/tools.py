@@ -8,15 +8,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter
 
+from coordinator.cli.described import described_toolsets
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.terminal import print_json
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
 from coordinator.settings.problems import unknown
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.schema import TOOL_ERROR, describe, input_schema, output_schema
-from coordinator.toolsets.tool import Services, Tool, Toolset
+from coordinator.toolsets.tool import Tool, Toolset
 
 Json = dict[str, Any]
 _CELLS = ("Argument", "Type", "Required", "Default", "Allowed", "What it means")
@@ -35,8 +32,7 @@ def tools(
     Raises:
         CommandFailed: there is no such toolset.
     """
-    # Describing needs no store: this one is never opened.
-    known = load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))
+    known = described_toolsets()
     if not toolset:
         for name, found in known.items():
             print(f"{name}: {found.title}, {len(found.tools)} tools")

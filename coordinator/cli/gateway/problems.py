@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from functools import cache
 
-from coordinator.settings import LoadedSettings, Settings, SettingsError
+from coordinator.settings import LoadedSettings, SettingsError
+from coordinator.settings.problems import unknown
 
 
 def sound(loaded: LoadedSettings) -> LoadedSettings:
@@ -29,7 +30,7 @@ def told(loaded: LoadedSettings) -> list[tuple[str, str]]:
     settings = loaded.settings
     if settings.gateway is None:
         return []
-    found = problems(settings.gateway, settings.connections, _own_tools())
+    found = problems(settings.gateway, settings.connections, _problem_with_tool)
     sentences: list[tuple[str, str]] = []
     for problem in found:
         name = ".".join(map(str, problem.path))
@@ -40,30 +41,21 @@ def told(loaded: LoadedSettings) -> list[tuple[str, str]]:
     return sentences
 
 
-def _own_tools() -> Callable[[str], str]:
-    """Judges the names of the coordinator's own tools; these are loaded when the first one is named."""
+def _problem_with_tool(name: str) -> str:
+    """What is wrong with a name of one of the coordinator's own tools; empty if nothing is."""
+    owners = _toolsets_by_tool()
+    having = owners.get(name)
+    if having is None:
+        return unknown("tool", name, owners)
+    if len(having) == 1:
+        return ""
+    return f"several toolsets have a tool {name!r}; say {' or '.join(f'{one}.{name}' for one in having)}"
 
-    @cache
-    def known() -> Callable[[str], str]:
-        from coordinator.identity.noop import trust_self_reported
-        from coordinator.settings.problems import unknown
-        from coordinator.steps.names import owners
-        from coordinator.store import Store
-        from coordinator.toolsets import load_toolsets
-        from coordinator.toolsets.tool import Services
 
-        store = Store("redis://localhost")  # which nobody opens
-        toolsets = load_toolsets(Services(Settings(), store, trust_self_reported))
-        names = owners({name: [tool.name for tool in room.tools] for name, room in toolsets.items()})
+@cache
+def _toolsets_by_tool() -> Mapping[str, Sequence[str]]:
+    # Imported here: a gateway may name none of the coordinator's own tools, and loading them all takes long.
+    from coordinator.cli.described import described_toolsets
+    from coordinator.steps.names import owners
 
-        def problem(name: str) -> str:
-            having = names.get(name)
-            if having is None:
-                return unknown("tool", name, names)
-            if len(having) == 1:
-                return ""
-            return f"several toolsets have a tool {name!r}; say {' or '.join(f'{one}.{name}' for one in having)}"
-
-        return problem
-
-    return lambda name: known()(name)
+    return owners({name: [tool.name for tool in toolset.tools] for name, toolset in described_toolsets().items()})
