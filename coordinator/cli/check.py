@@ -71,10 +71,7 @@ def _plain(loaded: LoadedSettings) -> Iterator[str]:
         source = loaded.sources[field.name]
         if field.example or source == "default":
             continue
-        value: object = loaded.settings
-        for name in field.path:
-            value = getattr(value, name)
-        text = msgspec.json.encode(shown_value(value, field.type)).decode()
+        text = msgspec.json.encode(shown_value(field.value_in(loaded.settings), field.type)).decode()
         yield f"{field.name} = {text}  (line {source.rpartition(':')[2]})"
 
 

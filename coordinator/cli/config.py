@@ -31,7 +31,10 @@ def show(
     shape = format
     if shape == "auto":
         shape = "table" if sys.stdout.isatty() else "plain"
-    rows = [(field, _value(loaded.settings, field), loaded.sources[field.name]) for field in fields_of(Settings)]
+    rows = [
+        (field, shown_value(field.value_in(loaded.settings), field.type), loaded.sources[field.name])
+        for field in fields_of(Settings)
+    ]
     if shape == "table":
         _print_table(rows)
     elif shape == "json":
@@ -46,13 +49,6 @@ def example() -> int:
     """Prints ``example_yaml()``."""
     print(example_yaml(), end="")
     return Exit.OK
-
-
-def _value(settings: Settings, field: Field) -> Any:
-    value: Any = settings
-    for name in field.path:
-        value = getattr(value, name)
-    return shown_value(value, field.type)
 
 
 def _text(value: Any) -> str:

@@ -63,6 +63,10 @@ class Field:
         """What the value must be, in words: ``an integer from 1 to 64``."""
         return allowed(self.type)
 
+    def value_in(self, settings: Struct) -> Any:
+        """The setting's value."""
+        return functools.reduce(getattr, self.path, settings)
+
 
 def bare(annotation: Any) -> Any:
     """The annotation without ``Annotated``."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from coordinator.settings.door import door_mode
-from coordinator.settings.fields import Field, bare, fields_of, is_struct
+from coordinator.settings.fields import bare, fields_of, is_struct
 from coordinator.settings.load import Loaded
 from coordinator.settings.model import Settings
 
@@ -27,13 +27,13 @@ def needing_restart(running: Struct, fresh: Struct) -> tuple[str, ...]:
     return tuple(
         field.name
         for field in fields_of(type(running))
-        if not field.reload and _value(running, field) != _value(fresh, field)
+        if not field.reload and field.value_in(running) != field.value_in(fresh)
     )
 
 
 def config_version(settings: Settings) -> str:
     """A short hash of what a reload can change: equal in front-ends whose tools go by the same rules."""
-    shown = {field.name: _value(settings, field) for field in fields_of(Settings) if field.reload}
+    shown = {field.name: field.value_in(settings) for field in fields_of(Settings) if field.reload}
     return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
 
 
@@ -74,10 +74,3 @@ def _mixed(running: S, fresh: S, reloaded: set[tuple[str, ...]], path: tuple[str
         elif here in reloaded:
             changes[field.name] = getattr(fresh, field.name)
     return msgspec.structs.replace(running, **changes)
-
-
-def _value(settings: Struct, field: Field) -> object:
-    value: object = settings
-    for name in field.path:
-        value = getattr(value, name)
-    return value
