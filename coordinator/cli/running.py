@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.cli.child import Role
-from coordinator.cli.children import Spec
 from coordinator.cli.news import News
 from coordinator.cli.reload import Rereader
 from coordinator.cli.roles import open_recorder, slots
+from coordinator.cli.supervised import Spec
 from coordinator.cli.supervisor import Supervisor
 from coordinator.metrics import clear_free_slots, logs, recorder
 from coordinator.settings import LoadedSettings, Settings, config_version, settings_digest, taken_over

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import structlog
 
-from coordinator.cli import nursery
-from coordinator.cli.children import Child, Spec
+from coordinator.cli import spawner
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import BEAT_SECONDS
 from coordinator.cli.linux import end_session
 from coordinator.cli.news import News
+from coordinator.cli.supervised import Child, Spec
 from coordinator.metrics import forget_gauges, recorder
 
 _log = structlog.get_logger(__name__)
@@ -59,8 +59,8 @@ class Supervisor:
         watchdog_seconds: int,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._nursery = nursery.Nursery(spec.role for spec in specs)
-        self._children = [Child(spec, self._nursery, self._reported) for spec in specs]
+        self._spawner = spawner.Spawner(spec.role for spec in specs)
+        self._children = [Child(spec, self._spawner, self._reported) for spec in specs]
         self._metrics_dir = metrics_dir
         self._drain_seconds = drain_seconds
         self._watchdog_seconds = watchdog_seconds
@@ -73,8 +73,8 @@ class Supervisor:
         self._ended = asyncio.Event()
         self._hurry = asyncio.Event()
         self._restarts: dict[Child, asyncio.TimerHandle] = {}
-        self._burial: asyncio.TimerHandle | None = None
-        """The next look at what has ended, where nobody may tell of it."""
+        self._next_reap: asyncio.TimerHandle | None = None
+        """The next look at what has ended: no signal comes for what was left to others before."""
 
     def __iter__(self) -> Iterator[Child]:
         return iter(self._children)
@@ -88,7 +88,7 @@ class Supervisor:
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.reap)
         recorder().start_supervisor({child.spec.role for child in self._children})
         stopped = asyncio.create_task(stop.wait())
-        prepared = asyncio.create_task(self._nursery.prepare())
+        prepared = asyncio.create_task(self._spawner.prepare())
         all_ready = asyncio.create_task(self._all_ready.wait())
         try:
             await asyncio.wait([prepared, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -126,9 +126,9 @@ class Supervisor:
             self._hurry.clear()
             self._signal(signal.SIGKILL)
             await self._gone(KILL_SECONDS)
-        if self._burial is not None:
-            self._burial.cancel()
-        self._nursery.close()
+        if self._next_reap is not None:
+            self._next_reap.cancel()
+        self._spawner.close()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
 
     def hurry(self) -> None:
@@ -151,10 +151,10 @@ class Supervisor:
         for child in self._children:
             if child.ended():
                 self._after(child)
-        if self._burial is not None:
-            self._burial.cancel()
-        again = self._nursery.bury()
-        self._burial = asyncio.get_running_loop().call_later(nursery.FORGOTTEN_SECONDS, self.reap) if again else None
+        if self._next_reap is not None:
+            self._next_reap.cancel()
+        left = self._spawner.reap_orphans()
+        self._next_reap = asyncio.get_running_loop().call_later(spawner.UNREAPED_SECONDS, self.reap) if left else None
 
     def _start(self, child: Child) -> None:
         self._restarts.pop(child, None)

@@ -12,7 +12,6 @@ import structlog
 
 from coordinator import __version__
 from coordinator.cli.child import Role
-from coordinator.cli.children import Spec
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
@@ -22,6 +21,7 @@ from coordinator.cli.roles import open_recorder, slots
 from coordinator.cli.running import Announcer, metrics_dir, run_until_told, spread_news
 from coordinator.cli.sockets import base_url, reserved
 from coordinator.cli.stores import given_url, open_store, settled
+from coordinator.cli.supervised import Spec
 from coordinator.cli.supervisor import Supervisor
 from coordinator.cli.terminal import counted
 from coordinator.metrics import clear_free_slots, logs, slot_is_free

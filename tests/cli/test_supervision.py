@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.cli.backoff import Backoff
-from coordinator.cli.children import Child, Spec
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, read_fleet
 from coordinator.cli.news import News
-from coordinator.cli.nursery import Nursery
 from coordinator.cli.sockets import base_url, listening, reserve
+from coordinator.cli.spawner import Spawner
 from coordinator.cli.stores import given_url, open_store
+from coordinator.cli.supervised import Child, Spec
 from coordinator.settings import Settings
 from coordinator.store.address import parse as parse_address
 
@@ -54,7 +54,7 @@ class Alive:
         raise AssertionError("nobody is to be signalled")
 
 
-class Stage(Nursery):
+class Stage(Spawner):
     """Starts nothing; the test says what a process reports."""
 
     reports = -1

@@ -1,4 +1,4 @@
-"""Where a supervisor gets its processes from: copies of a template, or new interpreters."""
+"""Starts the processes of a supervisor: forked from a template that has everything imported, or as new interpreters."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _log = structlog.get_logger(__name__)
 _IMPORT_SECONDS = 30.0
 """How long the template may take to import everything."""
 _FORK_SECONDS = 5.0
-FORGOTTEN_SECONDS = 10.0
-"""How long a process that has ended is left to whoever started it, if that may have been this process."""
+UNREAPED_SECONDS = 10.0
+"""How long an ended process whose starter is not known is left for that one to wait for: it may be in this process."""
 
 
 class Process(Protocol):
@@ -41,7 +41,7 @@ class Process(Protocol):
         """Sends a signal, unless the process has ended."""
 
 
-class Copy:
+class ForkedProcess:
     """A process that the template has forked and that is a child of this process now."""
 
     def __init__(self, pid: int) -> None:
@@ -62,7 +62,7 @@ class Copy:
             os.kill(self.pid, number)
 
 
-class Nursery:
+class Spawner:
     """Starts the processes of one supervisor.
 
     Args:
@@ -76,8 +76,8 @@ class Nursery:
         self._preparing: asyncio.Task[None] | None = None
         self._started: dict[int, Process] = {}
         """All that were ever started, but for the template, by the process id; of several with one, the latest."""
-        self._waiting: dict[int, float] = {}
-        """Processes that have ended and that were left to somebody else to wait for, and since when."""
+        self._unreaped: dict[int, float] = {}
+        """Processes that have ended and that were left for somebody else to wait for: process id -> since when."""
         if ON_LINUX:
             adopt_orphans()
 
@@ -124,7 +124,7 @@ class Nursery:
         """A copy of the template, or a new interpreter where there is none."""
         if self._requests is not None:
             try:
-                return self._copy(self._requests, slot, brief, status, control)
+                return self._fork(self._requests, slot, brief, status, control)
             except OSError as error:
                 _log.warning("the template is gone", reason=str(error))
                 self.close()
@@ -141,28 +141,28 @@ class Nursery:
             start_new_session=True,  # Ctrl-C is for the supervisor, which ends its children in order
         )
 
-    def bury(self) -> bool:
-        """Takes note of the end of orphans that this process was given: what its processes had started and left.
+    def reap_orphans(self) -> bool:
+        """Waits for ended orphans, so that no zombies stay: what these processes had started and did not wait for.
 
-        Returns whether there are others that have ended, at which to look again after ``FORGOTTEN_SECONDS``.
+        Most are known by their session, which is that of the process that started them. Others lead one of their
+        own, like servers that speak MCP on stdin: they are reaped when nobody else has for ``UNREAPED_SECONDS``.
 
-        Most are known by the session, which each of these processes leads. Others have one of their own, like
-        servers that speak MCP on stdin; for them nobody waits, who would not have done so for ten seconds.
+        Returns whether any were left, to be looked at again after that time.
         """
-        now, waiting = monotonic(), dict[int, float]()
+        now, unreaped = monotonic(), dict[int, float]()
         for pid in ended_children():
-            # One whose end is known has given its number away since.
+            # Its own ``poll`` waits for it; where that has happened already, another process has the id now.
             if pid in self._started and self._started[pid].returncode is None:
                 continue
-            waiting[pid] = self._waiting.get(pid, now)
+            unreaped[pid] = self._unreaped.get(pid, now)
             with contextlib.suppress(ChildProcessError, ProcessLookupError):
                 session = os.getsid(pid)
-                of_ours = session != pid and session in self._started
-                if of_ours or now - waiting[pid] >= FORGOTTEN_SECONDS:
+                orphan_of_ours = session != pid and session in self._started
+                if orphan_of_ours or now - unreaped[pid] >= UNREAPED_SECONDS:
                     os.waitpid(pid, 0)
-                    del waiting[pid]
-        self._waiting = waiting
-        return bool(waiting)
+                    del unreaped[pid]
+        self._unreaped = unreaped
+        return bool(unreaped)
 
     def close(self) -> None:
         """Ends the template; what was copied from it lives on."""
@@ -175,7 +175,7 @@ class Nursery:
             self._template.wait()
         self._preparing = self._requests = self._template = None
 
-    def _copy(self, requests: socket.socket, slot: str, brief: IO[bytes], status: int, control: int) -> Copy:
+    def _fork(self, requests: socket.socket, slot: str, brief: IO[bytes], status: int, control: int) -> ForkedProcess:
         """Raises OSError: the template is gone or does not answer."""
         socket.send_fds(requests, [slot.encode()], [brief.fileno(), status, control])
         if not select.select([requests], [], [], _FORK_SECONDS)[0]:
@@ -183,7 +183,7 @@ class Nursery:
         said = requests.recv(64)
         if not said:
             raise ConnectionError("it has ended")
-        return Copy(int(said))
+        return ForkedProcess(int(said))
 
 
 def package_environment() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One supervised process as its supervisor sees it."""
+"""One supervised process as its supervisor sees it; ``child`` is what runs in that process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coordinator.cli.child import Brief, Role
 from coordinator.cli.exits import Exit
 from coordinator.cli.lifeline import BEAT_SECONDS, Report
 from coordinator.cli.news import News
-from coordinator.cli.nursery import Nursery, Process
+from coordinator.cli.spawner import Process, Spawner
 from coordinator.settings import Settings
 
 _ROLE_NAMES: dict[Role, str] = {"frontend": "front-end", "worker": "worker"}
@@ -46,11 +46,11 @@ class Child:
     """The process in one slot, if there is one, and what became of the last one.
 
     Args:
-        nursery: starts the process.
+        spawner: starts the process.
         on_report: called when the process says something new.
     """
 
-    def __init__(self, spec: Spec, nursery: Nursery, on_report: Callable[[Child], None]) -> None:
+    def __init__(self, spec: Spec, spawner: Spawner, on_report: Callable[[Child], None]) -> None:
         self.spec = spec
         self.state: State = "down"
         self.failures = 0
@@ -64,14 +64,14 @@ class Child:
         """Whether that was because it had hung."""
         self.session = 0
         """Of the last process, which leads one of its own."""
-        self._nursery = nursery
+        self._spawner = spawner
         self._on_report = on_report
         self._backoff = Backoff()
         self._process: Process | None = None
         self._status = self._control = -1
         self._said = self._unsent = b""
         self._ready_at = self._ready_seconds = 0.0
-        self._looks_in_vain = 0
+        self._silent_looks = 0
 
     @property
     def pid(self) -> int | None:
@@ -103,7 +103,7 @@ class Child:
                 told.write(msgspec.json.encode(brief))
                 told.flush()
                 told.seek(0)
-                self._process = self._nursery.start(self.spec.slot, told, write, their_control)
+                self._process = self._spawner.start(self.spec.slot, told, write, their_control)
         except OSError as error:
             for end in pipes:
                 os.close(end)
@@ -117,7 +117,7 @@ class Child:
         os.set_blocking(control, False)
         self._status, self._said = read, b""
         self._control, self._unsent = control, b""
-        self._looks_in_vain = 0
+        self._silent_looks = 0
         asyncio.get_running_loop().add_reader(read, self._listen)
         return True
 
@@ -157,10 +157,10 @@ class Child:
         """
         if self._process is None:
             return 0.0
-        self._looks_in_vain += 1
+        self._silent_looks += 1
         self._listen()
         # The last sign may have come just before the first of these looks, and the next was due a beat after it.
-        return max(self._looks_in_vain - 2, 0) * BEAT_SECONDS
+        return max(self._silent_looks - 2, 0) * BEAT_SECONDS
 
     def kill_hung(self, seconds: float) -> None:
         """Ends a process that has said nothing for so many seconds."""
@@ -199,7 +199,7 @@ class Child:
         *lines, self._said = self._said.split(b"\n")
         for line in lines:
             report = msgspec.json.decode(line, type=Report)
-            self._looks_in_vain = 0
+            self._silent_looks = 0
             if report.reason:
                 self.code, self.reason = report.code, report.reason
             elif not report.ready or self.state == "ready":

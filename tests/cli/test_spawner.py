@@ -1,4 +1,4 @@
-"""What processes of a fleet had started before they died is taken note of, whoever's session it is in."""
+"""What processes of a fleet had started before they died is reaped, whoever's session it is in."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ for own_session in (True, False):
 """
 SUPERVISOR = """
 import os, subprocess, sys
-from coordinator.cli import linux, nursery
+from coordinator.cli import linux, spawner
 
 def nowhere(place):
     raise AssertionError(f"{place} is looked at where nothing has ended")
 
-fleet = nursery.Nursery(())
+fleet = spawner.Spawner(())
 real, linux.Path = linux.Path, nowhere
 assert list(linux.ended_children()) == []
 line, end = os.pipe()
@@ -46,29 +46,29 @@ def left():
     return sorted(names[pid] for pid in linux.ended_children())
 
 print(left())
-assert fleet.bury()
+assert fleet.reap_orphans()
 print(left())
 assert mine.wait() == 0
-nursery.FORGOTTEN_SECONDS = 0.0
-assert not fleet.bury()
+spawner.UNREAPED_SECONDS = 0.0
+assert not fleet.reap_orphans()
 print(left())
 again = subprocess.Popen(["true"], start_new_session=True)
 names[again.pid] = "namesake"
 fleet._started[again.pid] = worker  # whose number it has been given
 os.waitid(os.P_PID, again.pid, os.WEXITED | os.WNOWAIT)
-nursery.FORGOTTEN_SECONDS = 60.0
-assert fleet.bury()
+spawner.UNREAPED_SECONDS = 60.0
+assert fleet.reap_orphans()
 print(left())
-nursery.FORGOTTEN_SECONDS = 0.0
-assert not fleet.bury()
+spawner.UNREAPED_SECONDS = 0.0
+assert not fleet.reap_orphans()
 print(left())
 """
 ALONE = """
 import asyncio, os, pathlib, subprocess
-from coordinator.cli import linux, nursery, supervisor
+from coordinator.cli import linux, spawner, supervisor
 
 async def main():
-    nursery.FORGOTTEN_SECONDS = 0.1
+    spawner.UNREAPED_SECONDS = 0.1
     fleet = supervisor.Supervisor((), pathlib.Path("."), 1.0, 0)
     stranger = subprocess.Popen(["true"], start_new_session=True)
     os.waitid(os.P_PID, stranger.pid, os.WEXITED | os.WNOWAIT)
@@ -82,7 +82,7 @@ asyncio.run(main())
 
 FULL = """
 import asyncio, os, pathlib, socket, subprocess, sys
-from coordinator.cli import children, exits, nursery, supervisor
+from coordinator.cli import exits, spawner, supervised, supervisor
 from coordinator.settings import Settings
 
 tried = []
@@ -96,7 +96,7 @@ async def main():
         socket.socketpair = full  # the event loop has its own
     before = os.listdir("/proc/self/fd")
     fleet = supervisor.Supervisor(
-        [children.Spec("worker", "w-0", Settings, pathlib.Path("."))], pathlib.Path("."), 1.0, 0
+        [supervised.Spec("worker", "w-0", Settings, pathlib.Path("."))], pathlib.Path("."), 1.0, 0
     )
     try:
         await fleet.start(asyncio.Event())
@@ -123,7 +123,7 @@ def run(*program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
-def test_orphans_are_taken_note_of_and_what_others_wait_for_is_left_to_them() -> None:
+def test_orphans_are_reaped_and_what_others_wait_for_is_left_to_them() -> None:
     done = run(SUPERVISOR, WORKER)
     assert done.stdout.splitlines() == [
         "['command', 'mine', 'stranger']",
@@ -135,7 +135,7 @@ def test_orphans_are_taken_note_of_and_what_others_wait_for_is_left_to_them() ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
-def test_an_orphan_is_taken_note_of_although_nothing_else_ends_later() -> None:
+def test_an_orphan_is_reaped_although_nothing_else_ends_later() -> None:
     done = run(ALONE)
     assert done.returncode == 0, done.stderr
 
