@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from coordinator.cli.demo import calls as demo_calls
-from coordinator.cli.demo.agent import Agent, Temper
-from coordinator.cli.demo.calls import Caller, Line, Refused
+from coordinator.cli.demo.agent import Agent, Behaviour
+from coordinator.cli.demo.calls import Caller, Endpoint, Refused
 from coordinator.cli.demo.pacing import Lanes
 from coordinator.cli.demo.proof import Crash
 from coordinator.overload.retries import Retryable
@@ -92,10 +92,10 @@ async def agent_on(
 ) -> AsyncIterator[tuple[Fleet, Callable[[], Awaitable[Crash | None]], Counter[str]]]:
     stop = asyncio.Event()
     fleet, counts = Fleet(stop, offers), Counter[str]()
-    temper = Temper(
+    behaviour = Behaviour(
         work_ms=work_ms, ttl_seconds=1, crash_rate=crash_rate, idle_limit=0.01, wait_ms=more.get("wait_ms", 0)
     )
-    agent = Agent("a1", fleet, temper, random.Random(1), stop, counts, mends=bool(more.get("mends")))
+    agent = Agent("a1", fleet, behaviour, random.Random(1), stop, counts, resumes=bool(more.get("resumes")))
     async with asyncio.timeout(60):
         yield fleet, agent.run, counts
 
@@ -118,16 +118,16 @@ async def test_an_agent_that_waits_takes_what_it_is_given_and_polls_nothing() ->
     assert counts["polls"] == 0
 
 
-@pytest.mark.parametrize(("mends", "roles"), [(0, ["queue", "work", "queue"]), (1, ["work", "queue", "work"])])
-async def test_who_waited_in_vain_tries_the_other_role_once(mends: int, roles: list[str]) -> None:
-    async with agent_on([[], []], wait_ms=50, mends=mends) as (fleet, run, counts):
+@pytest.mark.parametrize(("resumes", "roles"), [(0, ["queue", "work", "queue"]), (1, ["work", "queue", "work"])])
+async def test_who_waited_in_vain_tries_the_other_role_once(resumes: int, roles: list[str]) -> None:
+    async with agent_on([[], []], wait_ms=50, resumes=resumes) as (fleet, run, counts):
         await run()
     assert [role for asked, role in fleet.asked if asked == "wait"] == roles
     assert counts["polls"] == 2
 
 
 async def test_work_that_a_crashed_agent_had_begun_is_ended() -> None:
-    async with agent_on([[(ITEM, "work")]], wait_ms=50, mends=1) as (fleet, run, _):
+    async with agent_on([[(ITEM, "work")]], wait_ms=50, resumes=1) as (fleet, run, _):
         await run()
     assert fleet.asked[:3] == [("wait", "work"), ("complete", ITEM), ("release", ITEM)]
 
@@ -248,10 +248,10 @@ def failure(kind: str, code: str, **more: int) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def caller_on(url: str) -> AsyncIterator[tuple[Caller, Line]]:
-    line = Line(url, per_second=1000.0)
-    async with asyncio.timeout(60), Caller(line, careful=False) as caller:
-        yield caller, line
+async def caller_on(url: str) -> AsyncIterator[tuple[Caller, Endpoint]]:
+    endpoint = Endpoint(url, per_second=1000.0)
+    async with asyncio.timeout(60), Caller(endpoint, careful=False) as caller:
+        yield caller, endpoint
 
 
 async def test_a_call_is_repeated_unchanged_through_all_that_may_pass() -> None:
@@ -264,14 +264,14 @@ async def test_a_call_is_repeated_unchanged_through_all_that_may_pass() -> None:
         failure("transient", "conflict"),
         result({"done": True}),
     )
-    async with server.listening() as url, caller_on(url) as (caller, line):
+    async with server.listening() as url, caller_on(url) as (caller, endpoint):
         began = time.monotonic()
         assert await caller.call("claim_item", {"requestId": "r1"}) == {"done": True}
         assert time.monotonic() - began >= 1, "it came back before it was told to"
         expected = {"connection": 2, "server error": 1, "busy": 1, "over_capacity": 1, "conflict": 1}
-        assert dict(line.meter.retries) == expected
+        assert dict(endpoint.meter.retries) == expected
         # Answered attempts: the two refusals and the success.
-        assert len(line.meter.take()["claim_item"]) == 3
+        assert len(endpoint.meter.take()["claim_item"]) == 3
     assert len(server.bodies) == 7
     assert {body["arguments"]["requestId"] for body in server.bodies} == {"r1"}
 
@@ -287,28 +287,28 @@ async def test_a_call_is_repeated_unchanged_through_all_that_may_pass() -> None:
 )
 async def test_what_cannot_pass_is_told_at_once(answer: dict[str, Any]) -> None:
     server = Server(answer)
-    async with server.listening() as url, caller_on(url) as (caller, line):
+    async with server.listening() as url, caller_on(url) as (caller, endpoint):
         with pytest.raises(Refused, match="claim_item"):
             await caller.call("claim_item", {})
-        assert not line.meter.retries
+        assert not endpoint.meter.retries
 
 
 async def test_callers_wait_together_until_the_fleet_is_there_again() -> None:
     server = Server(b"", b"")
     async with AsyncExitStack() as stack:
         async with server.listening() as url:
-            line = Line(url, per_second=1000.0)
-            callers = [await stack.enter_async_context(Caller(line, careful=False)) for _ in range(2)]
+            endpoint = Endpoint(url, per_second=1000.0)
+            callers = [await stack.enter_async_context(Caller(endpoint, careful=False)) for _ in range(2)]
             calls = [asyncio.create_task(caller.call("get_next_item", {})) for caller in callers]
             await wait_until(lambda: len(server.bodies) == 2, what="both calls to arrive")
         # Nobody listens any more.
-        await wait_until(lambda: line.gate.closed, what="the gate to close")
+        await wait_until(lambda: endpoint.gate.closed, what="the gate to close")
         calls.append(asyncio.create_task(callers[0].call("get_next_item", {})))
-        assert not line.meter.retries["unreachable"]
+        assert not endpoint.meter.retries["unreachable"]
         async with Server(*(result({"n": n}) for n in range(3))).listening(server.port):
             answers = await asyncio.gather(*calls)
         assert all(set(answer) == {"n"} for answer in answers)
-        assert not line.meter.retries["unreachable"], "one look for all of them, and no call before it succeeded"
+        assert not endpoint.meter.retries["unreachable"], "one look for all of them, and no call before it succeeded"
 
 
 async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ class Calls(Protocol):
         ...
 
 
-class Temper(msgspec.Struct, frozen=True):
+class Behaviour(msgspec.Struct, frozen=True):
     """How agents behave."""
 
     work_ms: float
@@ -79,28 +79,28 @@ class Agent:
         rng: what it decides by.
         stop: set when it is to finish what it holds and end.
         counts: shared by the agents of a process: what they did.
-        mends: whether it is to take up what crashed agents had begun, where it waits for work.
+        resumes: whether it is to take up what crashed agents had begun, where it waits for work.
     """
 
     def __init__(
         self,
         name: str,
         calls: Calls,
-        temper: Temper,
+        behaviour: Behaviour,
         rng: random.Random,
         stop: asyncio.Event,
         counts: Counter[str],
-        mends: bool = False,
+        resumes: bool = False,
     ) -> None:
         self.name = name
         self._calls = calls
-        self._temper = temper
+        self._behaviour = behaviour
         self._rng = rng
         self._stop = stop
         self._counts = counts
         self._actor = {"id": name, "kind": "subagent", "parent": "fleet-demo"}
         self._rounds = rng.randrange(4)
-        self._mends = mends
+        self._resumes = resumes
         self._in_vain = False
 
     async def run(self) -> Crash | None:
@@ -114,10 +114,10 @@ class Agent:
             try:
                 held = await self._find()
                 if held is None:
-                    if self._temper.wait_ms:
+                    if self._behaviour.wait_ms:
                         continue  # the call has waited
                     self._counts["polls"] += 1
-                    await self._pause(self._temper.idle_limit * min(1.0, _IDLE_SHARE * 2 ** min(idle, 10)))
+                    await self._pause(self._behaviour.idle_limit * min(1.0, _IDLE_SHARE * 2 ** min(idle, 10)))
                     idle += 1
                     continue
                 idle = 0
@@ -134,7 +134,7 @@ class Agent:
     async def _find(self) -> Held | None:
         """An item of one's own, or None if there is none to be had."""
         self._rounds += 1
-        if self._temper.wait_ms:
+        if self._behaviour.wait_ms:
             return await self._wait_for_one()
         # Work that a crashed agent had begun waits in the role "work".
         for role in ("queue", "work") if self._rounds % 4 else ("work", "queue"):
@@ -150,9 +150,9 @@ class Agent:
         Most agents take items that nobody has begun; one in ten takes up what crashed agents had.
         Whoever waited in vain tries the other once.
         """
-        role = "work" if self._mends != self._in_vain else "queue"
-        claims = [{"selector": {"role": role}, "ttlSeconds": self._temper.ttl_seconds}]
-        arguments = self._signed(claims=claims, waitMs=self._temper.wait_ms)
+        role = "work" if self._resumes != self._in_vain else "queue"
+        claims = [{"selector": {"role": role}, "ttlSeconds": self._behaviour.ttl_seconds}]
+        arguments = self._signed(claims=claims, waitMs=self._behaviour.wait_ms)
         call = asyncio.ensure_future(self._calls.call("claim_item", arguments, waits=True))
         stopped = asyncio.ensure_future(self._stop.wait())
         try:
@@ -196,15 +196,15 @@ class Agent:
 
     async def _work(self, held: Held) -> bool:
         """Does the item; True if the agent crashed over it."""
-        crash = self._rng.random() < self._temper.crash_rate
+        crash = self._rng.random() < self._behaviour.crash_rate
         if crash and self._rng.random() < 0.5:
             return True
         if held.role == "queue":
             await self._advance(held, "start")
-        left = self._temper.work_ms / 1000 * self._rng.uniform(0.5, 1.5)
+        left = self._behaviour.work_ms / 1000 * self._rng.uniform(0.5, 1.5)
         if crash:
             return True
-        half = self._temper.ttl_seconds / 2
+        half = self._behaviour.ttl_seconds / 2
         while left > 0:
             slept = min(left, half)
             await asyncio.sleep(slept)
@@ -219,7 +219,7 @@ class Agent:
     async def _renew_if_due(self, held: Held) -> None:
         """Renews a claim that is half over."""
         now = time.monotonic()
-        if now - held.renewed < self._temper.ttl_seconds / 2:
+        if now - held.renewed < self._behaviour.ttl_seconds / 2:
             return
         result = (await self._ask_for_claims([held.item]))[0]
         if result["outcome"] != "success":
@@ -228,7 +228,7 @@ class Agent:
         self._counts["renewals"] += 1
 
     async def _ask_for_claims(self, items: list[str]) -> list[dict[str, Any]]:
-        claims = [{"itemId": item, "ttlSeconds": self._temper.ttl_seconds} for item in items]
+        claims = [{"itemId": item, "ttlSeconds": self._behaviour.ttl_seconds} for item in items]
         answer = await self._calls.call("claim_item", self._signed(claims=claims), urgent=True)
         results: list[dict[str, Any]] = answer["claimResults"]
         return results

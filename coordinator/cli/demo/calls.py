@@ -77,8 +77,8 @@ class Meter:
         return taken
 
 
-class Line:
-    """What the callers of a process share.
+class Endpoint:
+    """The fleet as the callers of one process share it: address, retries, limits and what was measured.
 
     Args:
         url: the fleet's MCP endpoint.
@@ -107,13 +107,13 @@ class Caller:
     """One MCP client with a connection of its own; an async context manager.
 
     Args:
-        line: what the callers of a process share.
+        endpoint: what the callers of a process share.
         careful: check every answer against the schema that the fleet publishes for it. Takes more CPU
             than everything else a client does.
     """
 
-    def __init__(self, line: Line, careful: bool = True) -> None:
-        self._line = line
+    def __init__(self, endpoint: Endpoint, careful: bool = True) -> None:
+        self._endpoint = endpoint
         self._careful = careful
         self._stack = AsyncExitStack()
         self._client: Client | None = None
@@ -121,19 +121,21 @@ class Caller:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             http = httpx2.AsyncClient(
-                transport=_Lasting(self._line.context), timeout=self._line.answer_seconds, trust_env=False
+                transport=_SurvivingTransport(self._endpoint.context),
+                timeout=self._endpoint.answer_seconds,
+                trust_env=False,
             )
             await stack.enter_async_context(http)
-            transport = streamable_http_client(self._line.url, http_client=http)
+            transport = streamable_http_client(self._endpoint.url, http_client=http)
             client = Client(
                 transport,
                 mode=LATEST_MODERN_VERSION,
                 client_info=_INFO,
-                read_timeout_seconds=2 * self._line.answer_seconds,
+                read_timeout_seconds=2 * self._endpoint.answer_seconds,
             )
             self._client = await stack.enter_async_context(client)
             if self._careful:
-                await self._line.retries.retrying()(self._list_tools)
+                await self._endpoint.retries.retrying()(self._list_tools)
             self._stack = stack.pop_all()
         return self
 
@@ -158,13 +160,13 @@ class Caller:
             Retryable: it failed for ``PATIENCE_SECONDS``.
             Refused: it was refused for good, or the answer does not fit the tool's schema.
         """
-        retrying = self._line.retries.retrying()
+        retrying = self._endpoint.retries.retrying()
         result: dict[str, Any] = await retrying(self._attempt, tool, arguments, urgent, waits)
         return result
 
     async def _attempt(self, tool: str, arguments: dict[str, Any], urgent: bool, waits: bool) -> dict[str, Any]:
-        await self._line.gate.wait()
-        async with contextlib.nullcontext() if waits else self._line.lanes.lane(urgent):
+        await self._endpoint.gate.wait()
+        async with contextlib.nullcontext() if waits else self._endpoint.lanes.lane(urgent):
             began = time.perf_counter()
             try:
                 result = await self._send(tool, arguments)
@@ -172,7 +174,7 @@ class Caller:
                 raise _failure(error) from None
             except RuntimeError as error:
                 raise Refused(f"{tool}: {error}") from None
-            self._line.meter.latencies[tool].append((time.perf_counter() - began) * 1000)
+            self._endpoint.meter.latencies[tool].append((time.perf_counter() - began) * 1000)
         return _content(tool, result)
 
     async def _send(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
@@ -182,13 +184,13 @@ class Caller:
         return await self._connected.session.send_request(request, CallToolResult)
 
     async def _list_tools(self) -> None:
-        await self._line.gate.wait()
+        await self._endpoint.gate.wait()
         began = time.perf_counter()
         try:
             await self._connected.list_tools()
         except MCPError as error:
             raise _failure(error) from None
-        self._line.meter.latencies["tools/list"].append((time.perf_counter() - began) * 1000)
+        self._endpoint.meter.latencies["tools/list"].append((time.perf_counter() - began) * 1000)
 
     @property
     def _connected(self) -> Client:
@@ -224,7 +226,7 @@ def _code(error: Exception) -> int:
     return REQUEST_TIMEOUT if isinstance(error, httpx2.TimeoutException) else CONNECTION_CLOSED
 
 
-class _Lasting(httpx2.AsyncBaseTransport):
+class _SurvivingTransport(httpx2.AsyncBaseTransport):
     """Turns a broken connection into an error answer to the one request that it broke.
 
     The SDK's client ends with the first exception from its HTTP client; an agent is to go on.

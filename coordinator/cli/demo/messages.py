@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from coordinator.cli.demo.agent import Temper
+from coordinator.cli.demo.agent import Behaviour
 from coordinator.cli.demo.proof import Crash
 
 
@@ -16,11 +16,11 @@ class Orders(msgspec.Struct, frozen=True):
     """Number of its first agent."""
     agents: int
     seed: str
-    temper: Temper
+    behaviour: Behaviour
 
 
-class News(msgspec.Struct):
-    """What happened in an agent process since its last news."""
+class Progress(msgspec.Struct):
+    """What happened in an agent process since it last told."""
 
     latencies: dict[str, list[float]] = {}
     """Tool -> milliseconds of each answered attempt."""
@@ -37,6 +37,6 @@ class News(msgspec.Struct):
     """Whether this is the last."""
 
 
-def line(message: Orders | News) -> bytes:
-    """A message as it is written."""
+def encoded(message: Orders | Progress) -> bytes:
+    """A message as one line."""
     return msgspec.json.encode(message) + b"\n"

@@ -14,11 +14,11 @@ import redis.asyncio
 from redis.exceptions import RedisError
 
 from coordinator.cli.demo import build, fleet, history, proof, report, work
-from coordinator.cli.demo.agent import Temper
+from coordinator.cli.demo.agent import Behaviour
+from coordinator.cli.demo.agent_processes import AgentProcesses
 from coordinator.cli.demo.board import Board
-from coordinator.cli.demo.calls import Caller, Line, Refused
+from coordinator.cli.demo.calls import Caller, Endpoint, Refused
 from coordinator.cli.demo.graph import Graph
-from coordinator.cli.demo.hosts import Hosts
 from coordinator.cli.demo.proof import Planned
 from coordinator.cli.demo.report import Report
 from coordinator.cli.demo.watch import Watch
@@ -65,9 +65,9 @@ async def run(options: Options, settings: Settings) -> Report:
     if options.chaos_seconds is not None and target is not None and target.data_dir is None:
         raise CommandFailed("--chaos kills processes of a fleet on this machine: give its --data-dir", Exit.USAGE)
     async with AsyncExitStack() as stack:
-        hosts = Hosts(options.agents)
-        stack.push_async_callback(hosts.stop)
-        await hosts.start()
+        processes = AgentProcesses(options.agents)
+        stack.push_async_callback(processes.stop)
+        await processes.start()
         if target is None:
             say("no fleet is running here: starting one for the demo")
             target = await stack.enter_async_context(fleet.own(settings))
@@ -76,7 +76,7 @@ async def run(options: Options, settings: Settings) -> Report:
         stack.push_async_callback(client.aclose)
         try:
             project = await stack.enter_async_context(new_project(client, options.project))
-            return await _run_in(project, options, target, client, hosts)
+            return await _run_in(project, options, target, client, processes)
         except RedisError as error:
             raise CommandFailed(
                 f"the Redis at {redacted(target.redis_url)} cannot be read: {error}", Exit.STORE_UNREACHABLE
@@ -91,19 +91,19 @@ def say(text: str) -> None:
 
 
 async def _run_in(
-    project: str, options: Options, target: fleet.Target, client: redis.asyncio.Redis, hosts: Hosts
+    project: str, options: Options, target: fleet.Target, client: redis.asyncio.Redis, processes: AgentProcesses
 ) -> Report:
     items = work.plan(options.graph, options.trees)
     url = f"{target.base_url}/p/{project}/mcp/items"
     began = time.monotonic()
-    async with Caller(Line(url, per_second=10.0)) as caller:
+    async with Caller(Endpoint(url, per_second=10.0)) as caller:
         plan = await build.build(caller, items)
     edges = sum(len(item.blockers) for item in items)
     say(
         f"{len(plan)} items and {edges} dependencies of {options.graph.source} "
         f"are in project {project} at {target.base_url} ({time.monotonic() - began:.1f} s)"
     )
-    temper = Temper(
+    behaviour = Behaviour(
         work_ms=options.work_ms,
         ttl_seconds=options.ttl_seconds,
         crash_rate=options.crash_rate,
@@ -114,13 +114,13 @@ async def _run_in(
     chaos = None
     if options.chaos_seconds is not None and target.data_dir is not None:
         chaos = fleet.Chaos(target.data_dir, options.chaos_seconds)
-    say(f"{options.agents} agents in {hosts.count} processes (seed {options.seed})")
-    hosts.order(url, options.seed, temper)
-    failures = await _drain(plan, options, project, client, hosts, chaos)
+    say(f"{options.agents} agents in {processes.count} processes (seed {options.seed})")
+    processes.order(url, options.seed, behaviour)
+    failures = await _drain(plan, options, project, client, processes, chaos)
     say("reading the history ...")
     events = await history.read(client, project)
     differences = await _recount(target, project)
-    tally = hosts.tally
+    tally = processes.tally
     verdict = proof.prove(plan, events, tally.crashes)
     failures = [*failures, *tally.failures]
     facts = verdict.facts
@@ -136,7 +136,7 @@ async def _run_in(
         project=project,
         base_url=target.base_url,
         agents=options.agents,
-        agent_processes=hosts.count,
+        agent_processes=processes.count,
         seed=options.seed,
         seconds=facts.seconds,
         steps_per_second=round(facts.steps_done / facts.seconds, 1) if facts.seconds else 0.0,
@@ -172,7 +172,7 @@ async def _drain(
     options: Options,
     project: str,
     client: redis.asyncio.Redis,
-    hosts: Hosts,
+    processes: AgentProcesses,
     chaos: fleet.Chaos | None,
 ) -> list[str]:
     """Lets the agents work until everything is done; returns what kept them from it."""
@@ -180,7 +180,7 @@ async def _drain(
     patience = max(_STALL_SECONDS, 10.0 * options.ttl_seconds)
     killer: asyncio.Task[None] | None = None
     try:
-        with Watch(board, hosts.tally, chaos, options.agents) as watch:
+        with Watch(board, processes.tally, chaos, options.agents) as watch:
             moved = time.monotonic()
             async for events in history.follow(client, project, _LOOK_MS):
                 before = board.steps_done
@@ -197,12 +197,12 @@ async def _drain(
                     return [
                         f"nothing was done for {patience:.0f} s: {board.steps_done} of {board.steps} steps are done"
                     ]
-                if hosts.tally.failures:
+                if processes.tally.failures:
                     return []
     finally:
         if killer is not None:
             killer.cancel()
-        await hosts.stop()
+        await processes.stop()
     raise AssertionError("unreachable")
 
 

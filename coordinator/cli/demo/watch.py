@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from coordinator.cli.demo.agent_processes import Tally
 from coordinator.cli.demo.board import Board
 from coordinator.cli.demo.fleet import Chaos
-from coordinator.cli.demo.hosts import Tally
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 
 import msgspec
 
-from coordinator.cli.demo.agent import Temper
-from coordinator.cli.demo.messages import News, Orders, line
+from coordinator.cli.demo.agent import Behaviour
+from coordinator.cli.demo.messages import Orders, Progress, encoded
 from coordinator.cli.demo.proof import Crash
 from coordinator.cli.spawner import package_environment
 
@@ -31,19 +31,19 @@ class Tally:
         self.connected = 0
         self.failures: list[str] = []
 
-    def add(self, news: News) -> None:
+    def add(self, progress: Progress) -> None:
         """Adds what a process tells."""
-        for tool, latencies in news.latencies.items():
+        for tool, latencies in progress.latencies.items():
             self.latencies[tool] += latencies
-        self.retries.update(news.retries)
-        self.counts.update(news.counts)
-        self.crashes += news.crashes
-        self.connected += news.connected
-        self.failures += [failure for failure in news.failures if failure not in self.failures]
+        self.retries.update(progress.retries)
+        self.counts.update(progress.counts)
+        self.crashes += progress.crashes
+        self.connected += progress.connected
+        self.failures += [failure for failure in progress.failures if failure not in self.failures]
 
 
-class Hosts:
-    """Some processes full of agents.
+class AgentProcesses:
+    """The processes that the agents run in.
 
     Args:
         agents: how many in all.
@@ -64,7 +64,7 @@ class Hosts:
         for _ in range(self.count):
             process = await asyncio.create_subprocess_exec(
                 # -P: what lies in the working directory must not be imported.
-                sys.executable, "-P", "-m", "coordinator.cli.demo.host",
+                sys.executable, "-P", "-m", "coordinator.cli.demo.agent_process",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE_BYTES,
                 env=package_environment(),
                 start_new_session=True,  # Ctrl-C is for the demo, which ends them in order
@@ -73,7 +73,7 @@ class Hosts:
             if process.stdout is not None:
                 self._readers.append(asyncio.create_task(self._read(process.stdout)))
 
-    def order(self, url: str, seed: str, temper: Temper) -> None:
+    def order(self, url: str, seed: str, behaviour: Behaviour) -> None:
         """Lets the agents loose.
 
         Args:
@@ -86,7 +86,7 @@ class Hosts:
         for number, process in enumerate(self._processes):
             own = share + (number < rest)
             if process.stdin is not None:
-                process.stdin.write(line(Orders(url, first, own, seed, temper)))
+                process.stdin.write(encoded(Orders(url, first, own, seed, behaviour)))
             first += own
 
     async def stop(self) -> None:
@@ -113,9 +113,9 @@ class Hosts:
 
     async def _read(self, stdout: asyncio.StreamReader) -> None:
         while said := await stdout.readline():
-            news = msgspec.json.decode(said, type=News)
-            self.tally.add(news)
-            if news.over:
+            progress = msgspec.json.decode(said, type=Progress)
+            self.tally.add(progress)
+            if progress.over:
                 return
         if not self._stopping:
             self.tally.failures.append("an agent process ended before it was told to")

@@ -1,4 +1,4 @@
-"""A process full of agents: ``python -m coordinator.cli.demo.host``, started by the demo only.
+"""A process full of agents: ``python -m coordinator.cli.demo.agent_process``, started by the demo only.
 
 The SDK's client takes far more CPU than the fleet, so that one process could not carry 200 of
 them. A process ends by itself when the demo does: its stdin ends then.
@@ -17,27 +17,27 @@ import msgspec
 import uvloop
 
 from coordinator.cli.demo.agent import Agent
-from coordinator.cli.demo.calls import Caller, Line, Refused
-from coordinator.cli.demo.messages import News, Orders, line
+from coordinator.cli.demo.calls import Caller, Endpoint, Refused
+from coordinator.cli.demo.messages import Orders, Progress, encoded
 from coordinator.cli.demo.proof import Crash
 from coordinator.overload.retries import Retryable
 
-_NEWS_SECONDS = 0.25
+_PROGRESS_SECONDS = 0.25
 _LAST_SECONDS = 10.0
 """How long agents may finish what they hold once they are told to stop."""
 _MAX_FAILURES = 5
-_MENDERS = 10
+_RESUMERS = 10
 """One agent in so many takes up what crashed agents had begun."""
 _CAREFUL = 25
 """One agent in so many checks every answer against its published schema."""
 
 
-class Host:
+class AgentProcess:
     """The agents of this process."""
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self._line = Line(orders.url, float(orders.agents), orders.temper.wait_ms / 1000)
+        self._endpoint = Endpoint(orders.url, float(orders.agents), orders.behaviour.wait_ms / 1000)
         self._stop = asyncio.Event()
         self._counts: Counter[str] = Counter()
         self._crashes: list[Crash] = []
@@ -50,15 +50,15 @@ class Host:
             asyncio.create_task(self._live(number))
             for number in range(self._orders.first, self._orders.first + self._orders.agents)
         ]
-        news = asyncio.create_task(self._tell())
+        progress = asyncio.create_task(self._tell())
         await stdin.read()
         self._stop.set()
         _, late = await asyncio.wait(agents, timeout=_LAST_SECONDS)
         for task in late:
             task.cancel()
         await asyncio.gather(*agents, return_exceptions=True)
-        news.cancel()
-        await asyncio.gather(news, return_exceptions=True)
+        progress.cancel()
+        await asyncio.gather(progress, return_exceptions=True)
         self._write(over=True)
 
     async def _live(self, number: int) -> None:
@@ -70,10 +70,10 @@ class Host:
             rng = random.Random(f"{self._orders.seed}:{name}")
             try:
                 careful = number % _CAREFUL == 1
-                async with Caller(self._line, careful) as caller:
+                async with Caller(self._endpoint, careful) as caller:
                     self._connected += 1
-                    mends = number % _MENDERS == _MENDERS - 1
-                    agent = Agent(name, caller, self._orders.temper, rng, self._stop, self._counts, mends)
+                    resumes = number % _RESUMERS == _RESUMERS - 1
+                    agent = Agent(name, caller, self._orders.behaviour, rng, self._stop, self._counts, resumes)
                     crash = await agent.run()
                 if crash is not None:
                     self._crashes.append(crash)
@@ -87,7 +87,7 @@ class Host:
                 # client; what this one held comes back by itself.
                 if self._stop.is_set():
                     break
-                self._line.meter.retries["client ended"] += 1
+                self._endpoint.meter.retries["client ended"] += 1
                 ended += 1
                 if ended > _MAX_FAILURES:
                     self._failures.append(f"{name}: {_told(error)}")
@@ -96,24 +96,24 @@ class Host:
 
     async def _tell(self) -> None:
         while True:
-            await asyncio.sleep(_NEWS_SECONDS)
+            await asyncio.sleep(_PROGRESS_SECONDS)
             self._write()
 
     def _write(self, over: bool = False) -> None:
-        news = News(
-            latencies=self._line.meter.take(),
-            retries=dict(self._line.meter.retries),
+        progress = Progress(
+            latencies=self._endpoint.meter.take(),
+            retries=dict(self._endpoint.meter.retries),
             counts=dict(self._counts),
             crashes=self._crashes[:],
             connected=self._connected,
             failures=self._failures[:],
             over=over,
         )
-        for told in (self._line.meter.retries, self._counts, self._crashes):
+        for told in (self._endpoint.meter.retries, self._counts, self._crashes):
             told.clear()
         self._connected = 0
         try:
-            sys.stdout.buffer.write(line(news))
+            sys.stdout.buffer.write(encoded(progress))
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             # The demo is gone; stdin ends as well.
@@ -132,7 +132,7 @@ async def _run() -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     said = await reader.readline()
     if said:  # else the demo ended before there was anything to do
-        await Host(msgspec.json.decode(said, type=Orders)).run(reader)
+        await AgentProcess(msgspec.json.decode(said, type=Orders)).run(reader)
 
 
 def main() -> None:
