@@ -13,11 +13,12 @@ server is not built for the C library's memory functions, or the library is not 
 from __future__ import annotations
 
 import contextlib
+from statistics import median
 
 from benchmarks.loader import FAMILY, PROJECT, load_now
 from benchmarks.rivals.cycles import Cycles
 from benchmarks.server import Server
-from benchmarks.support import Missing, console, embedded, median, table
+from benchmarks.support import Missing, console, embedded, table
 from coordinator.store import server_binary
 from coordinator.store.server_binary import Binary
 

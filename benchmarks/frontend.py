@@ -19,11 +19,13 @@ import contextlib
 import os
 import random
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from statistics import median
 from typing import NamedTuple
 from uuid import uuid4
 
+from benchmarks.server import items_on
 from benchmarks.support import (
     Load,
     console,
@@ -31,7 +33,7 @@ from benchmarks.support import (
     cpu_seconds,
     embedded,
     free_port,
-    median,
+    front_end,
     python,
     running,
     table,
@@ -39,13 +41,9 @@ from benchmarks.support import (
     wrk,
 )
 from coordinator.identity import token_edit
-from coordinator.identity.noop import trust_self_reported
 from coordinator.identity.token_file import TokenEntry, digest_of, new_token
-from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.items.contract.items import CreateItemsResult, ItemSpec, ManageItems
-from coordinator.toolsets.tool import Call, Services
+from coordinator.toolsets.tool import Call
 
 CONNECTIONS = 32
 _SCRIPT = Path(__file__).with_name("claim.lua")
@@ -65,50 +63,30 @@ class Server(NamedTuple):
     """Of the agents."""
 
 
-async def _items(url: str, count: int) -> list[str]:
+async def create_items(url: str, count: int) -> list[str]:
     """Creates items to claim; returns their ids."""
-    store = Store(url)
-    await store.open()
-    try:
-        tools = {t.name: t for t in load_toolsets(Services(Settings(), store, trust_self_reported))["items"].tools}
+    async with items_on(url) as (tools, _):
         args = ManageItems(operation="create", items=[ItemSpec(title=f"item {n}") for n in range(count)])
         made = await tools["manage_items"].handler(Call("default"), args)
         assert isinstance(made, CreateItemsResult)
         return [item.id for item in made.items]
-    finally:
-        await store.close()
 
 
 def _start(stack: contextlib.ExitStack, url: str) -> list[Server]:
-    servers: list[Server] = []
-    port = free_port()
-    env = {
-        "FLEET_REDIS_URL": url,
-        "FLEET_PORT": str(port),
-        "FLEET_FRONTENDS": "1",
-        "FLEET_DATA_DIR": stack.enter_context(TemporaryDirectory(prefix="fleet-bench-")),
-        "FLEET_LOG_LEVEL": "warning",
-    }
-    process = stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
-    for name, era in ((FRONT, "modern"), ("front-end, old wire", "legacy")):
-        servers.append(Server(name, port, process.pid, "/mcp/items", era))
-    port, tokens = free_port(), Path(env["FLEET_DATA_DIR"]) / "tokens.json"
-    guarded = {
-        **env,
-        "FLEET_PORT": str(port),
-        "FLEET_DATA_DIR": stack.enter_context(TemporaryDirectory(prefix="fleet-bench-")),
-        "FLEET_AUTH_MODE": "required",
-        "FLEET_AUTH_TOKENS": str(tokens),
-    }
+    plain = stack.enter_context(front_end(url, log_level="warning"))
+    servers = [
+        Server(name, plain.port, plain.pid, "/mcp/items", era)
+        for name, era in ((FRONT, "modern"), ("front-end, old wire", "legacy"))
+    ]
+    tokens = plain.folder / "tokens.json"
     made = tuple(_token(tokens, f"agent-{number + 1}") for number in range(CONNECTIONS))
-    process = stack.enter_context(running(*python("-m", "coordinator", "serve"), env=guarded))
-    servers.append(Server(BEARER, port, process.pid, "/mcp/items", "modern", made))
+    guarded = stack.enter_context(front_end(url, log_level="warning", auth_mode="required", auth_tokens=tokens))
+    servers.append(Server(BEARER, guarded.port, guarded.pid, "/mcp/items", "modern", made))
     for kind in ("bare-link", "bare-pool", "sdk", "sdk-hint", "fastmcp"):
         port = free_port()
         process = stack.enter_context(running(*python("-m", "benchmarks.servers", kind, str(port), url)))
+        until_listening(port)
         servers.append(Server(kind, port, process.pid, "/mcp", "modern"))
-    for server in servers:
-        until_listening(server.port)
     return servers
 
 
@@ -136,7 +114,7 @@ def main(rounds: str = "5", seconds: str = "3", fsync: str = "everysec") -> None
     with contextlib.ExitStack() as stack:
         give_core = stack.enter_context(core_kept_free())
         store = stack.enter_context(embedded(fsync))
-        items = asyncio.run(_items(store.url, CONNECTIONS))
+        items = asyncio.run(create_items(store.url, CONNECTIONS))
         servers = _start(stack, store.url)
         for server in servers:
             give_core(server.pid)
@@ -148,11 +126,17 @@ def main(rounds: str = "5", seconds: str = "3", fsync: str = "everysec") -> None
 
 
 def _report(runs: dict[str, list[tuple[Load, float]]], rounds: int) -> None:
-    def ratio(of: str, to: str, pick: int) -> float:
-        pairs = zip(runs[of], runs[to], strict=True)
-        if pick == 2:
-            return median([a[1] / b[1] for a, b in pairs])
-        return median([a[0][pick] / b[0][pick] for a, b in pairs])
+    def ratio(of: str, to: str, figure: Callable[[Load, float], float]) -> float:
+        return median([figure(*a) / figure(*b) for a, b in zip(runs[of], runs[to], strict=True)])
+
+    def rate(load: Load, cpu: float) -> float:
+        return load.per_second
+
+    def p99(load: Load, cpu: float) -> float:
+        return load.p99_ms
+
+    def cpu(load: Load, cpu: float) -> float:
+        return cpu
 
     rows = [
         (
@@ -170,10 +154,10 @@ def _report(runs: dict[str, list[tuple[Load, float]]], rounds: int) -> None:
     table(
         "the front-end against each, pairwise in each round",
         ("against", "requests/s ratio", "p99 ratio", "CPU ratio"),
-        [(o, f"{ratio(FRONT, o, 0):.2f}x", f"{ratio(FRONT, o, 1):.2f}x", f"{ratio(FRONT, o, 2):.2f}x") for o in others],
+        [(other, *(f"{ratio(FRONT, other, figure):.2f}x" for figure in (rate, p99, cpu))) for other in others],
     )
     console.print(
-        f"a claim with a bearer token takes {ratio(BEARER, FRONT, 2):.2f}x the CPU of one without, "
+        f"a claim with a bearer token takes {ratio(BEARER, FRONT, cpu):.2f}x the CPU of one without, "
         f"{median([b[1] - a[1] for a, b in zip(runs[FRONT], runs[BEARER], strict=True)]):+.1f} us"
     )
     console.print(f"run {uuid4().hex[:8]}: goals >= 0.8x bare-link (p99 <= 1.5x), 2x bare-pool, 8x sdk, 12x fastmcp\n")

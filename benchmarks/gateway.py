@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.steps import NOOP, on_store
-from benchmarks.support import console, cpu_seconds, embedded, free_port, python, table, until_listening
+from benchmarks.support import console, cpu_seconds, embedded, free_port, percentile, python, table, until_listening
 from coordinator.store import Store, keys
 from coordinator.store.requests import NONE
 from coordinator.toolsets.flows.rules import planner, spec
@@ -169,8 +169,8 @@ def raw_steps(url: str, count: int, at_once: int) -> list[float]:
 
 
 def _row(name: str, found: Measured, base: float) -> list[str]:
-    waits = sorted(found.waits)
-    p50, p99 = waits[len(waits) // 2] * 1000, waits[int(len(waits) * 0.99)] * 1000
+    waits = found.waits
+    p50, p99 = (percentile(waits, share) * 1000 for share in (0.5, 0.99))
     rate = len(waits) / found.seconds
     cpu = [f"{seconds / len(waits) * 1e6:,.0f}" for seconds in (found.frontend, found.worker)]
     return [name, f"{p50:.2f}", f"{p99:.2f}", f"{rate:,.0f}", f"{rate / base:.2f}" if base else "1.00", *cpu]
@@ -277,15 +277,15 @@ def search(queries: int) -> None:
         cpu.append(time.process_time() - used)
         wall.append(time.perf_counter() - began)
     rows = []
-    for name, waits in (("as waited for", sorted(wall)), ("CPU time", sorted(cpu))):
-        p50, p99, most = (waits[int(len(waits) * share)] * 1000 for share in (0.5, 0.99, 0.9999))
+    for name, waits in (("as waited for", wall), ("CPU time", cpu)):
+        p50, p99, most = (percentile(waits, share) * 1000 for share in (0.5, 0.99, 0.9999))
         rows.append([name, f"{p50:.2f}", f"{p99:.2f}", f"{most:.2f}"])
     table(
         f"search over {ENTRIES:,} entries, {queries:,} queries; index built in {built:.1f} s",
         ["", "p50 ms", "p99 ms", "slowest ms"],
         rows,
     )
-    p99 = sorted(wall)[int(len(wall) * 0.99)] * 1000
+    p99 = percentile(wall, 0.99) * 1000
     verdict = "[green]holds[/green]" if p99 < GOAL_MS else "[red]missed[/red] (on a busy machine look at the CPU time)"
     console.print(f"goal: p99 under {GOAL_MS:g} ms: {verdict}")
 

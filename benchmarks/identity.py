@@ -19,13 +19,14 @@ import os
 import random
 import time
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 import uvloop
 from jwt.algorithms import get_default_algorithms
 
-from benchmarks.frontend import CONNECTIONS, Server, _items, measure
-from benchmarks.support import console, embedded, free_port, median, python, running, table, until_listening
+from benchmarks.frontend import CONNECTIONS, Server, create_items, measure
+from benchmarks.support import console, embedded, front_end, percentile, table
 from coordinator.identity.build import build_verifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
@@ -42,10 +43,6 @@ def _settings(url: str) -> VerifierSettings:
     return VerifierSettings(
         type="jwks", jwks_uri=url, issuer=ISSUER, audience=AUDIENCE, algorithms=("EdDSA", "ES256", "RS256")
     )
-
-
-def _p99(values: list[float]) -> float:
-    return sorted(values)[int(len(values) * 0.99)]
 
 
 async def _latencies(url: str, server: KeyServer, algorithm: str, unknown: int) -> dict[str, list[float]]:
@@ -115,7 +112,7 @@ def _hanging(url: str, server: KeyServer, unknown: int) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             found = runner.run(_latencies(url, server, algorithm, unknown))
         rows += [
-            (algorithm, kind, f"{median(values):.3f}", f"{_p99(values):.3f}", f"{max(values):.2f}")
+            (algorithm, kind, f"{median(values):.3f}", f"{percentile(values, 0.99):.3f}", f"{max(values):.2f}")
             for kind, values in found.items()
         ]
     title = f"verification with a known key while the key server hangs and {unknown} unknown keys arrive, ms"
@@ -124,7 +121,6 @@ def _hanging(url: str, server: KeyServer, unknown: int) -> None:
 
 
 def _serving(stack: contextlib.ExitStack, url: str, key_server: KeyServer, verified: bool) -> Server:
-    port = free_port()
     folder = stack.enter_context(TemporaryDirectory(prefix="fleet-bench-"))
     verifier = {
         "type": "jwks",
@@ -136,17 +132,9 @@ def _serving(stack: contextlib.ExitStack, url: str, key_server: KeyServer, verif
     section = {"degraded_mode_policy": "reject", "verifier": verifier} if verified else {}
     config = Path(folder) / "fleet.yaml"
     config.write_text(json.dumps({"actor_authentication": section, "auth": {"mode": "none"}}))
-    env = {
-        "FLEET_REDIS_URL": url,
-        "FLEET_PORT": str(port),
-        "FLEET_FRONTENDS": "1",
-        "FLEET_DATA_DIR": folder,
-        "FLEET_LOG_LEVEL": "error",
-        "FLEET_CONFIG": str(config),
-    }
-    process = stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
+    served = stack.enter_context(front_end(url, config=config))
     name = "verified proof" if verified else "no proof"
-    return Server(name, port, process.pid, "/mcp/items", "modern")
+    return Server(name, served.port, served.pid, "/mcp/items", "modern")
 
 
 def _claims(url: str, key_server: KeyServer, rounds: int, seconds: float) -> None:
@@ -156,11 +144,9 @@ def _claims(url: str, key_server: KeyServer, rounds: int, seconds: float) -> Non
     proofs = ",".join(signer.token(f"agent-{n}") for n in range(1, CONNECTIONS + 1))
     runs: dict[str, list[tuple[float, float, float]]] = {"no proof": [], "verified proof": []}
     with contextlib.ExitStack() as stack:
-        items = asyncio.run(_items(url, CONNECTIONS))
+        items = asyncio.run(create_items(url, CONNECTIONS))
         servers = [_serving(stack, url, key_server, verified) for verified in (False, True)]
         stack.callback(os.environ.pop, "BENCH_PROOFS", None)
-        for server in servers:
-            until_listening(server.port)
         for turn in range(rounds + 1):
             for server in random.sample(servers, 2):
                 os.environ["BENCH_PROOFS"] = proofs if server.name == "verified proof" else ""

@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import Any
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ import uvloop
 
 from benchmarks.loader import PROJECT, Shape, servers
 from benchmarks.server import Server, items_on
-from benchmarks.support import console, median, table
+from benchmarks.support import console, table
 from coordinator.store.keys import waiter
 from coordinator.toolsets.tool import Call, Tool
 

@@ -15,11 +15,12 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from statistics import median
 from typing import NamedTuple
 
 import uvloop
 
-from benchmarks.support import console, embedded, median, table
+from benchmarks.support import console, embedded, table
 from coordinator.store import Script, Store
 from coordinator.store.scripts import pack_key
 

@@ -18,12 +18,12 @@ import itertools
 import random
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from statistics import median
 from typing import Any
 
 import msgspec
 
-from benchmarks.support import console, embedded, free_port, median, python, running, table, until_listening
+from benchmarks.support import console, embedded, front_end, table
 from coordinator.definitions import Definitions, shipped
 
 GOAL = 2.0
@@ -183,20 +183,9 @@ def main(directories: str = "", calls: str = "500") -> None:
     """Reads, measures and prints."""
     roots = [Path(one) for one in directories.split(",") if one] or [shipped()]
     _read(roots)
-    with contextlib.ExitStack() as stack:
-        store = stack.enter_context(embedded("everysec"))
-        port = free_port()
-        env = {
-            "FLEET_REDIS_URL": store.url,
-            "FLEET_PORT": str(port),
-            "FLEET_FRONTENDS": "1",
-            "FLEET_DATA_DIR": stack.enter_context(TemporaryDirectory(prefix="fleet-bench-")),
-            "FLEET_LOG_LEVEL": "error",
-            "FLEET_NAVIGATOR_WORKFLOWS": ",".join(str(root.absolute()) for root in roots),
-        }
-        stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
-        until_listening(port)
-        waits = _measure(Front(port), int(calls))
+    workflows = ",".join(str(root.absolute()) for root in roots)
+    with embedded("everysec") as store, front_end(store.url, navigator_workflows=workflows) as server:
+        waits = _measure(Front(server.port), int(calls))
     base = sorted(waits["health_check"])
     rows: list[tuple[str, ...]] = []
     worst = 0.0

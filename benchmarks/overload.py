@@ -46,14 +46,11 @@ import msgspec
 
 from benchmarks.loader import PROJECT, Shape, item_id, load_now
 from benchmarks.openloop import BROKEN, FAILED, OK, REQUEST_ID, SHED, Calls, Kind, Plan, request
-from benchmarks.support import console, cpu_seconds, embedded, free_port, python, running, table, until_listening
-from coordinator.identity.noop import trust_self_reported
-from coordinator.settings import Settings
-from coordinator.store import Store
+from benchmarks.server import items_on
+from benchmarks.support import FrontEnd, console, cpu_seconds, embedded, front_end, percentile, python, table
 from coordinator.store.embedded import EmbeddedServer
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.tool import Call, Criticality, Services, Tool
+from coordinator.toolsets.tool import Call, Criticality, Tool
 
 ITEMS = 20_000
 AGENTS = 256
@@ -120,14 +117,6 @@ def _feature(number: int) -> str:
     return dashed(item_id(number * 100 % ITEMS))
 
 
-class Fleet(NamedTuple):
-    """A front-end on a store."""
-
-    port: int
-    pid: int
-    folder: Path
-
-
 class Found(NamedTuple):
     """What one run measured."""
 
@@ -152,17 +141,13 @@ def _waits(runs: Sequence[Found], outcome: int) -> list[float]:
     return [took for one in runs for took, how in zip(one.calls.took, one.calls.outcome, strict=True) if how == outcome]
 
 
-def _percentile(seconds: Sequence[float], share: float) -> float:
-    ordered = sorted(seconds)
-    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000 if ordered else 0.0
+def _milliseconds(seconds: Sequence[float], share: float) -> float:
+    return percentile(seconds, share) * 1000
 
 
 async def _prepared(url: str) -> tuple[list[int], dict[str, Tool]]:
     """The agents' claims: their fences; and the tools, by name."""
-    store = Store(url)
-    await store.open()
-    try:
-        tools = {t.name: t for t in load_toolsets(Services(Settings(), store, trust_self_reported))["items"].tools}
+    async with items_on(url) as (tools, _):
         fences = []
         for agent in range(AGENTS):
             claims = [{"itemId": dashed(item_id(agent)), "ttlSeconds": 86_400}]
@@ -172,29 +157,10 @@ async def _prepared(url: str) -> tuple[list[int], dict[str, Tool]]:
             result: Any = await tools["claim_item"].handler(Call(PROJECT), given)
             fences.append(result.claim_results[0].fence_token)
         return fences, tools
-    finally:
-        await store.close()
 
 
 @contextlib.contextmanager
-def front_end(redis_url: str) -> Iterator[Fleet]:
-    """``fleet serve`` with one front-end, ready."""
-    port = free_port()
-    with TemporaryDirectory(prefix="fleet-bench-") as folder:
-        env = {
-            "FLEET_REDIS_URL": redis_url,
-            "FLEET_PORT": str(port),
-            "FLEET_FRONTENDS": "1",
-            "FLEET_DATA_DIR": folder,
-            "FLEET_LOG_LEVEL": "error",
-        }
-        with running(*python("-m", "coordinator", "serve"), env=env) as process:
-            until_listening(port)
-            yield Fleet(port, process.pid, Path(folder))
-
-
-@contextlib.contextmanager
-def generating(fleet: Fleet, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
+def generating(fleet: FrontEnd, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
     """The generator, at work with a plan when the block begins; waits for its end."""
     file = fleet.folder / "plan.json"
     file.write_bytes(msgspec.json.encode(plan))
@@ -206,7 +172,7 @@ def generating(fleet: Fleet, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
         raise RuntimeError("the generator failed")
 
 
-def run(fleet: Fleet, plan: Plan) -> Found:
+def run(fleet: FrontEnd, plan: Plan) -> Found:
     """Runs a plan."""
     load, before = os.getloadavg()[0], cpu_seconds(fleet.pid)
     with generating(fleet, plan):
@@ -214,11 +180,11 @@ def run(fleet: Fleet, plan: Plan) -> Found:
     return Found(_measured(fleet), cpu_seconds(fleet.pid) - before, load)
 
 
-def _measured(fleet: Fleet) -> Calls:
+def _measured(fleet: FrontEnd) -> Calls:
     return msgspec.msgpack.decode((fleet.folder / "plan.measured").read_bytes(), type=Calls)
 
 
-def capacity(fleet: Fleet, kinds: tuple[Kind, ...], seconds: float = 3.0) -> Found:
+def capacity(fleet: FrontEnd, kinds: tuple[Kind, ...], seconds: float = 3.0) -> Found:
     """The best of closed loops with some numbers of connections."""
     found = [run(fleet, Plan(fleet.port, count, kinds, seconds)) for count in _CLOSED]
     return max(found, key=lambda one: one.count(OK))
@@ -240,12 +206,12 @@ Row = tuple[str, str, str, str, str]
 
 
 def _row(what: str, value: float, form: str, goal: float, held: bool, load: float) -> Row:
-    """One line of the result: the figure, its goal and the ratio of the two."""
+    """One line of the result: the figure, its goal, whether it was held, and the machine's load."""
     return what, form.format(value), form.format(goal), "held" if held else "[red]missed[/red]", f"{load:.1f}"
 
 
 def overload(
-    fleet: Fleet, asked: list[Asked], kinds: tuple[Kind, ...], tools: dict[str, Tool], seconds: float
+    fleet: FrontEnd, asked: list[Asked], kinds: tuple[Kind, ...], tools: dict[str, Tool], seconds: float
 ) -> list[Row]:
     """Twice the capacity."""
     costs = [_cost(fleet, kind) for kind in kinds]
@@ -270,7 +236,7 @@ def overload(
     shed = sum(count for one in found for kind, count in one.by_kind(SHED).items() if kind in critical)
     early, late = sizes[len(sizes) // 4 :][: len(sizes) // 4 or 1], sizes[-(len(sizes) // 4 or 1) :]
     growth = max(late) / max(early)
-    admitted, turned_away = (_percentile(_waits(found, outcome), 0.99) for outcome in (OK, SHED))
+    admitted, turned_away = (_milliseconds(_waits(found, outcome), 0.99) for outcome in (OK, SHED))
     load = max(one.load for one in found)
     return [
         _row("goodput at 2x capacity, of peak", goodput, "{:.2f}", 0.9, goodput >= 0.9, load),
@@ -283,7 +249,7 @@ def overload(
     ]
 
 
-def _too_much(fleet: Fleet, plan: Plan, sizes: list[int]) -> Found:
+def _too_much(fleet: FrontEnd, plan: Plan, sizes: list[int]) -> Found:
     """Runs a plan and notes the size of the front-end now and then."""
     load, busy = os.getloadavg()[0], cpu_seconds(fleet.pid)
     with generating(fleet, plan) as process:
@@ -300,7 +266,7 @@ def _class_of(asked: Asked, tools: dict[str, Tool]) -> Criticality:
     return tool.weigh(msgspec.convert(given, tool.arguments))
 
 
-def _cost(fleet: Fleet, kind: Kind) -> float:
+def _cost(fleet: FrontEnd, kind: Kind) -> float:
     """CPU time of the front-end for one call of a kind, in microseconds."""
     alone = run(fleet, Plan(fleet.port, 32, (kind,), 1.0))
     return alone.cpu / max(1, len(alone.calls.outcome)) * 1e6
@@ -320,11 +286,11 @@ def _tell(
     columns = ("call", "class", "front-end us alone", "asked for", "answered", "shed")
     seconds = sum(one.calls.seconds for one in found)
     table(f"twice the capacity for {seconds:.0f} s: {every.total() / seconds:,.0f} calls/s", columns, rows)
-    late = _percentile([wait for one in found for wait in one.calls.late], 0.99)
+    late = _milliseconds([wait for one in found for wait in one.calls.late], 0.99)
     codes = sum((Counter(one.calls.shed) for one in found), Counter())
     tops = " ".join(f"{one.count(OK) / one.calls.seconds:,.0f}" for one in peaks)
-    admitted, turned_away = (_percentile(_waits(found, how), 0.5) for how in (OK, SHED))
-    by_round = " ".join(f"{_percentile(_waits([one], SHED), 0.99):.1f}" for one in found)
+    admitted, turned_away = (_milliseconds(_waits(found, how), 0.5) for how in (OK, SHED))
+    by_round = " ".join(f"{_milliseconds(_waits([one], SHED), 0.99):.1f}" for one in found)
     console.print(
         f"peaks {tops} calls/s; answered {ok.total() / seconds:,.0f}/s, shed {shed.total() / seconds:,.0f}/s, refused "
         f"{sum(one.count(FAILED) for one in found)}, connections lost {sum(one.count(BROKEN) for one in found)}, "
@@ -381,7 +347,7 @@ def _slow_rows(calls: Calls, seen: list[tuple[float, float]], marks: list[float]
     first = next((at for at in shed if at > slow), math.inf) - slow
     last = max((at for at in shed if at > quick), default=quick) - quick
     ended = [(calls.began + at, took, how) for at, took, how in zip(calls.at, calls.took, calls.outcome, strict=True)]
-    while_slow = _percentile([took for at, took, how in ended if slow + 1 < at < quick and how == OK], 0.99)
+    while_slow = _milliseconds([took for at, took, how in ended if slow + 1 < at < quick and how == OK], 0.99)
     rest = [how for at, _, how in ended if at > quick + 10 and how in (OK, SHED)]
     answered = rest.count(OK) / max(1, len(rest))
     console.print(
@@ -405,7 +371,7 @@ def _limit(port: int) -> float:
     return next(value for name, value in found.items() if name.startswith("coordinator_concurrency_limit{"))
 
 
-def herd(fleet: Fleet, agents: int, rounds: int = 3) -> list[Row]:
+def herd(fleet: FrontEnd, agents: int, rounds: int = 3) -> list[Row]:
     """All agents claim the same item at once."""
     waits: list[float] = []
     loads, winners, losers, shed = [], [], [], 0
@@ -430,10 +396,10 @@ def herd(fleet: Fleet, agents: int, rounds: int = 3) -> list[Row]:
         if found.count(SHED):
             # A front-end that had to turn calls away lets nobody wait for long for a while.
             time.sleep(_CALM_SECONDS)
-    p99, load = _percentile(waits, 0.99), max(loads)
+    p99, load = _milliseconds(waits, 0.99), max(loads)
     console.print(
         f"herd: {rounds} rounds of {agents:,} agents; winners {winners}, conflicts counted {losers}, told to come back "
-        f"{shed}; p50 {_percentile(waits, 0.5):.0f} ms"
+        f"{shed}; p50 {_milliseconds(waits, 0.5):.0f} ms"
     )
     return [
         _row(f"{agents:,} agents, one item: winners, at most", max(winners), "{:.0f}", 1, set(winners) == {1}, load),

@@ -23,12 +23,13 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
+from statistics import median
 
 from benchmarks.loader import FAMILY, PROJECT, servers
 from benchmarks.rivals.cycles import Cycles
 from benchmarks.rivals.postgresql import CLAIM_AND_COMPLETE, WITH_RECORDS, Rate, postgresql
 from benchmarks.server import Server
-from benchmarks.support import console, median, table
+from benchmarks.support import console, table
 
 GOAL = 4.0
 

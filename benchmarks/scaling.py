@@ -23,11 +23,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from benchmarks import frontend
-from benchmarks.support import Load, console, cpu_seconds, embedded, free_port, median, python, running, table, wrk
+from benchmarks.support import Load, console, cpu_seconds, embedded, free_port, python, running, table, wrk
 
 PROCESSES = (1, 2)
 _SCRIPT = Path(__file__).with_name("claim.lua")
@@ -107,7 +108,7 @@ def main(rounds: str = "3", seconds: str = "3") -> None:
     runs: dict[int, list[Run]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(embedded())
-        items = asyncio.run(frontend._items(store.url, frontend.CONNECTIONS))
+        items = asyncio.run(frontend.create_items(store.url, frontend.CONNECTIONS))
         fleets = {count: stack.enter_context(serving(store.url, count)) for count in PROCESSES}
         for fleet in fleets.values():
             measure(fleet, items, 1)

@@ -22,15 +22,13 @@ import os
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
 from benchmarks.server import Server
-from benchmarks.support import console, embedded, free_port, python, running, table, until_listening
+from benchmarks.support import console, embedded, front_end, percentile, table
 from coordinator.definitions import Definitions, LoadedWorkflow, shipped
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
@@ -110,20 +108,10 @@ def _walk(wire: Wire, workflow: LoadedWorkflow) -> None:
 
 
 def _speed(url: str, definitions: Definitions, calls: int) -> dict[str, list[float]]:
-    with contextlib.ExitStack() as stack:
-        port = free_port()
-        env = {
-            "FLEET_REDIS_URL": url,
-            "FLEET_PORT": str(port),
-            "FLEET_FRONTENDS": "1",
-            "FLEET_DATA_DIR": stack.enter_context(TemporaryDirectory(prefix="fleet-bench-")),
-            "FLEET_LOG_LEVEL": "warning",
-            "FLEET_SESSION_WORKFLOWS": str(definitions.roots[0]),
-        }
-        stack.enter_context(running(*python("-m", "coordinator", "serve"), env=env))
-        until_listening(port)
-        wire = Wire(port)
-        stack.callback(wire.close)
+    with (
+        front_end(url, session_workflows=definitions.roots[0]) as server,
+        contextlib.closing(Wire(server.port)) as wire,
+    ):
         workflows = itertools.cycle(definitions.current.workflows.values())
         for warm in (True, False):
             while len(wire.waits[NEXT]) < (100 if warm else calls):
@@ -133,7 +121,7 @@ def _speed(url: str, definitions: Definitions, calls: int) -> dict[str, list[flo
         return wire.waits
 
 
-async def _sessions(url: str, definitions: Definitions, count: int) -> Iterator[tuple[str, float]]:
+async def _sessions(url: str, definitions: Definitions, count: int) -> list[tuple[str, float]]:
     """Bytes per session: fresh ones, then the same after a dozen calls."""
     store, server = Store(url, 5000), Server(url)
     await store.open()
@@ -175,7 +163,7 @@ async def _sessions(url: str, definitions: Definitions, count: int) -> Iterator[
     found.append(("after 12 calls", (server.used_memory() - before) / count))
     server.close()
     await store.close()
-    return iter(found)
+    return found
 
 
 def main(calls: str = "600", sessions: str = "2000", fsync: str = "everysec") -> None:
@@ -185,15 +173,14 @@ def main(calls: str = "600", sessions: str = "2000", fsync: str = "everysec") ->
     with embedded(fsync) as store:
         waits = _speed(store.url, definitions, int(calls))
     with embedded("everysec") as store:
-        memory = list(asyncio.run(_sessions(store.url, definitions, int(sessions))))
+        memory = asyncio.run(_sessions(store.url, definitions, int(sessions)))
 
-    def percentile(tool: str, share: float) -> float:
-        ordered = sorted(waits[tool])
-        return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000
+    def milliseconds(tool: str, share: float) -> float:
+        return percentile(waits[tool], share) * 1000
 
     rows = [
-        (tool, f"{len(waits[tool]):,}", *(f"{percentile(tool, share):.3f}" for share in (0.5, 0.99)),
-         *(f"{percentile(tool, share) / percentile(BASE, share):.2f}x" for share in (0.5, 0.99)))
+        (tool, f"{len(waits[tool]):,}", *(f"{milliseconds(tool, share):.3f}" for share in (0.5, 0.99)),
+         *(f"{milliseconds(tool, share) / milliseconds(BASE, share):.2f}x" for share in (0.5, 0.99)))
         for tool in (BASE, NEXT, GET)
     ]  # fmt: skip
     table(

@@ -26,11 +26,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.rivals import jobs as rivals
 from benchmarks.rivals.postgresql import postgresql
-from benchmarks.support import Missing, console, cpu_seconds, embedded, median, table
+from benchmarks.support import Missing, console, cpu_seconds, embedded, table
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.requests import NONE

@@ -18,6 +18,7 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from statistics import median
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ import uvloop
 
 from benchmarks.loader import FAMILY, PROJECT, TIMEOUT_MS, item_id, servers
 from benchmarks.server import Cost, Server
-from benchmarks.support import console, median, table
+from benchmarks.support import console, table
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.requests import Request

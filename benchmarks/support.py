@@ -7,14 +7,13 @@ import os
 import re
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,6 +84,31 @@ def until_listening(port: int, seconds: float = 90) -> None:
     raise TimeoutError(f"nothing answers on port {port}")
 
 
+class FrontEnd(NamedTuple):
+    """A ``fleet serve`` with one front-end, which is that very process."""
+
+    port: int
+    pid: int
+    folder: Path
+    """Its data directory."""
+
+
+@contextlib.contextmanager
+def front_end(redis_url: str, **settings: object) -> Iterator[FrontEnd]:
+    """``fleet serve`` with one front-end, ready.
+
+    Args:
+        settings: other settings by their names; of those in a section, with the section's name: ``auth_mode``.
+    """
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
+        stated = {"redis_url": redis_url, "port": port, "frontends": 1, "data_dir": folder, "log_level": "error"}
+        env = {f"FLEET_{name.upper()}": str(value) for name, value in {**stated, **settings}.items()}
+        with running(*python("-m", "coordinator", "serve"), env=env) as process:
+            until_listening(port)
+            yield FrontEnd(port, process.pid, Path(folder))
+
+
 @contextlib.contextmanager
 def core_kept_free() -> Iterator[Callable[[int], None]]:
     """Keeps one core for the processes that are measured: all that the block starts runs on the others.
@@ -147,9 +171,10 @@ def wrk(url: str, script: Path, connections: int, seconds: float) -> Load:
     return Load(float(rate[1]), float(p99[1]) * scale, int(total[1]), int(bad[1]) if bad else 0)
 
 
-def median(values: Sequence[float]) -> float:
-    """The middle one."""
-    return statistics.median(values)
+def percentile(values: Iterable[float], share: float) -> float:
+    """The value that ``share`` of them are below; 0 of none."""
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -19,6 +19,7 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
+from statistics import median
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,7 +28,7 @@ import uvloop
 from benchmarks.calls import CASES, Case, World
 from benchmarks.loader import PROJECT, Shape, servers
 from benchmarks.server import Server, Slow, items_on
-from benchmarks.support import console, median, table
+from benchmarks.support import console, percentile, table
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.tool import Call, Tool
 
@@ -54,8 +55,7 @@ class Found:
 
     def percentile(self, share: float) -> float:
         """Milliseconds."""
-        ordered = sorted(self.waits)
-        return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000
+        return percentile(self.waits, share) * 1000
 
     @property
     def usual(self) -> float:
