@@ -17,7 +17,7 @@ import structlog
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import Lifeline
-from coordinator.cli.news import News
+from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.settings import Settings
 
 Role = Literal["frontend", "worker"]
@@ -28,7 +28,8 @@ class Brief(msgspec.Struct, frozen=True):
 
     role: Role
     slot: str
-    news: News | None
+    # Its old name is kept between processes: a supervisor may start children of the release that replaces its own.
+    refused_reload: ReloadOutcome | None = msgspec.field(name="news")
     """What came of the last reload, if it was refused."""
     metrics_dir: str
     settings: Settings
@@ -41,10 +42,10 @@ def run(text: bytes, parent: int, status: int, control: int) -> int:
     Args:
         parent: process id of the supervisor.
         status: descriptor that reports are written to.
-        control: descriptor that news of the settings are read from.
+        control: descriptor that the outcomes of reloads are read from.
     """
     brief = msgspec.json.decode(text, type=Brief)
-    lifeline = Lifeline(parent, status, control, brief.news)
+    lifeline = Lifeline(parent, status, control, brief.refused_reload)
     # Imported after the lifeline is tied: what a role needs takes a second to load.
     from coordinator.cli import roles
 

@@ -22,7 +22,7 @@ from coordinator.cli.doors import open_door
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.lifeline import ORPHAN_SECONDS, Guardian
 from coordinator.cli.operators import QuietServer, operators_port, server_config
-from coordinator.cli.reload import InForce
+from coordinator.cli.reload import SettingsInForce
 from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store, settled
 from coordinator.identity.actors import Actors
@@ -92,7 +92,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
             toolset.start()
         admission = Admission(settings.overload, recorder, time.monotonic)
         others = [actors.configure, door.configure, lambda fresh: admission.configure(fresh.overload)]
-        in_force = InForce(settings, toolsets.values(), recorder, guardian.news, others)
+        in_force = SettingsInForce(settings, toolsets.values(), recorder, guardian.refused_reload, others)
         store.observe = tracing.observing(_observer(recorder, admission))
         recorder.start_frontend(
             (tool.name for toolset in toolsets.values() for tool in toolset.tools),
@@ -112,7 +112,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         )
         await actors.start()
         await door.start()
-        guardian.on_news(in_force.take)
+        guardian.on_reload(in_force.take)
 
         async def take_no_new_work(scope: str) -> None:
             admission.draining = bool(scope)

@@ -15,7 +15,7 @@ import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.linux import end_with_parent
-from coordinator.cli.news import News
+from coordinator.cli.reload_outcome import ReloadOutcome
 
 ORPHAN_SECONDS = 2.0
 """How long an orphan lets requests in flight finish."""
@@ -43,7 +43,7 @@ class Guardian(Protocol):
         """Whether nobody waits for this process any more, so it should end fast."""
 
     @property
-    def news(self) -> News | None:
+    def refused_reload(self) -> ReloadOutcome | None:
         """What came of the last reload before this process started, if it was refused."""
 
     def begun(self) -> None:
@@ -52,7 +52,7 @@ class Guardian(Protocol):
     def ready(self) -> None:
         """The process does its work."""
 
-    def on_news(self, take: Callable[[News], None]) -> None:
+    def on_reload(self, take: Callable[[ReloadOutcome], None]) -> None:
         """Has ``take`` called in the running event loop whenever the settings are read again."""
 
 
@@ -66,16 +66,16 @@ class Lifeline:
     Args:
         parent: process id of the supervisor.
         descriptor: where reports are written; the supervisor reads the other end.
-        control: where the supervisor writes news of the settings.
-        news: those that this child starts with.
+        control: where the supervisor writes the outcomes of reloads.
+        refused_reload: the last reload before this child starts, if it was refused.
     """
 
-    def __init__(self, parent: int, descriptor: int, control: int, news: News | None) -> None:
+    def __init__(self, parent: int, descriptor: int, control: int, refused_reload: ReloadOutcome | None) -> None:
         self._parent = parent
         self._descriptor = descriptor
         self._control = control
         self._ready = False
-        self.news = news
+        self.refused_reload = refused_reload
         # Nobody may have to wait for a supervisor that does not read.
         os.set_blocking(descriptor, False)
         end_with_parent()
@@ -99,7 +99,7 @@ class Lifeline:
         self._ready = True
         self._write(Report(ready=True))
 
-    def on_news(self, take: Callable[[News], None]) -> None:
+    def on_reload(self, take: Callable[[ReloadOutcome], None]) -> None:
         """Has ``take`` called in the running event loop whenever the supervisor has read the settings again."""
         os.set_blocking(self._control, False)
         heard = b""
@@ -115,7 +115,7 @@ class Lifeline:
                 pass
             *lines, heard = heard.split(b"\n")
             for line in lines:
-                take(msgspec.json.decode(line, type=News))
+                take(msgspec.json.decode(line, type=ReloadOutcome))
 
         asyncio.get_running_loop().add_reader(self._control, listen)
         # What was said while this child started counts from its first request on.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from coordinator.cli.gateway.problems import sound
-from coordinator.cli.news import News
+from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.metrics import Recorder
 from coordinator.settings import (
     LoadedSettings,
@@ -42,26 +42,26 @@ class Rereader:
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = self._latest = loaded
 
-    def read(self) -> News:
+    def read(self) -> ReloadOutcome:
         """What the settings are now; takes a tenth of a second."""
         try:
             loaded = self._load()
             fresh = loaded.settings
         except SettingsError as error:
             _log.error("settings not reloaded, the old ones stay in force", problem=str(error))
-            return News(now(), None, self._without_folder(str(error)))
+            return ReloadOutcome(now(), None, self._without_folder(str(error)))
         # What takes effect now has to go with what does only at the next start, the address above all.
         mixed = taken_over(self._loaded.settings, fresh)
         if problems := [sentence for _, sentence in contradictions(mixed)]:
             problem = "before a restart this cannot be: " + "; ".join(problems)
             _log.error("settings not reloaded, the old ones stay in force", problem=problem)
-            return News(now(), None, problem)
+            return ReloadOutcome(now(), None, problem)
         self._latest = loaded
         restart = needing_restart(self._loaded.settings, fresh)
         _log.info("settings reloaded", version=config_version(fresh))
         if restart:
             _log.warning("changed settings take effect at the next start", settings=restart)
-        return News(now(), fresh, "", restart)
+        return ReloadOutcome(now(), fresh, "", restart)
 
     def _without_folder(self, problem: str) -> str:
         """The problem for /readyz, which anybody may read."""
@@ -79,7 +79,7 @@ class Rereader:
         return loaded
 
 
-class InForce:
+class SettingsInForce:
     """What a front-end goes by, from one moment to the next.
 
     Args:
@@ -93,7 +93,7 @@ class InForce:
         settings: Settings,
         toolsets: Iterable[Toolset],
         recorder: Recorder,
-        last: News | None = None,
+        last: ReloadOutcome | None = None,
         others: Iterable[Callable[[Settings], None]] = (),
     ) -> None:
         self._settings = settings
@@ -103,16 +103,16 @@ class InForce:
         self._restart: tuple[str, ...] = ()
         self._refused = last
 
-    def take(self, news: News) -> None:
+    def take(self, outcome: ReloadOutcome) -> None:
         """Goes by the new settings from here on: every call that begins later, no call in part."""
-        if news.settings is None:
-            self._refused = news
+        if outcome.settings is None:
+            self._refused = outcome
             self._recorder.reload("refused")
             return
-        self._settings = taken_over(self._settings, news.settings)
+        self._settings = taken_over(self._settings, outcome.settings)
         for configure in self._configure:
             configure(self._settings)
-        self._since, self._restart, self._refused = news.at, news.restart, None
+        self._since, self._restart, self._refused = outcome.at, outcome.restart, None
         self._recorder.config(settings_digest(self._settings), config_version(self._settings))
         self._recorder.reload("ok")
 

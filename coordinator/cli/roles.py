@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import Guardian
-from coordinator.cli.news import News
+from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.stores import store_failed
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots, tracing
 from coordinator.settings import Settings, config_version, settings_digest, taken_over
@@ -115,13 +115,13 @@ def _work(settings: Settings, recorder: Recorder, guardian: Guardian, beside: Be
     recorder.start_worker()
 
     def on_settings(take: Callable[[Settings], None]) -> None:
-        def hear(news: News) -> None:
-            if news.settings is not None:
-                mixed = taken_over(settings, news.settings)
+        def hear(outcome: ReloadOutcome) -> None:
+            if outcome.settings is not None:
+                mixed = taken_over(settings, outcome.settings)
                 recorder.config(settings_digest(mixed), config_version(mixed))
                 take(mixed)
 
-        guardian.on_news(hear)
+        guardian.on_reload(hear)
 
     worker = WorkerProcess(
         settings,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.cli.child import Role
-from coordinator.cli.news import News
 from coordinator.cli.reload import Rereader
+from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.roles import open_recorder, slots
 from coordinator.cli.supervised import Spec
 from coordinator.cli.supervisor import Supervisor
@@ -31,12 +31,12 @@ class Announcer:
 
     Args:
         line: what it says.
-        loaded: what a process that takes news reads again on SIGHUP.
+        loaded: what a process that takes over settings reads again on SIGHUP.
         role: of a process that no supervisor counts.
     """
 
     orphaned = False
-    news = None
+    refused_reload = None
 
     def __init__(self, line: str, loaded: LoadedSettings | None = None, role: Role | None = None) -> None:
         self._line = line
@@ -55,7 +55,7 @@ class Announcer:
         with contextlib.suppress(OSError):
             print(self._line, flush=True)
 
-    def on_news(self, take: Callable[[News], None]) -> None:
+    def on_reload(self, take: Callable[[ReloadOutcome], None]) -> None:
         """Reads the settings again on every SIGHUP, while the event loop goes on answering requests."""
         if self._loaded is None:
             return
@@ -71,13 +71,13 @@ class Announcer:
         self._reading = asyncio.create_task(read(), name="settings")
 
 
-def spread_news(news: News, running: Settings, supervisor: Supervisor | None) -> Settings:
-    """Passes on news to the processes of a supervisor; returns what it runs with from now on."""
-    if news.settings is not None:
-        running = taken_over(running, news.settings)
+def apply_reload(outcome: ReloadOutcome, running: Settings, supervisor: Supervisor | None) -> Settings:
+    """Passes on the outcome of a reload to a supervisor's processes; returns the settings in force from now on."""
+    if outcome.settings is not None:
+        running = taken_over(running, outcome.settings)
         recorder().config(settings_digest(running), config_version(running))
     if supervisor is not None:
-        supervisor.tell(news)
+        supervisor.tell(outcome)
     return running
 
 
@@ -132,7 +132,7 @@ def _supervise(
 
     def reload() -> None:
         nonlocal settings
-        settings = spread_news(reader.read(), settings, supervisor)
+        settings = apply_reload(reader.read(), settings, supervisor)
 
     run_until_told(main, hurry, reload)
 

@@ -114,7 +114,7 @@ class Spawner:
         Args:
             brief: a file with what the process is to do, at its beginning.
             status: descriptor that the process writes reports to.
-            control: descriptor that the process reads news from.
+            control: descriptor that the process reads the outcomes of reloads from.
         """
         process = self._process(slot, brief, status, control)
         self._started[process.pid] = process

@@ -17,7 +17,7 @@ from coordinator.cli.backoff import Backoff
 from coordinator.cli.child import Brief, Role
 from coordinator.cli.exits import Exit
 from coordinator.cli.lifeline import BEAT_SECONDS, Report
-from coordinator.cli.news import News
+from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.spawner import Process, Spawner
 from coordinator.settings import Settings
 
@@ -78,11 +78,11 @@ class Child:
         """The process id, None while nothing runs."""
         return self._process.pid if self._process is not None else None
 
-    def start(self, news: News | None = None) -> bool:
+    def start(self, refused_reload: ReloadOutcome | None = None) -> bool:
         """Starts a process. To be called in the main thread: the kernel takes the thread for the parent.
 
         Args:
-            news: what came of the last reload, if it was refused.
+            refused_reload: the last reload, if it was refused.
 
         Returns whether there is one: a machine may have no room for it now, or no memory.
         """
@@ -90,7 +90,7 @@ class Child:
         brief = Brief(
             role=self.spec.role,
             slot=self.spec.slot,
-            news=news,
+            refused_reload=refused_reload,
             metrics_dir=str(self.spec.metrics_dir),
             settings=self.spec.settings(),
         )
@@ -167,10 +167,10 @@ class Child:
         self.hung, self.reason = True, f"it hung: no sign of life for {seconds:.0f} seconds"
         self.signal(signal.SIGKILL)
 
-    def tell(self, news: News) -> None:
-        """Passes on news of the settings to the process, if there is one."""
+    def tell(self, outcome: ReloadOutcome) -> None:
+        """Passes on the outcome of a reload to the process, if there is one."""
         if self._control >= 0:
-            self._unsent += msgspec.json.encode(news) + b"\n"
+            self._unsent += msgspec.json.encode(outcome) + b"\n"
             asyncio.get_running_loop().add_writer(self._control, self._send)
             self._send()
 

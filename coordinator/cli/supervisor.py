@@ -22,7 +22,7 @@ from coordinator.cli import spawner
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifeline import BEAT_SECONDS
 from coordinator.cli.linux import end_session
-from coordinator.cli.news import News
+from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.supervised import Child, Spec
 from coordinator.metrics import forget_gauges, recorder
 
@@ -68,7 +68,7 @@ class Supervisor:
         self._on_change = on_change
         self._all_ready = asyncio.Event()
         self._failed: CommandFailed | None = None
-        self._refused: News | None = None
+        self._refused: ReloadOutcome | None = None
         self._stopping = False
         self._ended = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -140,11 +140,11 @@ class Supervisor:
         """Has every process finish and start again, because its settings have changed."""
         self._signal(signal.SIGTERM)
 
-    def tell(self, news: News) -> None:
-        """Passes on news of the settings to every process; those that start later begin with them."""
-        self._refused = news if news.settings is None else None
+    def tell(self, outcome: ReloadOutcome) -> None:
+        """Passes on the outcome of a reload to every process; those that start later begin with them."""
+        self._refused = outcome if outcome.settings is None else None
         for child in self._children:
-            child.tell(news)
+            child.tell(outcome)
 
     def reap(self) -> None:
         """Looks which processes have ended."""

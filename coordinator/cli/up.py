@@ -18,7 +18,7 @@ from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.keeper import StoreKeeper
 from coordinator.cli.reload import Rereader, now
 from coordinator.cli.roles import open_recorder, slots
-from coordinator.cli.running import Announcer, metrics_dir, run_until_told, spread_news
+from coordinator.cli.running import Announcer, apply_reload, metrics_dir, run_until_told
 from coordinator.cli.sockets import base_url, reserved
 from coordinator.cli.stores import given_url, open_store, settled
 from coordinator.cli.supervised import Spec
@@ -101,7 +101,7 @@ class _Up:
 
     def reload(self) -> None:
         """Reads the settings again and has all front-ends go by them."""
-        self._settings = spread_news(self._reader.read(), self._settings, self._supervisor)
+        self._settings = apply_reload(self._reader.read(), self._settings, self._supervisor)
 
     async def _wait_for_leftovers(self) -> None:
         """Gives the processes of a supervisor that was killed the time to end."""

@@ -15,7 +15,7 @@ import pytest
 from coordinator.cli import frontend
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.frontend import McpServer, announce
-from coordinator.cli.news import News
+from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.sockets import listening
 from coordinator.metrics import MemoryCells, Recorder
 from coordinator.overload import Admission
@@ -28,7 +28,7 @@ class Told:
     """Whoever waits for the process."""
 
     orphaned = False
-    news: News | None = None
+    refused_reload: ReloadOutcome | None = None
     heard = False
 
     def begun(self) -> None:
@@ -37,7 +37,7 @@ class Told:
     def ready(self) -> None:
         self.heard = True
 
-    def on_news(self, take: object) -> None:
+    def on_reload(self, take: object) -> None:
         """Nothing ever comes."""
 
 

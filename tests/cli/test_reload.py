@@ -236,12 +236,12 @@ def test_a_file_that_may_not_be_looked_at_is_a_wrong_one(tmp_path: Path) -> None
     if user == 0:
         os.seteuid(65534)
     try:
-        news = reader.read()
+        outcome = reader.read()
     finally:
         os.seteuid(user)
         path.parent.chmod(0o700)
-    assert news.settings is None
-    assert news.problem == "cannot read the config file fleet.yaml: Permission denied"
+    assert outcome.settings is None
+    assert outcome.problem == "cannot read the config file fleet.yaml: Permission denied"
 
 
 def restart(fleet: Configured) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from coordinator.cli.backoff import Backoff
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, read_fleet
-from coordinator.cli.news import News
+from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.sockets import base_url, listening, reserve
 from coordinator.cli.spawner import Spawner
 from coordinator.cli.stores import given_url, open_store
@@ -88,7 +88,7 @@ async def test_a_process_owes_a_sign_of_life_a_beat_after_the_last(tmp_path: Pat
     assert child.ended()
     child.start()
     assert child.overdue() == 0.0, "the next one owes nothing for the last"
-    child.tell(News("2026-01-01T00:00:00Z", None, "wrong"))
+    child.tell(ReloadOutcome("2026-01-01T00:00:00Z", None, "wrong"))
     assert child._unsent == b"", "nobody reads it, so it is not to be tried again and again"
     os.close(stage.reports)
     child._listen()

@@ -114,13 +114,13 @@ def test_a_reload_cannot_open_what_a_restart_would_close(tmp_path: Path) -> None
     reader = Rereader(load_settings({}, {}, path))
     # Fine for the next start, but the running processes listen on every address.
     path.write_text("host: 127.0.0.1\nauth: {mode: none}\n")
-    news = reader.read()
-    assert news.settings is None
-    assert "before a restart this cannot be: host 0.0.0.0 can be reached" in news.problem
+    outcome = reader.read()
+    assert outcome.settings is None
+    assert "before a restart this cannot be: host 0.0.0.0 can be reached" in outcome.problem
     path.write_text("host: 127.0.0.1\n" + REQUIRED)
-    news = reader.read()
-    assert news.settings is not None
-    assert news.restart == ("host",)
+    outcome = reader.read()
+    assert outcome.settings is not None
+    assert outcome.restart == ("host",)
 
 
 REJECT = "actor_authentication: {degraded_mode_policy: reject}\n"
@@ -147,9 +147,9 @@ def test_nothing_opens_because_something_is_missing(tmp_path: Path, before: str,
     reader = Rereader(load_settings({}, {}, path))
     path.write_text(after)
     for _ in range(2):
-        news = reader.read()
-        assert (news.settings is None) == bool(problem)
-        assert problem in news.problem
+        outcome = reader.read()
+        assert (outcome.settings is None) == bool(problem)
+        assert problem in outcome.problem
 
 
 def test_what_opens_later_is_held_against_the_last_reload(tmp_path: Path) -> None:

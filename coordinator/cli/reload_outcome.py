@@ -1,4 +1,4 @@
-"""What a process hears when the settings were read again."""
+"""What a supervisor tells its processes when it has read the settings again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import msgspec
 from coordinator.settings import Settings
 
 
-class News(msgspec.Struct, frozen=True):
-    """What came of reading the settings again."""
+class ReloadOutcome(msgspec.Struct, frozen=True):
+    """The outcome of reading the settings again."""
 
     at: str
     settings: Settings | None
