@@ -66,7 +66,7 @@ class Caller:
         return ids
 
     async def link(self, edges: Edges) -> None:
-        """One call."""
+        """Adds dependencies, in one call."""
         pairs = [{"fromItemId": one, "toItemId": other} for one, other in edges]
         await self.call("manage_dependencies", operation="create", dependencies=pairs)
 

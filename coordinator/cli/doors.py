@@ -1,4 +1,4 @@
-"""The front door as commands open it."""
+"""Opens the front door, which decides who is let in, for commands."""
 
 from __future__ import annotations
 

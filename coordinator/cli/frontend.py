@@ -51,7 +51,7 @@ FRESH_SECONDS = 0.25
 """How long it then waits for the first request of connections that were just made."""
 KEEP_ALIVE_SECONDS = 75
 _PROBE_SECONDS = 0.25
-_ROUND_SECONDS = 1.0
+_MEASURE_SECONDS = 1.0
 """How long an ending front-end waits for the store to answer what it has asked it about items and steps."""
 _HOT_SECONDS = 2.0
 _HOT_ITEMS = 20
@@ -120,28 +120,28 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
 
         sock = listening(settings.host, settings.port)
         server = McpServer(app, settings, sock)
-        looking = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
+        following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
         name = f"{socket.gethostname()}/{recorder.slot}"
-        rounds = (
+        measurements = (
             Measuring(store, recorder, name),
             Counting(store, StepStore(store, store, Handoff.of(settings)), recorder, name),
         )
-        made = [asyncio.create_task(each.run(), name=type(each).__name__.lower()) for each in rounds]
+        measuring = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in measurements]
         probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
                 await _run(server, sock, app, guardian, settings.drain_seconds)
         finally:
-            for each in rounds:
-                each.stop()
-            await asyncio.wait(made, timeout=_ROUND_SECONDS)
-            for task in (probe, looking, *made):
+            for one in measurements:
+                one.stop()
+            await asyncio.wait(measuring, timeout=_MEASURE_SECONDS)
+            for task in (probe, following, *measuring):
                 task.cancel()
     _log.info("front-end stopped")
 
 
 def _observer(recorder: Recorder, admission: Admission) -> Observe:
-    """Tells both of each call to the store."""
+    """Reports each call to the store to the metrics and to admission."""
     record, learn = recorder.script, admission.store_call
 
     def observe(script: str, seconds: float, outcome: str) -> None:

@@ -1,4 +1,4 @@
-"""Ties a child to its supervisor: what it reports, and that it never outlives it for long."""
+"""Ties a child process to its supervisor: it reports to it, and ends soon after it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Guardian(Protocol):
-    """Who wants to know how a process fares; a ``Lifeline`` is one."""
+    """What a process reports to: its supervisor over a ``Lifeline``, or an ``Announcer`` where it runs alone."""
 
     @property
     def orphaned(self) -> bool:

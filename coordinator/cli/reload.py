@@ -80,7 +80,7 @@ class Rereader:
 
 
 class SettingsInForce:
-    """What a front-end goes by, from one moment to the next.
+    """The settings that a front-end uses at the moment.
 
     Args:
         settings: those of the start.
@@ -104,7 +104,7 @@ class SettingsInForce:
         self._refused = last
 
     def take(self, outcome: ReloadOutcome) -> None:
-        """Goes by the new settings from here on: every call that begins later, no call in part."""
+        """Takes over the new settings: for every call that begins later, and for no call in part."""
         if outcome.settings is None:
             self._refused = outcome
             self._recorder.reload("refused")
@@ -127,5 +127,5 @@ class SettingsInForce:
 
 
 def now() -> str:
-    """The present, for people and programs."""
+    """The current time in UTC: ISO 8601 with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""What the commands that keep processes up have in common: signals, slots, places."""
+"""What the commands that keep processes running share: signals, reloads, the folder of metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store as commands meet it: which one, opened with patience, failures as sentences."""
+"""Which store a command uses, how it is opened with retries, and what is said where that fails."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def settled(store: Store) -> Store:
 
 
 def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:
-    """What comes of calls of the store that a running fleet uses.
+    """Runs ``act`` with the store that a running fleet uses, and returns its result.
 
     Raises:
         CommandFailed: the store cannot be used, or an argument is malformed.

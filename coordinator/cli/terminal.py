@@ -1,4 +1,4 @@
-"""What commands have in common that speak with a person at a terminal."""
+"""Helpers of commands that print for a person at a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a run is, from the events as they come in. For people who watch; the proof looks for itself."""
+"""The progress of a run, from the events as they come in: for people who watch, not for the proof."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""``fleet`` with a life bound to another process: ``python -m coordinator.cli.demo.tied LOG up ...``.
+"""A ``fleet`` command that stops when its starter ends: ``python -m coordinator.cli.demo.tied LOG up ...``.
 
-Whoever starts it holds the other end of its stdin. When that closes, in whatever way the
-holder ended, this process gets the SIGTERM that lets it stop in order. What it has to say on stderr
-goes to the file LOG.
+The starter holds the other end of its stdin. When that closes, in whatever way the starter ended,
+this process sends itself the SIGTERM that lets it stop in order. Its stderr goes to the file LOG.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def read(text: str, at: float) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """What happened from one reading to the next. Counters that ran backwards began anew."""
+    """What happened from one reading to the next. A counter that is lower than before has started again from 0."""
 
     before: Reading
     after: Reading
@@ -47,7 +47,7 @@ class Between:
 
     def gauge(self, name: str, **labels: str) -> float:
         """The sum of a gauge over all series with these labels, now."""
-        return sum(value for found, value in self._series(self.after, name) if found >= frozenset(labels.items()))
+        return sum(value for found, value in self._now(name).items() if found >= frozenset(labels.items()))
 
     def rate(self, name: str, **labels: str) -> float:
         """Events of a counter with these labels per second."""
@@ -73,12 +73,11 @@ class Between:
     def _growth(self, name: str, labels: Mapping[str, str]) -> dict[Labels, float]:
         wanted, before = frozenset(labels.items()), self.before.samples.get(name, {})
         found = {}
-        for series, value in self._series(self.after, name):
+        for series, value in self._now(name).items():
             if series >= wanted:
                 earlier = before.get(series, 0.0)
                 found[series] = value - earlier if value >= earlier else value
         return found
 
-    @staticmethod
-    def _series(reading: Reading, name: str) -> list[tuple[Labels, float]]:
-        return list(reading.samples.get(name, {}).items())
+    def _now(self, name: str) -> Mapping[Labels, float]:
+        return self.after.samples.get(name, {})
