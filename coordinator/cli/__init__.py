@@ -101,8 +101,124 @@ COMMANDS: dict[str, tuple[str, str]] = {
         is not 0 if any promise was broken. Starts a fleet of its own if none is running.
         """,
     ),
+    "config show": (
+        "coordinator.cli.config:show",
+        """Print every setting in force and where its value came from.
+
+        Takes the same flags, environment variables and file as the other commands, so it answers what
+        they would run with. Passwords are masked.
+        """,
+    ),
+    "config example": (
+        "coordinator.cli.config:example",
+        "Print a config file that states every setting with its default, unit and limits.",
+    ),
+    "config check": (
+        "coordinator.cli.check:check",
+        """Say what is wrong with a config file, or else what it means.
+
+        All problems are told together, each with its line, and the exit code is 2. A sound file is
+        explained: which notes each schema needs in each phase, traits, status labels, and what in it is
+        ignored. A running fleet takes over a changed file on SIGHUP to its supervisor.
+        """,
+    ),
+    "doctor": (
+        "coordinator.cli.doctor.command:app",
+        "Look whether all is well with what the fleet depends on; silent when it is.",
+    ),
+    "token create": (
+        "coordinator.cli.token:create",
+        """Add a token to the token file, and print it.
+
+        It is printed this once, alone on stdout; the file keeps its SHA-256 digest only. A running fleet
+        knows it within two seconds.
+        """,
+    ),
+    "token list": (
+        "coordinator.cli.token:show",
+        "List the tokens of the token file, by their keys.",
+    ),
+    "token revoke": (
+        "coordinator.cli.token:revoke",
+        """Remove a token from the token file, by its key, or all tokens of an id.
+
+        A running fleet refuses it within two seconds.
+        """,
+    ),
+    "definitions check": (
+        "coordinator.cli.definitions:check",
+        """Say what is wrong with a folder of workflow definitions.
+
+        Tells files that cannot be used, what was forgiven in reading the others, transitions that lead
+        nowhere, skills that are not there and activities that nothing leads to. The exit code is not 0 if
+        anything is broken or wrong; what is only odd leaves it at 0.
+        """,
+    ),
+    "flows list": (
+        "coordinator.cli.flows.commands:show_list",
+        "List workflows, newest first.",
+    ),
+    "flows show": (
+        "coordinator.cli.flows.commands:show",
+        "Draw a workflow's graph with the state of each step, or print it as a Mermaid flowchart.",
+    ),
+    "flows cancel": (
+        "coordinator.cli.flows.commands:cancel",
+        "Cancel a running workflow and stop its steps.",
+    ),
+    "flows retry": (
+        "coordinator.cli.flows.commands:retry",
+        "Run the failed and cancelled steps of a workflow again; what is done stays done.",
+    ),
+    "flows tools": (
+        "coordinator.cli.flows.tools:tools",
+        """List the tools that steps can call: the coordinator's own, Python callables, those of connections.
+
+        Asks every connection. The exit code is not 0 if one of them does not answer; the others are listed
+        all the same.
+        """,
+    ),
+    "gateway check": (
+        "coordinator.cli.gateway.check:check",
+        """Say what is wrong with the gateway in a config file, or in a file of its own.
+
+        Tells errors with file and line: references to nothing, malformed expressions and schemas, targets
+        that do not exist; and warnings: states that nothing leads to, or that lead nowhere. The exit code is
+        not 0 if there are errors.
+        """,
+    ),
+    "gateway audit": (
+        "coordinator.cli.gateway.records:audit",
+        "Print what happened, oldest first.",
+    ),
+    "gateway approvals list": (
+        "coordinator.cli.gateway.records:approvals",
+        "List what is not answered, oldest first.",
+    ),
+    "gateway approvals show": (
+        "coordinator.cli.gateway.records:show_approval",
+        "Print an approval and its possible answers.",
+    ),
+    "gateway approvals resolve": (
+        "coordinator.cli.gateway.records:resolve",
+        """Answer an approval by taking a transition as a person.
+
+        Whoever can use the fleet's Redis can do this: who answers is recorded as the user at the terminal,
+        or as --by says.
+        """,
+    ),
 }
-"""Command -> where it is, and its help; the first line is the summary in ``fleet --help``."""
+"""Words of a command -> where it is, and its help; the first line is the summary in ``fleet --help``."""
+
+GROUPS: dict[str, str] = {
+    "config": "Show settings and where they come from; check a config file.",
+    "token": "Make, list and revoke the bearer tokens of callers.",
+    "definitions": "Look at definitions of workflows.",
+    "flows": "Look at workflows and their steps; cancel them, or run them again.",
+    "gateway": "Check a gateway's configuration; look at its audit; answer what it asks for.",
+    "gateway approvals": "What people are asked for: list it, look at it, answer it.",
+}
+"""Words that commands begin with -> the help of that group; one within another stands behind it."""
 
 
 def _app() -> App:
@@ -115,142 +231,14 @@ def _app() -> App:
         exit_on_error=False,
         print_error=False,
     )
-    for name, (target, text) in COMMANDS.items():
-        app.command(target, name=name, help=_paragraphs(text))
-    config = App(name="config", help="Show settings and where they come from; check a config file.")
-    config.command(
-        "coordinator.cli.config:show",
-        name="show",
-        help=_paragraphs(
-            """Print every setting in force and where its value came from.
-
-            Takes the same flags, environment variables and file as the other commands, so it answers what
-            they would run with. Passwords are masked.
-            """
-        ),
-    )
-    config.command(
-        "coordinator.cli.config:example",
-        name="example",
-        help="Print a config file that states every setting with its default, unit and limits.",
-    )
-    config.command(
-        "coordinator.cli.check:check",
-        name="check",
-        help=_paragraphs(
-            """Say what is wrong with a config file, or else what it means.
-
-            All problems are told together, each with its line, and the exit code is 2. A sound file is
-            explained: which notes each schema needs in each phase, traits, status labels, and what in it is
-            ignored. A running fleet takes over a changed file on SIGHUP to its supervisor.
-            """
-        ),
-    )
-    app.command(config)
-    app.command(
-        "coordinator.cli.doctor.command:app",
-        name="doctor",
-        help="Look whether all is well with what the fleet depends on; silent when it is.",
-    )
-    token = App(name="token", help="Make, list and revoke the bearer tokens of callers.")
-    token.command(
-        "coordinator.cli.token:create",
-        name="create",
-        help=_paragraphs(
-            """Add a token to the token file, and print it.
-
-            It is printed this once, alone on stdout; the file keeps its SHA-256 digest only. A running fleet
-            knows it within two seconds.
-            """
-        ),
-    )
-    token.command("coordinator.cli.token:show", name="list", help="List the tokens of the token file, by their keys.")
-    token.command(
-        "coordinator.cli.token:revoke",
-        name="revoke",
-        help=_paragraphs(
-            """Remove a token from the token file, by its key, or all tokens of an id.
-
-            A running fleet refuses it within two seconds.
-            """
-        ),
-    )
-    app.command(token)
-    definitions = App(name="definitions", help="Look at definitions of workflows.")
-    definitions.command(
-        "coordinator.cli.definitions:check",
-        name="check",
-        help=_paragraphs(
-            """Say what is wrong with a folder of workflow definitions.
-
-            Tells files that cannot be used, what was forgiven in reading the others, transitions that lead
-            nowhere, skills that are not there and activities that nothing leads to. The exit code is not 0 if
-            anything is broken or wrong; what is only odd leaves it at 0.
-            """
-        ),
-    )
-    app.command(definitions)
-    flows = App(name="flows", help="Look at workflows and their steps; cancel them, or run them again.")
-    flows.command("coordinator.cli.flows.commands:show_list", name="list", help="List workflows, newest first.")
-    flows.command(
-        "coordinator.cli.flows.commands:show",
-        name="show",
-        help="Draw a workflow's graph with the state of each step, or print it as a Mermaid flowchart.",
-    )
-    flows.command(
-        "coordinator.cli.flows.commands:cancel", name="cancel", help="Cancel a running workflow and stop its steps."
-    )
-    flows.command(
-        "coordinator.cli.flows.commands:retry",
-        name="retry",
-        help="Run the failed and cancelled steps of a workflow again; what is done stays done.",
-    )
-    flows.command(
-        "coordinator.cli.flows.tools:tools",
-        name="tools",
-        help=_paragraphs(
-            """List the tools that steps can call: the coordinator's own, Python callables, those of connections.
-
-            Asks every connection. The exit code is not 0 if one of them does not answer; the others are listed
-            all the same.
-            """
-        ),
-    )
-    app.command(flows)
-    gateway = App(name="gateway", help="Check a gateway's configuration; look at its audit; answer what it asks for.")
-    gateway.command(
-        "coordinator.cli.gateway.check:check",
-        name="check",
-        help=_paragraphs(
-            """Say what is wrong with the gateway in a config file, or in a file of its own.
-
-            Tells errors with file and line: references to nothing, malformed expressions and schemas, targets
-            that do not exist; and warnings: states that nothing leads to, or that lead nowhere. The exit code is
-            not 0 if there are errors.
-            """
-        ),
-    )
-    gateway.command("coordinator.cli.gateway.records:audit", name="audit", help="Print what happened, oldest first.")
-    approvals = App(name="approvals", help="What people are asked for: list it, look at it, answer it.")
-    approvals.command(
-        "coordinator.cli.gateway.records:approvals", name="list", help="List what is not answered, oldest first."
-    )
-    approvals.command(
-        "coordinator.cli.gateway.records:show_approval", name="show", help="Print an approval and its possible answers."
-    )
-    approvals.command(
-        "coordinator.cli.gateway.records:resolve",
-        name="resolve",
-        help=_paragraphs(
-            """Answer an approval by taking a transition as a person.
-
-            Whoever can use the fleet's Redis can do this: who answers is recorded as the user at the terminal,
-            or as --by says.
-            """
-        ),
-    )
-    gateway.command(approvals)
-    app.command(gateway)
+    groups = {"": app}
+    for words, text in GROUPS.items():
+        parent, _, name = words.rpartition(" ")
+        groups[words] = App(name=name, help=text)
+        groups[parent].command(groups[words])
+    for words, (target, text) in COMMANDS.items():
+        parent, _, name = words.rpartition(" ")
+        groups[parent].command(target, name=name, help=_paragraphs(text))
     return app
 
 
