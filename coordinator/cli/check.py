@@ -16,12 +16,14 @@ from coordinator.settings import LoadedSettings, Settings, config_version, load_
 from coordinator.settings.door import door_mode
 from coordinator.settings.fields import fields_of
 from coordinator.settings.redact import shown_value
+from coordinator.toolsets.items.contract.base import PHASES
+from coordinator.toolsets.items.contract.work import TRIGGERS
 from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
 from coordinator.toolsets.items.rules.schema import NoteSpec, Schema, SchemaConfig
 from coordinator.toolsets.items.rules.specs import TAG
 
-PHASES = ("queue", "work", "review")
-TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen", "cascade")
+_LABELLED = (*TRIGGERS, "cascade")
+"""What a status label can be stated for."""
 _LIFECYCLES = {
     "auto": "ends when the last of its children has ended",
     "manual": "ends only when it is told to, also if all its children have ended",
@@ -134,10 +136,10 @@ def _labels(settings: Settings) -> Iterator[str]:
     stated = labels(settings)
     if settings.status_labels is None:
         yield "(built-in)"
-    for trigger in TRIGGERS:
+    for trigger in _LABELLED:
         if trigger in stated:
             yield f"{trigger:<9} {stated[trigger]}{' (always)' if trigger == 'cancel' else ''}"
-    without = [trigger for trigger in TRIGGERS if trigger not in stated]
+    without = [trigger for trigger in _LABELLED if trigger not in stated]
     if without:
         yield f"none for {', '.join(without)}; block and hold then keep the present one, others clear it"
 

@@ -6,7 +6,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
@@ -18,11 +18,12 @@ from coordinator.settings import Settings, config_version, settings_digest, take
 from coordinator.store import AddressError, KeySpaceDiffers, StoreTooOld
 
 if TYPE_CHECKING:
+    from coordinator.cli.child import Role
     from workers.process import Beside
 
 
 def run(
-    role: Literal["frontend", "worker"],
+    role: Role,
     slot: str,
     settings: Settings,
     metrics_dir: Path,
