@@ -10,6 +10,7 @@ shown to people only through ``settings.redacted``, and an ``Address`` as its te
 from __future__ import annotations
 
 import ssl
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
@@ -82,6 +83,10 @@ class Address:
                 tls["ssl_check_hostname"] = False
             options |= tls
         return options
+
+
+Resolver = Callable[[], Awaitable[Address]]
+"""Asked before every connection attempt: where the primary is now."""
 
 
 def parse(url: str) -> Address:

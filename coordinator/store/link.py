@@ -33,7 +33,7 @@ import hiredis
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.store.address import Address
+from coordinator.store.address import Address, Resolver
 from coordinator.store.connection import MAX_IN_FLIGHT, Connection, over_capacity
 from coordinator.store.errors import ServerError, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.replies import unavailable
@@ -57,6 +57,8 @@ class Link:
         address: where the store is and how to be let in.
         timeout: seconds a call may take, and an attempt to connect.
         protocol: RESP version, 2 or 3.
+        resolve: asked before every attempt where the primary is, for stores that fail over (Sentinel); default:
+            ``address`` always.
         max_in_flight: calls without a reply beyond which further ones are refused.
         on_connected: called on each new connection, before waiting calls are sent.
     """
@@ -71,6 +73,7 @@ class Link:
         *,
         timeout: float = 0.5,
         protocol: int = 3,
+        resolve: Resolver | None = None,
         max_in_flight: int = MAX_IN_FLIGHT,
         on_connected: Callable[[], None] | None = None,
     ) -> None:
@@ -79,6 +82,7 @@ class Link:
         self._address = address
         self._timeout = timeout
         self._protocol = protocol
+        self._resolve = resolve
         self._limit = max_in_flight
         self._on_connected = on_connected
         self._connection: Connection | None = None
@@ -193,7 +197,7 @@ class Link:
                 attempts += 1
                 try:
                     self._use(await self._connect())
-                except Exception as error:  # whatever it is, the next attempt must be made
+                except Exception as error:  # whatever a resolver may raise, the next attempt must be made
                     # Callers are not told where the store is.
                     self._why = "cannot be reached"
                     (_log.warning if attempts == 1 else _log.debug)("no connection to the store", reason=str(error))
@@ -205,11 +209,13 @@ class Link:
 
     async def _connect(self) -> Connection:
         """A connection that is let in, serves, and leads to a primary; or StoreError."""
-        connection, ready = None, False
+        address, connection, ready = self._address, None, False
         try:
             async with asyncio.timeout(self._timeout):
-                connection = await self._dial()
-                await self._greet(connection)
+                if self._resolve is not None:
+                    address = await self._resolve()
+                connection = await self._dial(address)
+                await self._greet(connection, address)
             ready = not connection.lost
             if ready:
                 return connection
@@ -223,10 +229,10 @@ class Link:
         finally:
             if connection is not None and not ready:
                 connection.drop("was left")
-        raise StoreUnreachable(f"no usable store at {self._address}: {problem}")
+        raise StoreUnreachable(f"no usable store at {address}: {problem}")
 
-    async def _dial(self) -> Connection:
-        loop, address = asyncio.get_running_loop(), self._address
+    async def _dial(self, address: Address) -> Connection:
+        loop = asyncio.get_running_loop()
         tls = address.ssl_context()
 
         def make() -> Connection:
@@ -241,9 +247,8 @@ class Link:
         _keep_alive(transport.get_extra_info("socket"))
         return connection
 
-    async def _greet(self, connection: Connection) -> None:
+    async def _greet(self, connection: Connection, address: Address) -> None:
         """Authenticates and makes sure that a primary which has loaded its data is behind the connection."""
-        address = self._address
         hello: tuple[str | bytes | int, ...] = ("HELLO", self._protocol)
         if address.password:
             hello += ("AUTH", address.username or "default", address.password)

@@ -10,12 +10,12 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store import connection
 from coordinator.store import link as link_module
-from coordinator.store.address import parse
+from coordinator.store.address import Address, parse
 from coordinator.store.connection import Connection
 from coordinator.store.errors import StoreTooOld, StoreUnreachable
 from coordinator.store.link import Link, pack
 from tests.store.conftest import OpenLink, StartFake
-from tests.support.fake_redis import Peer, bulk
+from tests.support.fake_redis import FakeRedis, Peer, bulk
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -415,10 +415,54 @@ async def test_a_server_that_hangs_up_at_once_is_told(start_fake: StartFake, ope
 
 async def test_a_connection_that_breaks_right_after_the_greeting_is_not_taken(start_fake: StartFake) -> None:
     class Slow(Link):
-        async def _greet(self, connection: Connection) -> None:
-            await super()._greet(connection)
+        async def _greet(self, connection: Connection, address: Address) -> None:
+            await super()._greet(connection, address)
             await wait_until(lambda: connection.lost, what="the loss")
 
     fake = await start_fake(Peer.greet)
     with pytest.raises(StoreUnreachable, match="the connection broke"):
         await Slow(parse(fake.url)).open()
+
+
+async def test_the_address_is_asked_for_before_every_attempt(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await peer.echo()
+
+    fakes: list[FakeRedis] = []
+
+    async def resolve() -> Address:
+        return parse(fakes[-1].url)
+
+    first = await start_fake(talk)
+    fakes.append(first)
+    link = await open_link("redis://127.0.0.1:1", resolve=resolve)
+    second = await start_fake(talk)
+    fakes.append(second)
+    await first.end()
+    await wait_until(lambda: second.connections == 1, what="a connection to the new address")
+    await wait_until(lambda: link.connected)
+    assert await echo(link, 1) == b"1"
+
+
+async def test_a_resolver_that_fails_does_not_end_the_link(start_fake: StartFake, open_link: OpenLink) -> None:
+    failures = 0
+
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        if peer.number > 1:
+            await peer.echo()
+
+    fake = await start_fake(talk)
+
+    async def resolve() -> Address:
+        nonlocal failures
+        if fake.connections and failures < 3:
+            failures += 1
+            raise RuntimeError("no quorum")
+        return parse(fake.url)
+
+    link = await open_link("redis://127.0.0.1:1", resolve=resolve)
+    await wait_until(lambda: fake.connections == 2 and link.connected, what="the recovery")
+    assert failures == 3
+    assert await echo(link, 1) == b"1"
