@@ -69,7 +69,6 @@ class Sweeper:
         self._slow_at = 0.0
         self._reclaim_at = inf
         self._tidying: asyncio.Task[None] | None = None
-        self._noted: dict[str, float] = {}
         self._trouble = ""
 
     async def run(self) -> None:
@@ -86,7 +85,7 @@ class Sweeper:
                 self._reclaim_at = monotonic() + RECLAIM_SECONDS
             try:
                 if monotonic() >= self._reclaim_at:
-                    for project in await self._steps.projects(ACTIVE_SECONDS):
+                    for project in await self._steps.projects.ages(ACTIVE_SECONDS):
                         await self._steps.reclaim(project, self._held(project))
                     self._reclaim_at = inf
                 if await self._steps.sweeps(self._name, round(SWEEP_SECONDS * 900)):
@@ -112,7 +111,7 @@ class Sweeper:
         if slow:
             self._slow_at = monotonic() + SLOW_SECONDS
         queued, lost, idle, full = 0, 0, [], None
-        projects = await self._steps.projects(0 if slow else ACTIVE_SECONDS)
+        projects = [*await self._steps.projects.ages(0 if slow else ACTIVE_SECONDS)]
         for project in projects:
             try:
                 swept = await self._sweep(project)
@@ -150,7 +149,7 @@ class Sweeper:
         if swept.to_relay:
             self._on_outbox(project)
         if not swept.idle:
-            await self._note(project)
+            await self._steps.projects.note(project)
         return swept
 
     async def _tidy(self, projects: Sequence[str], idle: Collection[str]) -> None:
@@ -159,7 +158,7 @@ class Sweeper:
             try:
                 if all([await room.tidy(project) for room in self._rooms]) and project in idle:
                     # A flow that begins at this very moment was noted by its front-end, which does it again soon.
-                    await self._steps.forget(project, ACTIVE_SECONDS)
+                    await self._steps.projects.forget(project, ACTIVE_SECONDS)
             except (ToolFailure, StoreError) as error:
                 _log.warning("a project could not be tidied", project=project, reason=str(error))
 
@@ -169,9 +168,3 @@ class Sweeper:
             _log.warning("jobs had vanished from their queue", project=project, jobs=len(missing))
             await self._steps.push(project, missing, force=True)
             recorder().steps_swept(0, len(missing))
-
-    async def _note(self, project: str) -> None:
-        now = monotonic()
-        if now >= self._noted.get(project, 0.0):
-            self._noted[project] = now + ACTIVE_SECONDS / 3
-            await self._steps.note(project)

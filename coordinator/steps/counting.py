@@ -22,7 +22,7 @@ class Counting(Rounds):
 
     async def _look(self) -> None:
         waiting = 0
-        for project in await self._steps.projects():
+        for project in await self._steps.projects.ages():
             if not await self._goes_on():
                 return
             waiting += await self._steps.queued(project)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TypeVar
 
 from coordinator.settings import Settings
@@ -13,8 +12,6 @@ from coordinator.store.requests import Request, run_once
 
 INCLUDES = (PACKAGE,)
 """Whose includes the scripts of such a room take."""
-NOTED_SECONDS = 30
-"""How often a process makes sure that a project it begins runs in is swept."""
 
 R = TypeVar("R")
 
@@ -36,13 +33,10 @@ class RunStore:
         self._handoff = Handoff.of(settings)
         # A front-end has no business with the queue itself.
         self._steps = StepStore(store, store, self._handoff)
-        self._noted: dict[str, float] = {}
 
     async def _note(self, project: str) -> None:
         """Has the project swept from now on; before anything is made that may need it."""
-        if time.monotonic() >= self._noted.get(project, 0.0):
-            await self._steps.note(project)
-            self._noted[project] = time.monotonic() + NOTED_SECONDS
+        await self._steps.projects.note(project)
 
     async def _ring(self, project: str, to_relay: bool) -> None:
         """Wakes a relay if a script has written jobs to the project's outbox."""

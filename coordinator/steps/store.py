@@ -13,6 +13,7 @@ from coordinator.steps import times
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.model import StepRun
 from coordinator.store import Script, Store, keys
+from coordinator.store.project_list import ProjectList
 from coordinator.store.turns import Turns
 
 PACKAGE = "coordinator.steps"
@@ -97,9 +98,6 @@ _PUSH = Script(PACKAGE, "push_jobs", None)
 _WAITING = Script(PACKAGE, "waiting_steps", list[str])
 _POP = Script(PACKAGE, "pop_jobs", list[Popped])
 _POPPED = Script(PACKAGE, "popped_jobs", list[Popped])
-_NOTE = Script(PACKAGE, "note_project", scope="fleet")
-_FORGET = Script(PACKAGE, "forget_project", scope="fleet")
-_PROJECTS = Script(PACKAGE, "noted_projects", list[str], scope="fleet")
 RENEW = Script(PACKAGE, "renew_leases")
 
 _taken = msgspec.msgpack.Decoder(Taken).decode
@@ -128,6 +126,8 @@ class StepStore:
         self._queue = queue
         self._turns = Turns(store)
         self.handoff = handoff
+        self.projects = ProjectList(store, "steps")
+        """Those that have steps or finished runs: they are swept."""
 
     async def take(self, want: int) -> Taken:
         """Takes up to so many steps of any project from queues in the store's Redis."""
@@ -170,20 +170,6 @@ class StepStore:
         """Gives back what is leased to this worker and not among ``held``; returns how many steps."""
         given: int = await self._store.run(_RECLAIM, project, self.handoff.packed(project), *held)
         return given
-
-    # --- projects that have steps ---------------------------------------------------------------
-
-    async def note(self, project: str) -> None:
-        """Has the project swept from now on."""
-        await self._store.run(_NOTE, keys.FLEET, project)
-
-    async def projects(self, seconds: int = 0) -> list[str]:
-        """Projects that have steps or finished runs; only those noted within so many seconds, if any are said."""
-        return await self._store.run(_PROJECTS, keys.FLEET, seconds)
-
-    async def forget(self, project: str, seconds: int) -> None:
-        """Has nobody look after the project until it is noted again; one that was within so many seconds stays."""
-        await self._store.run(_FORGET, keys.FLEET, project, seconds)
 
     async def sweeps(self, process: str, milliseconds: int) -> bool:
         """Whether it is this process that sweeps, for so long."""

@@ -115,7 +115,7 @@ async def test_copying_goes_on_after_what_nobody_expected(
     sink = section(audit={"sink": "file", "path": str(file)})
     steps = StepStore(store, store, Handoff.of(copied.settings))
     beside = copies.AuditCopies(settings_of(sink, project), store, steps)
-    await steps.note(project)
+    await steps.projects.note(project)
     await copied.write(1)
     await store.command("LPUSH", position, "what is no position")
     worker = executor.GatewayExecutor(

@@ -15,8 +15,9 @@ import coordinator.toolsets.items
 from coordinator.errors import ToolFailure
 from coordinator.metrics import MemoryCells, Recorder, recorder
 from coordinator.metrics.catalogue import CLAIM_HOLD, CLAIM_LOSERS
-from coordinator.store import Store, keys
+from coordinator.store import Script, Store, keys
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.measuring import Measuring
 from coordinator.toolsets.items.rules.recount import claim_of
@@ -413,7 +414,7 @@ async def test_who_is_stopped_adds_what_it_has_taken_and_gives_the_turn_away(alo
 
 
 async def test_projects_without_items_are_looked_at_for_a_while_only(alone: Store) -> None:
-    measures, process = MeasureStore(alone), Process(alone, "h/fe-0")
+    projects, process = ProjectList(alone, "items"), Process(alone, "h/fe-0")
     for project in ("fresh", "old", "used"):
         client = Client(alone, project)
         item = await client.add()
@@ -423,10 +424,10 @@ async def test_projects_without_items_are_looked_at_for_a_while_only(alone: Stor
     for project in ("old", "used"):
         await alone.command("ZADD", keys.item_projects.key(keys.FLEET), long_ago, project)
     await process.round()
-    assert {project for project, _ in await measures.projects()} == {"fresh", "used"}
+    assert set(await projects.ages()) == {"fresh", "used"}
     # Whoever adds an item there has it looked at again.
     await Client(alone, "old").add()
-    assert {project for project, _ in await measures.projects()} == {"fresh", "used", "old"}
+    assert set(await projects.ages()) == {"fresh", "used", "old"}
 
 
 async def test_a_project_that_gets_items_again_while_it_is_looked_at_stays(
@@ -436,19 +437,23 @@ async def test_a_project_that_gets_items_again_while_it_is_looked_at_stays(
     await alone.command("ZADD", keys.item_projects.key(keys.FLEET), long_ago, "old")
     before(monkeypatch, alone, "forget_project", Client(alone, "old").add)
     await Process(alone, "h/fe-0").round()
-    assert [project for project, _ in await MeasureStore(alone).projects()] == ["old"]
+    assert [*await ProjectList(alone, "items").ages()] == ["old"]
 
 
 async def test_a_project_that_could_not_be_noted_is_noted_with_the_next_change(
     alone: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def unavailable(*_: Any) -> Any:
-        raise ToolFailure("store_unavailable", "the store does not answer")
+    run = alone.run
+
+    async def unavailable(script: Script[Any], *args: Any) -> Any:
+        if script.name == "note_project":
+            raise ToolFailure("store_unavailable", "the store does not answer")
+        return await run(script, *args)
 
     tools = Client(alone, "new")
-    monkeypatch.setattr(alone, "command", unavailable)
+    monkeypatch.setattr(alone, "run", unavailable)
     await tools.add()
     monkeypatch.undo()
-    assert await MeasureStore(alone).projects() == []
+    assert await ProjectList(alone, "items").ages() == {}
     await tools.add()
-    assert [project for project, _ in await MeasureStore(alone).projects()] == ["new"]
+    assert [*await ProjectList(alone, "items").ages()] == ["new"]

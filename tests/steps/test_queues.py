@@ -314,25 +314,7 @@ async def test_a_step_that_was_taken_meanwhile_is_not_missing(rig: Rig) -> None:
     assert await rig.worker.steps.missing("default", [(job, "fleet-steps")]) == []
 
 
-# --- projects that are looked after ---------------------------------------------------------------
-
-
-async def test_projects_are_noted_and_dropped(rig: Rig) -> None:
-    steps = rig.worker.steps
-    await rig.create()
-    await rig.create(project="other")
-    assert sorted(await steps.projects()) == ["default", "other"]
-    assert sorted(await steps.projects(60)) == ["default", "other"]
-    await steps.forget("other", 60)
-    assert len(await steps.projects()) == 2
-    key = keys.step_projects.key(keys.FLEET)
-    await rig.store.command("ZINCRBY", key, -100, "other")
-    assert await steps.projects(60) == ["default"]
-    await steps.note("other")
-    assert len(await steps.projects(60)) == 2
-    await rig.store.command("ZINCRBY", key, -100, "other")
-    await steps.forget("other", 60)
-    assert await steps.projects() == ["default"]
+# --- who sweeps -------------------------------------------------------------------------------
 
 
 async def test_one_process_sweeps_at_a_time(rig: Rig) -> None:

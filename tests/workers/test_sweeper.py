@@ -84,7 +84,7 @@ async def test_a_job_that_vanished_comes_back(watched: Watched) -> None:
 
 
 async def test_a_round_tells_the_relay_of_what_lies_in_the_outbox(watched: Watched) -> None:
-    await watched.bench.steps.note("default")
+    await watched.bench.steps.projects.note("default")
     await watched.bench.store.command("RPUSH", keys.outbox.key("default"), "fleet-steps 1-2-1")
     await watched.sweeper.round()
     assert watched.outboxes == ["default"]
@@ -160,7 +160,7 @@ async def test_what_is_wrong_with_one_project_concerns_no_other(
 ) -> None:
     bench = watched.bench
     flow = await bench.create(chain({}))
-    await bench.steps.note("aaa")
+    await bench.steps.projects.note("aaa")
     await bench.steps.take(1)
     await watched.expire(flow + 1)
     sweep = bench.steps.sweep
@@ -180,7 +180,7 @@ async def test_projects_are_tidied_seldom_and_dropped_when_nothing_is_left(
 ) -> None:
     bench = watched.bench
     await bench.create(chain({}))
-    await bench.steps.note("idle")
+    await bench.steps.projects.note("idle")
     for project in ("default", "idle"):
         await bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), 1, project)
     watched.left = 1
@@ -188,7 +188,7 @@ async def test_projects_are_tidied_seldom_and_dropped_when_nothing_is_left(
     await wait_until(lambda: sorted(watched.tidied) == ["default", "idle"])
     await watched.sweeper.round()
     assert len(watched.tidied) == 2
-    assert sorted(await bench.steps.projects()) == ["default", "idle"]
+    assert sorted(await bench.steps.projects.ages()) == ["default", "idle"]
     watched.left = 0
     monkeypatch.setattr(workers.sweeper, "SLOW_SECONDS", 0.0)
     watched.sweeper._slow_at = 0.0
@@ -196,15 +196,15 @@ async def test_projects_are_tidied_seldom_and_dropped_when_nothing_is_left(
 
     async def dropped() -> bool:
         # The other one has a step that waits, so it was noted again.
-        return await bench.steps.projects() == ["default"]
+        return [*await bench.steps.projects.ages()] == ["default"]
 
     await wait_until(dropped)
-    assert await bench.steps.projects(60) == ["default"]
+    assert [*await bench.steps.projects.ages(60)] == ["default"]
 
 
 async def test_projects_where_nothing_happens_are_not_swept_each_round(watched: Watched) -> None:
     bench = watched.bench
-    await bench.steps.note("idle")
+    await bench.steps.projects.note("idle")
     await bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), 1, "idle")
     watched.left = 1
     await watched.sweeper.round()

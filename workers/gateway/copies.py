@@ -74,7 +74,7 @@ class AuditCopies:
 
     async def copy(self, file: Path) -> None:
         """Copies what is new, of all projects."""
-        for project in {OWN_PROJECT, *await self._steps.projects()}:
+        for project in {OWN_PROJECT, *await self._steps.projects.ages()}:
             position = await self._audit.copied(project)
             while entries := await self._audit.read(project, position):
                 await asyncio.to_thread(_append, file, project, entries)

@@ -7,13 +7,13 @@ they run for, and whoever measures takes these counts away, so that each claim i
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 from coordinator.metrics import Recorder
 from coordinator.store import Store
+from coordinator.store.project_list import ProjectList
 from coordinator.store.rounds import Rounds
-from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, MeasureStore
+from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, PROJECTS, MeasureStore
 
 
 class Measuring(Rounds):
@@ -26,12 +26,13 @@ class Measuring(Rounds):
     def __init__(self, store: Store, recorder: Recorder, process: str) -> None:
         super().__init__(store, "measure items", process)
         self._measures = MeasureStore(store)
+        self._projects = ProjectList(store, "items")
         self._recorder = recorder
 
     async def _look(self) -> None:
         roles: Counter[str] = Counter()
         oldest = 0.0
-        for project, noted in await self._measures.projects():
+        for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
                 break
             found = await self._measures.measure(project)
@@ -40,8 +41,8 @@ class Measuring(Rounds):
             for held in found.held:
                 self._recorder.claims_held(held.end, held.counts, held.seconds)
             self._recorder.claim_losers(found.lost.counts, found.lost.losers)
-            if not any(found.roles.values()) and noted < time.time() - EMPTY_SECONDS:
-                await self._measures.forget(project, noted)
+            if not any(found.roles.values()) and age > EMPTY_SECONDS:
+                await self._projects.forget(project, EMPTY_SECONDS)
         self._recorder.items(roles, oldest)
 
     def _clear(self) -> None:

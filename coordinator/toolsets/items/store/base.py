@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
+from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store, keys
+from coordinator.store.project_list import ProjectList
 from coordinator.store.requests import NONE, Request, run_once
 from coordinator.toolsets.items.rules.ids import Match, parse, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.specs import size
-from coordinator.toolsets.items.store.projects import ProjectList
 
 PACKAGE = "coordinator.toolsets.items"
 SLICE = 50
@@ -75,7 +77,7 @@ class RoomStore:
         self._keep_ms = str(settings.idempotency_seconds * 1000)
         self._events = str(settings.events_max)
         self.schemas = schemas
-        self._projects = ProjectList(store)
+        self._projects = ProjectList(store, "items")
 
     def _change(
         self, script: Script[R], project: str, request: Request, *args: str | bytes | int
@@ -88,7 +90,8 @@ class RoomStore:
 
         The version is installed in the project when it is not there yet.
         """
-        await self._projects.note(project)
+        with contextlib.suppress(ToolFailure):  # the next change notes it as well
+            await self._projects.note(project)
         config = self.schemas.current
         labels = config.packed_labels
         try:

@@ -1,18 +1,19 @@
-"""Figures about a project's items, and which projects have any: for whoever watches the fleet."""
+"""Figures about a project's items, for whoever watches the fleet."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from coordinator.store import Script, Store, keys
+from coordinator.store import Script, Store
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.base import PACKAGE
-from coordinator.toolsets.items.store.projects import PROJECTS
 
 EMPTY_SECONDS = 3_600
-"""How long a project without items goes on being looked at: well above ``projects.NOTED_SECONDS``."""
+"""How long a project without items goes on being looked at: well above ``project_list.NOTED_SECONDS``."""
+PROJECTS = 1_000
+"""Projects that are looked at: those changed last."""
 ENDS = {"c": "completed", "r": "released", "e": "expired"}
 """How a claim ended, by the letter that ``include/holds.lua`` counts it under."""
 
@@ -61,7 +62,6 @@ class _Reply(msgspec.Struct, array_like=True):
 
 
 _MEASURE = Script(PACKAGE, "measure_items", _Reply)
-_FORGET: Script[Any] = Script(PACKAGE, "forget_project", scope="fleet")
 
 
 class MeasureStore:
@@ -69,19 +69,6 @@ class MeasureStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-
-    async def projects(self) -> list[tuple[str, int]]:
-        """Projects that have items, those changed last first, and when that was, in s."""
-        key = keys.item_projects.key(keys.FLEET)
-        names = await self._store.command("ZREVRANGE", key, 0, PROJECTS - 1)
-        if not names:
-            return []
-        noted = await self._store.command("ZMSCORE", key, *names)
-        return [(name.decode(), int(float(when))) for name, when in zip(names, noted, strict=True) if when is not None]
-
-    async def forget(self, project: str, noted: int) -> None:
-        """Looks at a project no more until something is changed in it, unless that happened since ``noted`` (s)."""
-        await self._store.run(_FORGET, keys.FLEET, project, noted)
 
     async def measure(self, project: str) -> Measures:
         """A project's figures. Claims that have ended are told once."""

@@ -1,0 +1,58 @@
+"""Lists of projects that some process of the fleet looks after: those that have steps, and those that have items.
+
+Whoever begins something in a project notes it there, though not each time; whoever looks after the projects drops
+those in which nothing is left. Ages are by the store's time.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any, Literal
+
+from coordinator.store import keys
+from coordinator.store.scripts import Script
+from coordinator.store.store import Store
+
+List = Literal["steps", "items"]
+
+NOTED_SECONDS: dict[List, float] = {"steps": 30.0, "items": 300.0}
+"""How often a process notes the same project."""
+_REMEMBERED = 1_000
+"""Projects that a process remembers to have noted; of more than these it notes some again too early."""
+
+_NOTE: Script[Any] = Script("coordinator.store", "note_project", scope="fleet")
+_FORGET: Script[Any] = Script("coordinator.store", "forget_project", scope="fleet")
+_NOTED = Script("coordinator.store", "noted_projects", list[tuple[str, int]], scope="fleet")
+
+
+class ProjectList:
+    """One of the lists. Every method raises ToolFailure as ``Store.run`` says."""
+
+    def __init__(self, store: Store, what: List) -> None:
+        self._store = store
+        self._what = what
+        self._until: dict[str, float] = {}
+
+    async def note(self, project: str) -> None:
+        """Has the project looked after from now on; one that this process noted a short while ago is on the list."""
+        now = monotonic()
+        if now < self._until.get(project, 0.0):
+            return
+        await self._store.run(_NOTE, keys.FLEET, self._what, project)
+        if len(self._until) >= _REMEMBERED:
+            self._until.clear()
+        self._until[project] = now + NOTED_SECONDS[self._what]
+
+    async def ages(self, within_seconds: int = 0, most: int = -1) -> dict[str, int]:
+        """The projects, those noted last first, and how many seconds ago that was.
+
+        Args:
+            within_seconds: only those noted within so many; 0: all.
+            most: how many at most; -1: all.
+        """
+        noted = await self._store.run(_NOTED, keys.FLEET, self._what, within_seconds, most)
+        return dict(noted)
+
+    async def forget(self, project: str, seconds: int) -> None:
+        """Has nobody look after the project until it is noted again; one that was within so many seconds stays."""
+        await self._store.run(_FORGET, keys.FLEET, self._what, project, seconds)
