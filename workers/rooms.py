@@ -8,7 +8,6 @@ from functools import partial
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.copies import KeyCopies
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.names import callables
@@ -57,7 +56,7 @@ def step_tools(
 
         shared = connections or Connections(settings)
         sources += [ServerTools(name, partial(shared.server, name)) for name in servers]
-    return StepTools(sources, Rights(settings, FleetClock(KeyCopies(store).time)))
+    return StepTools(sources, Rights(settings, FleetClock(store.time)))
 
 
 def make_rooms(settings: Settings, store: Store, isolated: Isolated) -> Mapping[str, StepRoom]:

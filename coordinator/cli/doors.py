@@ -9,7 +9,6 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import ToolFailure
 from coordinator.identity.build import build_verifier
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.copies import KeyCopies
 from coordinator.identity.door import Door
 from coordinator.identity.grants import Denied
 from coordinator.identity.token_file import TokenFileError
@@ -30,7 +29,7 @@ def open_door(settings: Settings, store: Store, recorder: Recorder) -> Door:
         CommandFailed: the token file cannot be used.
     """
     try:
-        clock = FleetClock(KeyCopies(store).time)
+        clock = FleetClock(store.time)
         return Door(settings, lambda wanted: build_verifier(wanted, store), clock, recorder.token_file_read)
     except TokenFileError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None

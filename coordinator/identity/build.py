@@ -25,5 +25,5 @@ def build_verifier(settings: VerifierSettings, store: Store | None, cooldown: fl
     from coordinator.identity.jwks import JwksVerifier
 
     copies = KeyCopies(store) if store is not None else None
-    clock = FleetClock(copies.time if copies is not None else None)
+    clock = FleetClock(store.time if store is not None else None)
     return JwksVerifier(settings, build_finder(settings, copies, clock, cooldown), clock)

@@ -78,8 +78,3 @@ class KeyCopies:
     async def policy(self, policy: str, verifier: str) -> bool:
         """Says what this process goes by; whether the fleet went by something else before."""
         return bool(await self._store.run(_POLICY, keys.FLEET, policy, verifier, EVENTS_MAX))
-
-    async def time(self) -> int:
-        """The store's time in Unix milliseconds."""
-        seconds, microseconds = await self._store.command("TIME")
-        return int(seconds) * 1000 + int(microseconds) // 1000

@@ -195,6 +195,8 @@ outbox_bell = Family("ob", "list", single=True, scope="fleet", reason="at most 1
                      doc="projects whose outbox has something new")  # fmt: skip
 gate_servers = Family("gi", "hash", single=True, scope="fleet", reason="an entry per connection",
                       doc="the tools of downstream servers that the gateway imports from")  # fmt: skip
+gate_server_times = Family("gj", "hash", single=True, scope="fleet", reason="an entry per connection",
+                           doc="when they were asked for these tools, in ms")  # fmt: skip
 turn = Family("gt", "string", scope="fleet", ttl="a minute at most, renewed",
               doc="the process that does something for all: lists tools, copies the audit, counts items")  # fmt: skip
 item_projects = Family("ip", "zset", single=True, scope="fleet", reason="empty ones are dropped",

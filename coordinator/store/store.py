@@ -195,6 +195,11 @@ class Store:
             raise self._failure(reply)
         return reply
 
+    async def time(self) -> int:
+        """The server's time in Unix milliseconds. Raises ToolFailure as ``command`` says."""
+        seconds, microseconds = await self.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
     async def ping(self) -> float:
         """Seconds that the store takes to answer. Raises ToolFailure store_unavailable."""
         started = perf_counter()

@@ -15,7 +15,6 @@ from structlog.testing import capture_logs
 
 from coordinator.identity import door as door_module
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.copies import KeyCopies
 from coordinator.identity.door import LONGEST_TOKEN, Door
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, sufficient, vocabulary
@@ -140,7 +139,7 @@ async def test_the_store_s_clock_decides(
 ) -> None:
     good, ended, real = tokens.add(seconds=600), tokens.add("agent-2", seconds=-1), time.time
     monkeypatch.setattr("coordinator.identity.clock.time.time", lambda: real() + off)
-    doors.clock = FleetClock(KeyCopies(store).time)
+    doors.clock = FleetClock(store.time)
     door = doors.open(tokens=str(tokens.path), verifier=KEYS)
     await door.start()
     assert await denied(door, f"Bearer {ended}") == ("expired", "the token has expired")

@@ -13,7 +13,6 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from coordinator.identity.copies import KeyCopies
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connection
@@ -337,12 +336,12 @@ async def test_what_permissions_are_enough(registry: Registry, permissions: tupl
 
 
 async def test_rights_are_looked_up_again(store: Store, project: str, tmp_path: Path, monkeypatch: Any) -> None:
-    ahead, store_time = 0, KeyCopies.time
+    ahead, store_time = 0, Store.time
 
-    async def time(copies: KeyCopies) -> int:
-        return await store_time(copies) + ahead
+    async def time(self: Store) -> int:
+        return await store_time(self) + ahead
 
-    monkeypatch.setattr(KeyCopies, "time", time)
+    monkeypatch.setattr(Store, "time", time)
     monkeypatch.setattr("workers.tools.rights.LOOK_SECONDS", 0.0)
     file = tmp_path / "tokens.yaml"
     digest = "0" * 64

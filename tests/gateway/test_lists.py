@@ -9,8 +9,9 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
-from coordinator.toolsets.gateway.rules.catalogue import ServerTools
-from coordinator.toolsets.gateway.store.servers import ServerStore
+from coordinator.store.subscription import Subscription
+from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, ServerTools
+from coordinator.toolsets.gateway.store.servers import CHANNEL, ServerStore
 from tests.gateway.lab import section, settings_of
 from tests.support.downstream import stdio
 from tests.support.wait import wait_until
@@ -26,11 +27,11 @@ async def test_what_the_store_did_not_take_is_asked_for_again_at_the_next_look(
 ) -> None:
     name, refused, write = f"of{project}".replace("_", "-"), [1], ServerStore.write
 
-    async def failing(self: ServerStore, connection: str, known: ServerTools) -> None:
+    async def failing(self: ServerStore, connection: str, known: ServerTools, asked: int) -> bool:
         if refused:
             refused.clear()
             raise ToolFailure("store_full", "there is no memory left")
-        await write(self, connection, known)
+        return await write(self, connection, known, asked)
 
     monkeypatch.setattr(ServerStore, "write", failing)
     monkeypatch.setattr(servers, "LOOK_SECONDS", 0.01)
@@ -50,4 +51,37 @@ async def test_what_the_store_did_not_take_is_asked_for_again_at_the_next_look(
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
         await connections.close()
-        await known.forget(name)
+        await known.forget(name, await known.time())
+
+
+async def test_what_was_asked_for_later_stays(store: Store, project: str) -> None:
+    name, known = f"of{project}".replace("_", "-"), ServerStore(store)
+    old, new = (ServerTools((ImportedTool(tool),)) for tool in ("old", "new"))
+    earlier, later = await known.time(), await known.time() + 1
+    assert await known.write(name, new, later)
+    assert not await known.write(name, old, earlier)
+    await known.forget(name, earlier)
+    assert (await known.read())[name] == new
+    assert await known.write(name, old, later + 1)
+    assert (await known.read())[name] == old
+    await known.forget(name, later + 1)
+    assert name not in await known.read()
+    # Nothing is left of it: another may have the name, on a server whose clock was put back.
+    assert await known.write(name, new, earlier)
+    await known.forget(name, earlier)
+
+
+async def test_only_changes_are_told(store: Store, project: str) -> None:
+    name, known, told = f"of{project}".replace("_", "-"), ServerStore(store), list[bytes]()
+    subscription = Subscription(store, (CHANNEL,), "test", lambda channel, data: told.append(data), lambda: None)
+    subscription.start()
+    await subscription.ready()
+    try:
+        for asked in (1, 2, 3):
+            await known.write(name, ServerTools(available=asked < 3), asked)
+        await known.forget(name, 4)
+        await store.command("PUBLISH", CHANNEL, b"last")
+        await wait_until(lambda: b"last" in told)
+        assert [one for one in told if one == name.encode()] == [name.encode()] * 3
+    finally:
+        await subscription.close()

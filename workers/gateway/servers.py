@@ -93,12 +93,13 @@ class ServerLists:
         if not leads and not self._hints:
             return leads
         # Others may have found out things since.
+        asked = await self._servers.time()
         self._known = dict(await self._servers.read())
         due = self._hints | ({name for name in wanted if self._is_due(name)} if leads else set())
         self._hints = set()
-        await asyncio.gather(*(self._ask(name) for name in due))
+        await asyncio.gather(*(self._ask(name, asked) for name in due))
         for gone in self._known.keys() - wanted if leads else ():
-            await self._servers.forget(gone)
+            await self._servers.forget(gone, asked)
         return leads
 
     def _is_due(self, name: str) -> bool:
@@ -110,8 +111,8 @@ class ServerLists:
         gateway = self._settings.gateway
         return {one.connection for one in gateway.proxy.imports} if gateway is not None else set()
 
-    async def _ask(self, name: str) -> None:
-        """Asks one server for its tools, and keeps what it says."""
+    async def _ask(self, name: str, now: int) -> None:
+        """Asks one server for its tools, ``now`` in Unix ms, and keeps what it says."""
         self._asked[name] = monotonic()
         before = self._known.get(name)
         found, reason = await self._listed(name)
@@ -119,14 +120,15 @@ class ServerLists:
             known = ServerTools(before.tools if before is not None else (), False, reason)
         else:
             known = ServerTools(found)
-        if known == before:
-            return
         self._known[name] = known
         try:
-            await self._servers.write(name, known)
+            # Also where nothing is new: an answer that is older may be on its way.
+            newest = await self._servers.write(name, known, now)
         except ToolFailure:
             self._hints.add(name)  # for the next look, not only when it is due
             raise
+        if known == before or not newest:
+            return
         if found is not None:
             event = "capability.discovered", {"connection": name, "tools": len(found)}
         else:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-from coordinator.store import keys
+from coordinator.store import Script, keys
 from coordinator.store.turns import Turns
 from coordinator.toolsets.gateway.rules.catalogue import ServerTools
+from coordinator.toolsets.gateway.store.instances import PACKAGE
 
 CHANNEL = "fc:gate:servers"
-"""The channel on which changes are published."""
+"""The channel on which ``keep_server.lua`` tells of changes."""
+_KEEP: Script[Any] = Script(PACKAGE, "keep_server", scope="fleet")
 _decode = msgspec.json.Decoder(ServerTools).decode
 
 
@@ -24,13 +27,14 @@ class ServerStore(Turns):
         pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
         return {name.decode(): _decode(text) for name, text in pairs}
 
-    async def write(self, connection: str, known: ServerTools) -> None:
-        """Keeps what is known of one, and tells the front-ends."""
-        key = keys.gate_servers.key(keys.FLEET)
-        await self._store.command("HSET", key, connection, msgspec.json.encode(known))
-        await self._store.command("PUBLISH", CHANNEL, connection)
+    async def time(self) -> int:
+        """When a server is asked that is asked now, for ``write`` and ``forget``."""
+        return await self._store.time()
 
-    async def forget(self, connection: str) -> None:
-        """Drops a connection that nothing is imported from any more."""
-        await self._store.command("HDEL", keys.gate_servers.key(keys.FLEET), connection)
-        await self._store.command("PUBLISH", CHANNEL, connection)
+    async def write(self, connection: str, known: ServerTools, asked: int) -> bool:
+        """Keeps what one has answered and tells the front-ends; returns False if another process asked it later."""
+        return bool(await self._store.run(_KEEP, keys.FLEET, connection, asked, msgspec.json.encode(known)))
+
+    async def forget(self, connection: str, asked: int) -> None:
+        """Drops a connection from which nothing was imported any more at that time, and tells the front-ends."""
+        await self._store.run(_KEEP, keys.FLEET, connection, asked, "")
