@@ -3,7 +3,7 @@
 Asks every server for ``claim_item`` over 32 keep-alive connections, in turn and round after
 round, all against one store (its log flushed each second, so that the disk, which is the same for
 all, does not hide the servers; ``always`` shows it): the front-end with everything on
-(idempotency, policy, metrics, events, all protocol checks), the same behind its front door, so that
+(idempotency, policy, metrics, events, all protocol checks), the same with authentication, so that
 each call has a bearer token to be checked and an actor to be held against it, a bare ASGI handler on the same
 store connection, one on redis-py's pool, the official SDK's server with the same claim, and
 FastMCP with a tool that does nothing. Each server has a core for itself, the store and the generator

@@ -9,11 +9,11 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from coordinator.cli import check_door, check_identity
+from coordinator.cli import check_authentication, check_identity
 from coordinator.cli.exits import Exit
 from coordinator.cli.gateway.problems import sound
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
-from coordinator.settings.door import door_mode
+from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of
 from coordinator.settings.redact import shown_value
 from coordinator.toolsets.items.contract.base import PHASES
@@ -56,7 +56,7 @@ def explained(loaded: LoadedSettings) -> Iterator[str]:
     yield from _part("Traits", _traits(config))
     yield from _part("Status labels", _labels(settings))
     yield from _part("Actors", check_identity.actors(settings.actor_authentication))
-    yield from _part("Front door", check_door.door(settings))
+    yield from _part("Authentication", check_authentication.callers(settings))
     yield from _part("Notices", _notices(loaded, config))
 
 
@@ -167,5 +167,5 @@ def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
             yield f"the trait {trait!r} has no notes, so it does nothing"
         elif config.schemas and all(trait not in schema.default_traits for schema in config.schemas.values()):
             yield f"no schema has the trait {trait!r} by default; it counts for items that name it"
-    yield from check_identity.notices(settings.actor_authentication, callers=door_mode(settings) != "none")
-    yield from check_door.door_notices(settings)
+    yield from check_identity.notices(settings.actor_authentication, callers=auth_mode(settings) != "none")
+    yield from check_authentication.notices(settings)

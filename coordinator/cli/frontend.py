@@ -17,8 +17,8 @@ import msgspec
 import structlog
 import uvloop
 
+from coordinator.cli.authentication import build_authenticator
 from coordinator.cli.described import described_toolsets
-from coordinator.cli.doors import open_door
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.lifeline import ORPHAN_SECONDS, Guardian
 from coordinator.cli.operators import QuietServer, operators_port, server_config
@@ -85,13 +85,13 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         stack.push_async_callback(store.close)
         actors = Actors(settings.actor_authentication, store)
         stack.push_async_callback(actors.aclose)
-        door = open_door(settings, store, recorder)
-        stack.push_async_callback(door.aclose)
+        authenticator = build_authenticator(settings, store, recorder)
+        stack.push_async_callback(authenticator.aclose)
         toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve)))
         for toolset in toolsets.values():
             toolset.start()
         admission = Admission(settings.overload, recorder, time.monotonic)
-        others = [actors.configure, door.configure, lambda fresh: admission.configure(fresh.overload)]
+        others = [actors.configure, authenticator.configure, lambda fresh: admission.configure(fresh.overload)]
         in_force = SettingsInForce(settings, toolsets.values(), recorder, guardian.refused_reload, others)
         store.observe = tracing.observing(_observer(recorder, admission))
         recorder.start_frontend(
@@ -106,12 +106,12 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
             render_metrics=Exposition(metrics_dir).text,
             config=in_force.report,
             identity=actors.report,
-            door=door,
+            authenticator=authenticator,
             process=recorder.slot,
             admission=admission,
         )
         await actors.start()
-        await door.start()
+        await authenticator.start()
         guardian.on_reload(in_force.take)
 
         async def take_no_new_work(scope: str) -> None:

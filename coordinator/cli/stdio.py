@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 import structlog
 from cyclopts import Parameter
 
-from coordinator.cli.doors import TOKEN_VARIABLE, opened_door, stdio_principal
+from coordinator.cli.authentication import TOKEN_VARIABLE, running_authenticator, stdio_principal
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.roles import start_tracing
@@ -141,8 +141,8 @@ class _Session:
         actors = Actors(self._settings.actor_authentication, store)
         await actors.start()
         try:
-            async with opened_door(self._settings, store, recorder()) as door:
-                principal = await stdio_principal(door, self._token, self._project)
+            async with running_authenticator(self._settings, store, recorder()) as authenticator:
+                principal = await stdio_principal(authenticator, self._token, self._project)
                 if tracing.active() is not None:
                     store.observe = tracing.observing(lambda *_: None)
                 toolsets = load_toolsets(Services(self._settings, store, trusting_callers(actors.resolve)))

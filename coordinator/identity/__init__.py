@@ -1,8 +1,8 @@
-"""Who is calling: at the front door with a bearer token, and in ``actor`` with a proof.
+"""Who is calling: over HTTP or stdio with a bearer token, and in ``actor`` with a proof.
 
 **Actors** (``actors``): a proof is verified (``verifier`` is the interface, ``noop`` and ``jwks``
 implement it), and the degraded-mode policy (``policy``) says whose word counts then. **Callers**
-(``door``): a bearer token is looked up in the token file (``token_file``) or verified likewise,
+(``authenticator``): a bearer token is looked up in the token file (``token_file``) or verified likewise,
 and names who is calling and what he may do (``grants``).
 
 **From a token to an outcome**: ``jws`` reads it strictly, ``finders`` find the keys that may have
@@ -21,5 +21,5 @@ caller, whom ``callers`` then trusts under every policy. ``permissions`` says wh
 
 What this does not promise: that a withdrawn key stops verifying before the fleet has asked again.
 That is at the latest after ``cache_ttl_seconds`` while the key server answers; while it does not,
-``stale_on_error`` decides. The front door goes by what it found of a bearer token for as long again.
+``stale_on_error`` decides. The authenticator goes by what it found of a bearer token for as long again.
 """

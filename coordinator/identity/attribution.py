@@ -1,4 +1,4 @@
-"""Attributes a call to its caller, whom the front door knows: in every actor that its arguments may name.
+"""Attributes a call to its caller, who has been authenticated: in every actor that its arguments may name.
 
 Where an actor is left out the caller is put, and where one is named it has to be the caller: the identity that
 ownership and idempotency count on is then that of his credential.

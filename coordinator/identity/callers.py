@@ -1,4 +1,4 @@
-"""Trust in callers whom the front door has identified."""
+"""Trust in callers who have been authenticated."""
 
 from __future__ import annotations
 

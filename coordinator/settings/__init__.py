@@ -7,7 +7,7 @@ setting and what is allowed.
 
 ``model`` declares the settings, ``fields`` says what the struct knows of each, ``contradictions``
 what cannot be together, ``convert`` and ``yaml_file`` read values, ``load`` puts the sources together,
-``door`` says what several settings mean to the HTTP endpoint, ``example`` writes
+``effective_auth`` says what several settings mean to the HTTP endpoint, ``example`` writes
 ``config/fleet.yaml`` and ``reload`` says what a running process takes over. A new setting is
 one field in ``model``; a new section is a field whose type is a struct (its fields get an
 environment twin, ``FLEET_SECTION_FIELD``, but no flag) or a mapping or list of structs (only

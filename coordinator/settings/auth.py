@@ -1,7 +1,7 @@
 """The section ``auth``: who is let in at the HTTP endpoint.
 
-What follows from it and other settings is in ``door``; what it means to a running process is the
-business of ``coordinator.identity.door``.
+What follows from it and other settings is in ``effective_auth``; what it means to a running process is the
+business of ``coordinator.identity.authenticator``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "be valid, and says who is calling. required: nobody gets in without one. auto: optional if there is "
                 "a token file or a verifier of type jwks, else none."
             ),
-            extra={"group": "Front door", "reload": True},
+            extra={"group": "Authentication", "reload": True},
         ),
     ] = "auto"
     tokens: Annotated[

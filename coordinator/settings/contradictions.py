@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from coordinator.settings.connections import connection_problems
-from coordinator.settings.door import door_mode, door_verifier, is_loopback
+from coordinator.settings.effective_auth import auth_mode, auth_verifier, is_loopback
 from coordinator.settings.identity import verifier_problems
 from coordinator.settings.model import APART, TOOLSETS, Settings
 from coordinator.settings.overload import overload_problems
@@ -95,13 +95,13 @@ def _auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tupl
     """What is wrong in ``auth``, and between it and the address."""
     if {"auth", "actor_authentication"} & set(broken):
         return
-    auth, mode = settings.auth, door_mode(settings)
+    auth, mode = settings.auth, auth_mode(settings)
     if auth.verifier is not None:
         here: KeyPath = ("auth", "verifier")
         if auth.verifier.type == "noop":
             yield here, "auth.verifier.type must be jwks: noop would verify no token"
         yield from verifier_problems(auth.verifier, here)
-    if mode != "none" and not auth.tokens and door_verifier(settings) is None:
+    if mode != "none" and not auth.tokens and auth_verifier(settings) is None:
         yield (
             ("auth", "mode"),
             f"auth.mode is {mode}, so somebody must know valid tokens: give auth.tokens, or a verifier of type jwks "

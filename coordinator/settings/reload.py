@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from coordinator.settings.door import door_mode
+from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import bare, fields_of, is_struct
 from coordinator.settings.load import Loaded
 from coordinator.settings.model import Settings
@@ -54,7 +54,7 @@ def loosened_by_omission(before: Loaded[Settings], now: Loaded[Settings]) -> Ite
         yield f"{now.config} says nothing any more; a restart would go back to the defaults"
     held = before.settings
     for name, strict, is_now in (
-        ("auth.mode", door_mode(held) == "required", door_mode(now.settings)),
+        ("auth.mode", auth_mode(held) == "required", auth_mode(now.settings)),
         (
             "actor_authentication.degraded_mode_policy",
             held.actor_authentication.policy == "reject",

@@ -55,7 +55,7 @@ class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 class CallerActor(Actor, forbid_unknown_fields=True, omit_defaults=True):
     """The caller himself as an actor: his id is that of a verified credential, so it needs no proof.
 
-    Only the front door makes one; arguments never decode to it.
+    Only authentication makes one; arguments never decode to it.
     """
 
 

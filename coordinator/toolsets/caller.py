@@ -6,7 +6,7 @@ import msgspec
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The caller of a request as the front door knows him; never made from tool arguments."""
+    """The caller of a request as he was authenticated; never made from tool arguments."""
 
     id: str
     """The identity that ownership counts on."""

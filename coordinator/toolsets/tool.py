@@ -48,7 +48,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     request_id: str = ""
     """For logs only; names the HTTP request, never used for idempotency."""
     caller: Caller | None = None
-    """Who presented a verified credential at the front door; none: nobody identified himself."""
+    """Who presented a verified credential; none: nobody identified himself."""
     trace: str = ""
     """The trace that the call says it is part of; see ``coordinator.metrics.tracing``."""
     idle: Callable[[float], None] | None = None

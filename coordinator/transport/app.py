@@ -25,7 +25,7 @@ import msgspec
 import structlog
 from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
-from coordinator.identity.door import Door
+from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.grants import Grant
 from coordinator.metrics import recorder, tracing
 from coordinator.overload import Admission, Ticket
@@ -78,7 +78,7 @@ class FrontEnd:
         identity: what it says about who is trusted.
         server_factory: makes the SDK's server of a surface.
         fast: False sends every call to the SDK's server, which gives the same answers.
-        door: who may come in; None: everybody, and nobody is asked who he is.
+        authenticator: finds out who is calling; None: everybody may come in, and nobody is asked who he is.
         process: its name within the fleet, which /readyz tells.
         admission: lets calls in or turns them away under overload; None: all are let in.
 
@@ -99,7 +99,7 @@ class FrontEnd:
         identity: Callable[[], Mapping[str, Any]] = dict,
         server_factory: ServerFactory = build_server,
         fast: bool = True,
-        door: Door | None = None,
+        authenticator: Authenticator | None = None,
         process: str = "",
         admission: Admission | None = None,
     ) -> None:
@@ -114,9 +114,14 @@ class FrontEnd:
         self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
         self._health = Health(
-            store, render_metrics, config, identity, door.report if door is not None else dict, process
+            store,
+            render_metrics,
+            config,
+            identity,
+            authenticator.report if authenticator is not None else dict,
+            process,
         )
-        self.authorization = Authorization(door, surfaces, hooks.auth_refused, settings.max_header_bytes // 8)
+        self.authorization = Authorization(authenticator, surfaces, hooks.auth_refused, settings.max_header_bytes // 8)
         """Who may call what."""
         self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))
         """What operators ask, for a port of its own."""

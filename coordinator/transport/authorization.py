@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.door import LONGEST_TOKEN, TOKEN, Door
+from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, vocabulary
 from coordinator.transport.fastpath import Plan
@@ -34,18 +34,22 @@ _canonical = lru_cache(maxsize=16)(canonical)
 
 
 class Authorization:
-    """Applies the front door of one process to its endpoints.
+    """Applies the authenticator of one process to its endpoints.
 
     Args:
-        door: finds out whom a token names; None: everybody may come in, and nobody is asked who he is.
+        authenticator: finds out whom a token names; None: everybody may come in, and nobody is asked who he is.
         refused: told why somebody was not let in.
         longest: bytes of a token beyond which the fast path leaves a request to the slow one.
     """
 
     def __init__(
-        self, door: Door | None, surfaces: Surfaces, refused: Callable[[Reason], None], longest: int = 2_048
+        self,
+        authenticator: Authenticator | None,
+        surfaces: Surfaces,
+        refused: Callable[[Reason], None],
+        longest: int = 2_048,
     ) -> None:
-        self._door = door
+        self._authenticator = authenticator
         self._surfaces = surfaces
         self._refused = refused
         self._longest = min(longest, LONGEST_TOKEN)
@@ -53,12 +57,12 @@ class Authorization:
     @property
     def guarded(self) -> bool:
         """Whether bearer tokens are looked at: ``auth.mode`` is not none."""
-        return self._door is not None and self._door.mode != "none"
+        return self._authenticator is not None and self._authenticator.mode != "none"
 
     @property
     def strangers(self) -> bool:
         """Whether requests without a token are served."""
-        return self._door is None or self._door.mode != "required"
+        return self._authenticator is None or self._authenticator.mode != "required"
 
     def known_caller(self, scope: Scope, plan: Plan) -> Grant | None | bool:
         """What the caller's token grants, as the fast path knows it already.
@@ -72,10 +76,10 @@ class Authorization:
 
     def known_grant(self, token: bytes, plan: Plan) -> Grant | bool:
         """What a token grants, if that is known already and the token is good for this endpoint; else False."""
-        door = self._door
-        if door is None or door.mode == "none" or len(token) > self._longest:
+        authenticator = self._authenticator
+        if authenticator is None or authenticator.mode == "none" or len(token) > self._longest:
             return False
-        grant = door.known(token)
+        grant = authenticator.known(token)
         # Digests in a file are somebody's word: what they are of need not be a token.
         if grant is None or not TOKEN.match(token):
             return False
@@ -91,10 +95,10 @@ class Authorization:
         Raises:
             Refused: 401 or 403 with a challenge, 400, or 503.
         """
-        if self._door is None or self._door.mode == "none":
+        if self._authenticator is None or self._authenticator.mode == "none":
             return None
         try:
-            grant = await self._door.admit(authorization)
+            grant = await self._authenticator.authenticate(authorization)
             if grant is None:
                 return None
             if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(path)):
@@ -113,10 +117,10 @@ class Authorization:
         Raises:
             Refused: 401 or 503, where he cannot.
         """
-        if self._door is None or self._door.mode == "none":
+        if self._authenticator is None or self._authenticator.mode == "none":
             return
         try:
-            await self._door.admit(authorization)
+            await self._authenticator.authenticate(authorization)
         except Denied as denied:
             raise self._answer(denied, "", "") from None
 
@@ -148,12 +152,12 @@ class Authorization:
 
     def metadata(self, path: str) -> dict[str, Any] | None:
         """The protected resource metadata that ``path`` is the place of; None: there are none."""
-        door = self._door
-        if door is None or not path.startswith(WELL_KNOWN) or not self.guarded or not door.authorization_servers:
+        authenticator = self._authenticator if self.guarded and path.startswith(WELL_KNOWN) else None
+        if authenticator is None or not authenticator.authorization_servers:
             return None
         below = path.removeprefix(WELL_KNOWN)
         # A proxy that serves us below a path of its own may leave that in.
-        below = below.removeprefix(urlsplit(door.resource).path)
+        below = below.removeprefix(urlsplit(authenticator.resource).path)
         toolsets = self._surfaces.names
         if below not in ("", "/"):
             target = self._surfaces.resolve(below)
@@ -161,8 +165,8 @@ class Authorization:
                 return None
             toolsets = tuple(toolset.name for toolset in target.surface.toolsets)
         return {
-            "resource": door.resource + below.rstrip("/"),
-            "authorization_servers": list(door.authorization_servers),
+            "resource": authenticator.resource + below.rstrip("/"),
+            "authorization_servers": list(authenticator.authorization_servers),
             "scopes_supported": list(vocabulary(toolsets)),
             "bearer_methods_supported": ["header"],
             "resource_name": "Fleet coordinator",
@@ -185,7 +189,7 @@ class Authorization:
 
     def _challenge(self, status: int, error: str, text: str, path: str, scope: str, request_id: object) -> Refused:
         fields = [("error", error), ("error_description", text if error else ""), ("scope", scope)]
-        if self._door is not None and self._door.authorization_servers:
+        if self._authenticator is not None and self._authenticator.authorization_servers:
             parts = urlsplit(self._resource(path))
             fields.append(("resource_metadata", f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}"))
         values = ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields if value)
@@ -193,10 +197,10 @@ class Authorization:
         return Refused(status, text, [header], request_id=request_id)
 
     def _resource(self, path: str) -> str:
-        return (self._door.resource if self._door is not None else "") + path.rstrip("/")
+        return (self._authenticator.resource if self._authenticator is not None else "") + path.rstrip("/")
 
     def _resources(self, path: str) -> frozenset[str]:
-        return _enclosing(_canonical(self._door.resource if self._door is not None else ""), path)
+        return _enclosing(_canonical(self._authenticator.resource if self._authenticator is not None else ""), path)
 
 
 def _scope(target: Target) -> str:

@@ -18,7 +18,7 @@ import structlog
 
 from coordinator.errors import Kind, ToolFailure
 from coordinator.identity.attribution import attribute_call
-from coordinator.identity.door import LOOK_SECONDS
+from coordinator.identity.authenticator import LOOK_SECONDS
 from coordinator.metrics import tracing
 from coordinator.overload import SURPLUS, Admission, Ticket
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 import structlog
 
-from coordinator.identity.door import TOKEN
+from coordinator.identity.authenticator import TOKEN
 from coordinator.identity.grants import Grant
 from coordinator.overload import Ticket
 from coordinator.toolsets.caller import Caller

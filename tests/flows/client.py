@@ -32,7 +32,7 @@ class Flows:
     """Calls the tools of seed 003 on one project.
 
     Args:
-        caller: who the front door says is calling.
+        caller: who is calling, authenticated.
     """
 
     def __init__(

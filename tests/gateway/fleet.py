@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.door.support import Tokens
+from tests.authentication.support import Tokens
 from tests.support.fleets import MCP_HEADERS, RunningFleet, call_body, once, samples
 
 Json = dict[str, Any]

@@ -81,7 +81,7 @@ class Lab:
     """One process's gateway.
 
     Args:
-        caller: who the front door says is calling.
+        caller: who is calling, authenticated.
     """
 
     def __init__(

@@ -91,7 +91,7 @@ def write(file: Path, server: KeyServer, policy: str = "reject", **verifier: Any
         "cache_ttl_seconds": 1,
         **verifier,
     }
-    # Only what actors say counts here, not who is let in at the door.
+    # Only what actors say counts here, not who is calling.
     section = {"degraded_mode_policy": policy, "verifier": settings}
     file.write_text(json.dumps({"actor_authentication": section, "auth": {"mode": "none"}}))
     return file

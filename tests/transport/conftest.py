@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.transport import FrontEnd
-from tests.door.support import KEYS
+from tests.authentication.support import KEYS
 from tests.transport.guarded import ISSUER, Front
 from tests.transport.rig import Rig, make_app
 

@@ -1,15 +1,15 @@
-"""A front-end behind a door, as the tests of who comes in use it."""
+"""A front-end that authenticates its callers, as the tests of who comes in use it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from coordinator.identity.door import Door
+from coordinator.identity.authenticator import Authenticator
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.transport import FrontEnd
-from tests.door.support import Doors, Tokens
+from tests.authentication.support import Authenticators, Tokens
 from tests.transport.rig import Hooks, Response, Rig, call, make_app, modern, send
 
 ADD = call("add", {"left": 2, "right": 3})
@@ -21,7 +21,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class Front:
-    """A front behind a door, a token file and a fake verifier."""
+    """A front with an authenticator, a token file and a fake verifier."""
 
     def __init__(self, folder: Path, rig: Rig, **auth: Any) -> None:
         self.tokens = Tokens(folder / "tokens.yaml")
@@ -30,21 +30,21 @@ class Front:
         self.flows = self.tokens.add("flow-1", permissions=("flows", "gateway.read"))
         self.alpha = self.tokens.add("agent-a", permissions=("*",), projects=("alpha",))
         self.old = self.tokens.add("agent-o", seconds=-1)
-        self.doors = Doors()
+        self.authenticators = Authenticators()
         self.hooks = Hooks()
         self.rig = rig
         stated = {"tokens": str(self.tokens.path), "mode": "required", "resource": RESOURCE, **auth}
         self.settings = Settings(toolsets=("rig",), auth=Auth(**stated))
-        self.door: Door = self.doors.open(self.settings)
+        self.authenticator: Authenticator = self.authenticators.make(self.settings)
         self.app = self.make()
 
     def make(self, **more: Any) -> FrontEnd:
-        """Another front behind the same door."""
-        return make_app(self.rig, settings=self.settings, door=self.door, hooks=self.hooks, **more)
+        """Another front with the same authenticator."""
+        return make_app(self.rig, settings=self.settings, authenticator=self.authenticator, hooks=self.hooks, **more)
 
     async def close(self) -> None:
         await self.app.aclose()
-        await self.doors.close()
+        await self.authenticators.close()
 
 
 def bearer(token: str) -> list[tuple[str, str]]:

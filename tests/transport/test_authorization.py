@@ -130,7 +130,7 @@ async def test_two_tokens_are_too_many(front: Front) -> None:
 async def test_the_fast_path_lets_nobody_in_whom_the_slow_path_would_not(front: Front, text: str, status: int) -> None:
     """Digests in a file are somebody's word: what they are of need not be a token, nor a short one."""
     entry = TokenEntry(id="odd", sha256=digest_of(text.encode()).hex(), kind="user", permissions=("*",))
-    front.door._take((*front.door._entries, entry))
+    front.authenticator._take((*front.authenticator._entries, entry))
     for _ in range(2):
         assert (await ask(front, text)).status == status
     assert front.app.fast_path.hits == 0
@@ -240,7 +240,7 @@ async def test_strangers_do_not_find_out_what_is_served(front: Front) -> None:
 async def test_a_token_is_good_for_its_audience_only(
     front: Front, audience: Any, paths: tuple[str, ...], others: tuple[str, ...]
 ) -> None:
-    front.doors.verifier.knows(JWT, aud=audience)
+    front.authenticators.verifier.knows(JWT, aud=audience)
     for _ in range(3):
         for path in paths:
             assert (await ask(front, JWT, path=path)).status == 200
@@ -253,17 +253,17 @@ async def test_a_token_is_good_for_its_audience_only(
 
 
 async def test_a_verified_token_takes_the_fast_path_from_the_second_time_on(front: Front) -> None:
-    front.doors.verifier.knows(JWT, scope="rig.read")
+    front.authenticators.verifier.knows(JWT, scope="rig.read")
     assert (await ask(front, front.all)).status == 200
     for _ in range(5):
         assert (await ask(front, JWT)).status == 200
-    assert front.doors.verifier.asked == [JWT]
+    assert front.authenticators.verifier.asked == [JWT]
     assert front.app.fast_path.counts == {"hit": 4, "host": 1, "credentials": 1}
     assert (await ask(front, JWT, modern("tools/call", ECHO))).status == 403
 
 
 async def test_keys_that_are_not_to_be_had_are_no_fault_of_the_client(front: Front) -> None:
-    front.doors.verifier.outcomes[JWT] = Outcome(status="unavailable", verifier="jwks", failure="network")
+    front.authenticators.verifier.outcomes[JWT] = Outcome(status="unavailable", verifier="jwks", failure="network")
     response = await ask(front, JWT)
     assert (response.status, response.headers["retry-after"]) == (503, "5")
     assert "www-authenticate" not in response.headers
@@ -353,13 +353,13 @@ async def test_operators_need_no_token(front: Front) -> None:
 
 
 async def test_no_memory_holds_a_token(front: Front) -> None:
-    for token in (front.all, front.reader, front.alpha, "nobody", front.doors.verifier.knows(JWT)):
+    for token in (front.all, front.reader, front.alpha, "nobody", front.authenticators.verifier.knows(JWT)):
         for make in (modern, legacy):
             for path in ("/mcp", "/p/alpha/mcp"):
                 await ask(front, token, make("tools/call", ADD), path)
-    front.doors.verifier.outcomes.clear()
-    front.doors.verifier.asked.clear()
-    seen = repr(contents(front.app)) + repr(contents(front.door))
+    front.authenticators.verifier.outcomes.clear()
+    front.authenticators.verifier.asked.clear()
+    seen = repr(contents(front.app)) + repr(contents(front.authenticator))
     for token in (front.all, front.reader, front.alpha, JWT):
         assert token not in seen
     assert "agent-1" in seen
@@ -383,7 +383,7 @@ async def test_a_revoked_token_is_refused_on_every_way(front: Front) -> None:
     for _ in range(3):
         assert (await ask(front, front.all)).status == 200
     front.tokens.revoke("agent-1")
-    await front.door._read(front.tokens.path)
+    await front.authenticator._read(front.tokens.path)
     for _ in range(2):
         assert (await ask(front, front.all)).status == 401
         assert (await ask(front, front.reader)).status == 200
@@ -394,13 +394,13 @@ async def test_a_changed_mode_counts_for_heads_that_are_known(make_front: Callab
     for _ in range(3):
         assert (await ask(front, None)).status == 200
     locked = Auth(tokens=str(front.tokens.path), mode="required")
-    front.door.configure(Settings(auth=locked))
+    front.authenticator.configure(Settings(auth=locked))
     assert (await ask(front, None)).status == 401
-    front.door.configure(Settings(auth=Auth()))
+    front.authenticator.configure(Settings(auth=Auth()))
     assert (await ask(front, "nobody")).status == 200
 
 
-async def test_both_ways_answer_alike_behind_a_door(front: Front) -> None:
+async def test_both_ways_answer_alike_with_authentication(front: Front) -> None:
     """The differential fuzz, with all kinds of tokens."""
     slow = front.make(fast=False)
     generator = fuzz.Generator(20_261)
@@ -531,7 +531,7 @@ def test_what_is_remembered_of_heads_with_tokens_is_bounded(live: tuple[Live, Fr
     assert 0 < len(protocol.bearers) < 50
 
 
-async def test_the_wire_answers_like_the_sdk_behind_a_door(live: tuple[Live, Front]) -> None:
+async def test_the_wire_answers_like_the_sdk_with_authentication(live: tuple[Live, Front]) -> None:
     server, front = live
     taken = shortcuts(server)
     generator, slow = fuzz.Generator(4_712), front.make(fast=False)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("make", [modern, legacy])
 async def test_a_call_that_waits_ends_with_its_token(front: Front, make: Any) -> None:
-    await front.door.start()
+    await front.authenticator.start()
     gone = asyncio.create_task(ask(front, front.all, make("tools/call", call("watch", {"gate": "gone"}))))
     stays = asyncio.create_task(
         ask(front, front.alpha, make("tools/call", call("watch", {"gate": "stays"})), "/p/alpha/mcp")
@@ -36,7 +36,7 @@ async def test_a_call_that_waits_ends_with_its_token(front: Front, make: Any) ->
 
 
 async def test_a_call_that_waits_ends_with_what_its_token_permits(front: Front) -> None:
-    await front.door.start()
+    await front.authenticator.start()
     waiting = asyncio.create_task(ask(front, front.all, modern("tools/call", call("watch", {"gate": "g"}))))
     await wait_until(lambda: front.rig.waiting == {"g"})
     front.tokens.write(re.sub(r"permissions: .*", "permissions: [rig.read]", front.tokens.path.read_text(), count=1))
@@ -46,12 +46,12 @@ async def test_a_call_that_waits_ends_with_what_its_token_permits(front: Front) 
 
 
 async def test_keys_that_are_away_end_no_call_that_waits(front: Front) -> None:
-    front.doors.verifier.knows(JWT, aud=RESOURCE, permissions=["*"])
+    front.authenticators.verifier.knows(JWT, aud=RESOURCE, permissions=["*"])
     waiting = asyncio.create_task(ask(front, JWT, modern("tools/call", call("watch", {"gate": "g"}))))
     await wait_until(lambda: front.rig.waiting == {"g"})
     away = Outcome(status="unavailable", verifier="jwks", reason="the key server hangs", failure="network")
-    front.doors.verifier.outcomes[JWT] = away
-    front.door._jwts.clear()
+    front.authenticators.verifier.outcomes[JWT] = away
+    front.authenticator._jwts.clear()
     await wait_until(lambda: front.hooks.refused == ["unavailable"])
     assert front.rig.waiting == {"g"}
     front.rig.gates["g"].set()

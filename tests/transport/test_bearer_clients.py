@@ -23,7 +23,7 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.transport import FrontEnd
-from tests.door.support import KEYS, Doors, Tokens
+from tests.authentication.support import KEYS, Authenticators, Tokens
 from tests.transport.live import Live, serving
 from tests.transport.nodejs import INSTALL_SECONDS, Node, installed
 from tests.transport.rig import Rig, make_app
@@ -35,7 +35,7 @@ ISSUER = "https://login.example.org"
 
 
 class Guarded:
-    """A live front behind a door, and its tokens."""
+    """A live front that authenticates its callers, and its tokens."""
 
     def __init__(self, folder: Path) -> None:
         self.tokens = Tokens(folder / "tokens.yaml")
@@ -47,12 +47,12 @@ class Guarded:
     def make(self) -> FrontEnd:
         auth = Auth(tokens=str(self.tokens.path), mode="required", verifier=KEYS, authorization_servers=(ISSUER,))
         settings = Settings(toolsets=("rig",), auth=auth)
-        return make_app(self.rig, settings=settings, door=Doors().open(settings))
+        return make_app(self.rig, settings=settings, authenticator=Authenticators().make(settings))
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    guarded = Guarded(tmp_path_factory.mktemp("door"))
+    guarded = Guarded(tmp_path_factory.mktemp("authentication"))
     with serving(guarded.make) as guarded.live:
         yield guarded
 

@@ -28,7 +28,7 @@ class Rights:
     Who came with a JWT keeps what it said when he created the workflow: nobody can ask its issuer.
 
     Args:
-        clock: decides which tokens have expired, as at the front door.
+        clock: decides which tokens have expired, as authentication does.
     """
 
     def __init__(self, settings: Settings, clock: FleetClock) -> None:

@@ -29,7 +29,7 @@ from coordinator.identity.finders import static_sources
 from coordinator.identity.jws import BadToken
 from coordinator.identity.sources import DidDocument, Loaded, RemoteSource, Source, SourceFailed
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.settings.door import door_mode, door_verifier
+from coordinator.settings.effective_auth import auth_mode, auth_verifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted
@@ -112,12 +112,12 @@ async def _looked_at(settings: Settings, store: Store | None, issuers: tuple[str
     section = settings.actor_authentication
     for line in check_identity.actors(section):
         yield Finding("note", "actors", line)
-    for line in check_identity.notices(section, callers=door_mode(settings) != "none"):
+    for line in check_identity.notices(section, callers=auth_mode(settings) != "none"):
         yield Finding("warns", "actors", line)
     verifiers = [("actor_authentication.verifier", section.verifier)]
-    door = door_verifier(settings)
-    if door is not None and door != section.verifier:
-        verifiers.append(("auth.verifier", door))
+    bearers = auth_verifier(settings)
+    if bearers is not None and bearers != section.verifier:
+        verifiers.append(("auth.verifier", bearers))
     for name, verifier in verifiers:
         if verifier.type == "noop":
             yield Finding("ok", name, "is noop, so there is nothing to try")

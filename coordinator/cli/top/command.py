@@ -10,7 +10,7 @@ from typing import Annotated
 import httpx2
 from cyclopts import Parameter
 
-from coordinator.cli.doors import TOKEN_VARIABLE
+from coordinator.cli.authentication import TOKEN_VARIABLE
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet

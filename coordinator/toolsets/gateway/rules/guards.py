@@ -18,7 +18,7 @@ _EVERYTHING = "*"
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Who acts, as the front door knows him."""
+    """Who acts, as he was authenticated."""
 
     id: str = ANONYMOUS
     roles: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coordinator.identity.token_file import TokenFileError, read_tokens
 from coordinator.settings import Settings
-from coordinator.settings.door import Mode, door_mode, door_resource, door_verifier, is_loopback
+from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, is_loopback, resource_url
 
 _MODES: dict[Mode, str] = {
     "none": "anybody who reaches the port is let in, and bearer tokens mean nothing",
@@ -17,18 +17,18 @@ _MODES: dict[Mode, str] = {
 }
 
 
-def door(settings: Settings) -> Iterator[str]:
+def callers(settings: Settings) -> Iterator[str]:
     """Who is let in, line by line."""
-    mode, auth = door_mode(settings), settings.auth
+    mode, auth = auth_mode(settings), settings.auth
     yield f"{mode}: {_MODES[mode]}"
     if mode == "none":
         return
     if auth.tokens:
         yield f"tokens are looked up in {auth.tokens}{_entries(Path(auth.tokens))}"
-    verifier = door_verifier(settings)
+    verifier = auth_verifier(settings)
     if verifier is not None:
         whose = "auth.verifier" if auth.verifier is not None else "actor_authentication.verifier"
-        audiences = " or ".join(filter(None, (verifier.audience, door_resource(settings))))
+        audiences = " or ".join(filter(None, (verifier.audience, resource_url(settings))))
         yield f"tokens that are JWTs are checked with the keys of {whose}, and must be for {audiences}"
     default = ", ".join(auth.default_permissions) or "nothing"
     yield f"a token that says nothing about permissions permits {default}"
@@ -36,9 +36,9 @@ def door(settings: Settings) -> Iterator[str]:
         yield f"/metrics and /readyz are on port {settings.admin_port} only"
 
 
-def door_notices(settings: Settings) -> Iterator[str]:
+def notices(settings: Settings) -> Iterator[str]:
     """What an operator may not have meant."""
-    mode, auth = door_mode(settings), settings.auth
+    mode, auth = auth_mode(settings), settings.auth
     if mode == "none" and (auth.tokens or auth.verifier is not None):
         yield "auth.mode is none, so the tokens and the verifier of auth are ignored"
     if settings.insecure_no_auth and mode != "required" and not is_loopback(settings.host):
@@ -48,8 +48,8 @@ def door_notices(settings: Settings) -> Iterator[str]:
             read_tokens(Path(auth.tokens))
         except TokenFileError as error:
             yield f"no fleet starts with this: {error}"
-    if mode != "none" and door_verifier(settings) is not None and not auth.resource and not is_loopback(settings.host):
-        yield f"auth.resource is not set, so clients elsewhere are told that this is {door_resource(settings)}"
+    if mode != "none" and auth_verifier(settings) is not None and not auth.resource and not is_loopback(settings.host):
+        yield f"auth.resource is not set, so clients elsewhere are told that this is {resource_url(settings)}"
 
 
 def _entries(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""A real fleet behind its door: two front-ends, tokens that come and go, JWTs, operators' port, ownership."""
+"""A real fleet that authenticates its callers: two front-ends, changing tokens, JWTs, operators' port, ownership."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from coordinator.cli.exits import Exit
-from tests.door.support import Tokens
+from tests.authentication.support import Tokens
 from tests.identity.signing import AUDIENCE, ISSUER, Signer, jwks
 from tests.support.fleets import MCP_HEADERS, RunningFleet, fleet_command, samples
 from tests.support.ports import free_port
@@ -209,7 +209,7 @@ def test_a_sighup_makes_the_file_and_the_rules_anew(guarded: Guarded) -> None:
     wait_until_sync(lambda: guarded.both(token) == {200}, what="the old rule")
 
 
-def test_a_reload_cannot_open_the_door_to_nobody(guarded: Guarded) -> None:
+def test_a_reload_cannot_end_authentication(guarded: Guarded) -> None:
     text = guarded.config.read_text()
     before = len(guarded.fleet.logs)
     guarded.config.write_text(text.replace("type: jwks", "type: noop"))

@@ -1,4 +1,4 @@
-"""Opens the front door, which decides who is let in, for commands."""
+"""Authentication for commands: makes the authenticator of a process, and asks it about the one client of stdio."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import ToolFailure
+from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.build import build_verifier
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.door import Door
 from coordinator.identity.grants import Denied
 from coordinator.identity.token_file import TokenFileError
 from coordinator.metrics import Recorder
@@ -22,35 +22,37 @@ TOKEN_VARIABLE = "FLEET_TOKEN"  # noqa: S105 (the name of a variable)
 """Where the client of ``fleet stdio`` has its credential, as MCP has it for this transport."""
 
 
-def open_door(settings: Settings, store: Store, recorder: Recorder) -> Door:
-    """The door that the settings ask for; ``start`` makes it watch its sources.
+def build_authenticator(settings: Settings, store: Store, recorder: Recorder) -> Authenticator:
+    """The authenticator that the settings ask for; ``start`` makes it watch its sources.
 
     Raises:
         CommandFailed: the token file cannot be used.
     """
     try:
         clock = FleetClock(store.time)
-        return Door(settings, lambda wanted: build_verifier(wanted, store), clock, recorder.token_file_read)
+        return Authenticator(settings, lambda wanted: build_verifier(wanted, store), clock, recorder.token_file_read)
     except TokenFileError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
 
 
 @contextlib.asynccontextmanager
-async def opened_door(settings: Settings, store: Store, recorder: Recorder) -> AsyncGenerator[Door, None]:
-    """The door, for as long as the block runs.
+async def running_authenticator(
+    settings: Settings, store: Store, recorder: Recorder
+) -> AsyncGenerator[Authenticator, None]:
+    """A started authenticator, for as long as the block runs.
 
     Raises:
-        CommandFailed: as ``open_door``.
+        CommandFailed: as ``build_authenticator``.
     """
-    door = open_door(settings, store, recorder)
-    await door.start()
+    authenticator = build_authenticator(settings, store, recorder)
+    await authenticator.start()
     try:
-        yield door
+        yield authenticator
     finally:
-        await door.aclose()
+        await authenticator.aclose()
 
 
-async def stdio_principal(door: Door, token: str | None, project: str) -> Principal:
+async def stdio_principal(authenticator: Authenticator, token: str | None, project: str) -> Principal:
     """Who the one client of a process is, by his token; asked about with every call, so it can run out.
 
     Args:
@@ -62,10 +64,10 @@ async def stdio_principal(door: Door, token: str | None, project: str) -> Princi
     credential = None if token is None else b"Bearer " + token.strip().encode()
 
     async def principal() -> Caller | None:
-        if door.mode == "none":
+        if authenticator.mode == "none":
             return None
         try:
-            grant = await door.admit(credential)
+            grant = await authenticator.authenticate(credential)
         except Denied as denied:
             raise ToolFailure("unauthenticated", f"{TOKEN_VARIABLE}: {denied.description}") from None
         if grant is not None and grant.projects is not None and project not in grant.projects:

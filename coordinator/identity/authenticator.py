@@ -1,4 +1,4 @@
-"""The front door: whether a request's bearer token is good, and whom it names.
+"""Authentication: whether a request's bearer token is good, and whom it names.
 
 Two kinds of tokens are known: static ones, whose digests a token file holds, and JWTs, which a
 verifier checks. What was found of a token is kept under its SHA-256 digest, never the token
@@ -31,7 +31,7 @@ from coordinator.identity.grants import Denied, Grant
 from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.identity.verifier import Verifier
 from coordinator.settings import Settings
-from coordinator.settings.door import Mode, door_mode, door_resource, door_verifier
+from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, resource_url
 from coordinator.settings.identity import VerifierSettings
 
 _log = structlog.get_logger(__name__)
@@ -55,8 +55,8 @@ _DISCOVERY = "/.well-known/openid-configuration"
 OpenVerifier = Callable[[VerifierSettings], Verifier]
 
 
-class Door:
-    """The front door of one process.
+class Authenticator:
+    """Authenticates callers by their bearer tokens, in one process.
 
     Args:
         open_verifier: makes the verifier of JWTs.
@@ -127,14 +127,14 @@ class Door:
         self._look.set()
 
     def known(self, token: bytes) -> Grant | None:
-        """What a token grants, if that can be said at once; None: ask ``admit``."""
+        """What a token grants, if that can be said at once; None: ask ``authenticate``."""
         digest = sha256(token).digest()
         grant = self._grants.get(digest) or self._jwts.get(digest)
         if grant is None or grant.until <= self._clock.now() or not hmac.compare_digest(grant.digest, digest):
             return None
         return grant
 
-    async def admit(self, authorization: bytes | None) -> Grant | None:
+    async def authenticate(self, authorization: bytes | None) -> Grant | None:
         """Whom a request's ``Authorization`` header names; None: a stranger who may come in.
 
         Raises:
@@ -189,17 +189,17 @@ class Door:
         """Takes over everything but tokens and verifier."""
         self._settings = settings
         self._default_permissions = frozenset(settings.auth.default_permissions)
-        stated = door_verifier(settings)
+        stated = auth_verifier(settings)
         self._audience = stated.audience if stated is not None else ""
-        self.mode = door_mode(settings)
-        self.resource = door_resource(settings)
+        self.mode = auth_mode(settings)
+        self.resource = resource_url(settings)
         self.authorization_servers = settings.auth.authorization_servers or _issuers(stated)
         # What is kept of JWTs was found under other rules.
         self._jwts = {}
 
     def _wanted_verifier(self) -> VerifierSettings | None:
         """What the verifier must be like; the audience is compared here, where the endpoints are known too."""
-        stated = door_verifier(self._settings) if self.mode != "none" else None
+        stated = auth_verifier(self._settings) if self.mode != "none" else None
         return None if stated is None else msgspec.structs.replace(stated, audience="")
 
     def _use_verifier(self, wanted: VerifierSettings | None) -> None:

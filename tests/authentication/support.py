@@ -1,4 +1,4 @@
-"""Tokens, token files, doors and fake verifiers as tests make them."""
+"""Tokens, token files, authenticators and fake verifiers as tests make them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from coordinator.identity import token_edit
+from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.door import Door
 from coordinator.identity.token_file import Kind, TokenEntry, digest_of, new_token
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
@@ -104,26 +104,26 @@ class FakeVerifier:
         self.closed += 1
 
 
-class Doors:
-    """Makes doors and notes their verifiers and what they tell."""
+class Authenticators:
+    """Makes authenticators and notes their verifiers and what they tell."""
 
     def __init__(self) -> None:
         self.verifiers: list[FakeVerifier] = []
         self.reads: list[str] = []
         self.clock = FleetClock()
-        self.made: list[Door] = []
+        self.made: list[Authenticator] = []
 
-    def open(self, settings: Settings | None = None, **auth: Any) -> Door:
-        """A door that is not started."""
+    def make(self, settings: Settings | None = None, **auth: Any) -> Authenticator:
+        """An authenticator that is not started."""
         settings = settings or Settings(auth=Auth(**auth))
 
-        def make(wanted: VerifierSettings) -> FakeVerifier:
+        def verifier(wanted: VerifierSettings) -> FakeVerifier:
             self.verifiers.append(FakeVerifier(wanted))
             return self.verifiers[-1]
 
-        door = Door(settings, make, self.clock, self.reads.append)
-        self.made.append(door)
-        return door
+        authenticator = Authenticator(settings, verifier, self.clock, self.reads.append)
+        self.made.append(authenticator)
+        return authenticator
 
     @property
     def verifier(self) -> FakeVerifier:
@@ -131,8 +131,8 @@ class Doors:
         return self.verifiers[-1]
 
     async def close(self) -> None:
-        for door in self.made:
-            await door.aclose()
+        for authenticator in self.made:
+            await authenticator.aclose()
 
 
 def with_auth(settings: Settings, **auth: Any) -> Settings:

@@ -23,7 +23,7 @@ from coordinator.identity.token_file import (
     read_tokens,
     stamp_of,
 )
-from tests.door.support import Tokens
+from tests.authentication.support import Tokens
 
 A, B = "a" * 64, "b" * 64
 NOTHING = digest_of(b"").hex()

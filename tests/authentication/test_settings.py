@@ -1,4 +1,4 @@
-"""Which settings of the front door go together, and who may listen where."""
+"""Which settings of authentication go together, and who may listen where."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from coordinator.cli.reload import Rereader
 from coordinator.settings import Settings, SettingsError, load_settings
 from coordinator.settings.auth import Auth
-from coordinator.settings.door import door_mode, door_resource, door_verifier, is_loopback
+from coordinator.settings.effective_auth import auth_mode, auth_verifier, is_loopback, resource_url
 from coordinator.settings.identity import ActorAuthentication
-from tests.door.support import KEYS
+from tests.authentication.support import KEYS
 from tests.support.fleets import ROOT
 
 REQUIRED = "auth: {mode: required, tokens: tokens.yaml}\n"
@@ -37,19 +37,19 @@ def load(folder: Path, text: str, **flags: Any) -> Settings:
     ],
 )
 def test_the_mode_follows_from_what_is_configured(settings: Settings, mode: str) -> None:
-    assert door_mode(settings) == mode
+    assert auth_mode(settings) == mode
 
 
 def test_the_verifier_of_actors_is_that_of_bearers_unless_there_is_one() -> None:
     actors = ActorAuthentication(verifier=KEYS)
-    assert door_verifier(Settings(actor_authentication=actors)) == KEYS
+    assert auth_verifier(Settings(actor_authentication=actors)) == KEYS
     other = load_settings({}, {}).settings.auth
     assert other.verifier is None
-    assert door_verifier(Settings()) is None
+    assert auth_verifier(Settings()) is None
 
 
 @pytest.mark.parametrize("mode", ["optional", "required"])
-def test_a_door_needs_to_know_somebody(tmp_path: Path, mode: str) -> None:
+def test_authentication_needs_to_know_somebody(tmp_path: Path, mode: str) -> None:
     with pytest.raises(SettingsError, match=r":2: auth\.mode is .*so somebody must know valid tokens"):
         load(tmp_path, f"auth:\n  mode: {mode}\n")
 
@@ -100,7 +100,7 @@ def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_the_url_that_clients_know(changes: dict[str, Any], url: str) -> None:
-    assert door_resource(Settings(**changes)) == url
+    assert resource_url(Settings(**changes)) == url
 
 
 def test_the_ports_differ(tmp_path: Path) -> None:

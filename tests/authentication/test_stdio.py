@@ -16,11 +16,11 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from coordinator.cli.doors import stdio_principal
+from coordinator.cli.authentication import stdio_principal
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
-from tests.door.support import Doors, Tokens
+from tests.authentication.support import Authenticators, Tokens
 from tests.support.fleets import ROOT, environment, fleet_command
 from tests.support.wait import wait_until
 
@@ -90,21 +90,21 @@ async def test_he_may_use_what_his_token_permits(redis_url: str, project: str, t
     ],
 )
 async def test_a_bad_token_is_refused_from_the_start(
-    doors: Doors, tokens: Tokens, token: str | None, mode: str, words: str
+    authenticators: Authenticators, tokens: Tokens, token: str | None, mode: str, words: str
 ) -> None:
     other = tokens.add("agent-1", projects=("elsewhere",))
-    door = doors.open(tokens=str(tokens.path), mode=mode)
+    authenticator = authenticators.make(tokens=str(tokens.path), mode=mode)
     with pytest.raises(CommandFailed, match=words) as caught:
-        await stdio_principal(door, {"elsewhere": other}.get(token or "", token), "default")
+        await stdio_principal(authenticator, {"elsewhere": other}.get(token or "", token), "default")
     assert caught.value.code == Exit.USAGE
     assert other not in str(caught.value)
 
 
-async def test_who_needs_no_token_may_have_none(doors: Doors, tokens: Tokens) -> None:
+async def test_who_needs_no_token_may_have_none(authenticators: Authenticators, tokens: Tokens) -> None:
     token = tokens.add("agent-1")
-    door = doors.open(tokens=str(tokens.path), mode="optional")
-    assert await (await stdio_principal(door, None, "default"))() is None
-    caller = await (await stdio_principal(door, token, "default"))()
+    authenticator = authenticators.make(tokens=str(tokens.path), mode="optional")
+    assert await (await stdio_principal(authenticator, None, "default"))() is None
+    caller = await (await stdio_principal(authenticator, token, "default"))()
     assert caller is not None
     assert caller.id == "agent-1"
 
@@ -118,7 +118,7 @@ def test_a_refusal_is_one_sentence(redis_url: str, tokens: Tokens) -> None:
 
 
 async def test_the_token_is_not_for_the_processes_that_are_started(tmp_path: Path) -> None:
-    # Without a door the token means nothing either.
+    # Without authentication the token means nothing either.
     async with connected("", "default", FLEET_DATA_DIR=str(tmp_path / "d"), FLEET_TOKEN="a-secret") as client:
         assert not (await client.call_tool("get_next_item")).is_error
         url = find_running(str(tmp_path / "d"))

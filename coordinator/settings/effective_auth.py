@@ -11,21 +11,21 @@ from coordinator.settings.model import Settings
 Mode = Literal["none", "optional", "required"]
 
 
-def door_verifier(settings: Settings) -> VerifierSettings | None:
+def auth_verifier(settings: Settings) -> VerifierSettings | None:
     """What verifies bearer tokens; None: nothing does."""
     stated = settings.auth.verifier or settings.actor_authentication.verifier
     return None if stated.type == "noop" else stated
 
 
-def door_mode(settings: Settings) -> Mode:
+def auth_mode(settings: Settings) -> Mode:
     """The mode in force."""
     auth = settings.auth
     if auth.mode != "auto":
         return auth.mode
-    return "optional" if auth.tokens or door_verifier(settings) is not None else "none"
+    return "optional" if auth.tokens or auth_verifier(settings) is not None else "none"
 
 
-def door_resource(settings: Settings) -> str:
+def resource_url(settings: Settings) -> str:
     """The URL that clients know this server by, without a slash at its end."""
     if settings.auth.resource:
         return settings.auth.resource.rstrip("/")

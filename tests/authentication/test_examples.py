@@ -1,4 +1,4 @@
-"""The examples of a front door are sound, and `fleet config check` says what they mean."""
+"""The examples of authentication are sound, and `fleet config check` says what they mean."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from coordinator.cli.check import explained
 from coordinator.settings import load_settings
-from coordinator.settings.door import door_mode
-from tests.door.support import Tokens
+from coordinator.settings.effective_auth import auth_mode
+from tests.authentication.support import Tokens
 from tests.support.fleets import ROOT
 
-EXAMPLES = ROOT / "config" / "front-door"
+EXAMPLES = ROOT / "config" / "authentication"
 MODES = {"1-optional.yaml": "optional", "2-required.yaml": "required", "3-oauth.yaml": "required"}
 
 
@@ -26,7 +26,7 @@ def test_an_example_is_sound(name: str, tmp_path: Path) -> None:
     text = (EXAMPLES / name).read_text(encoding="utf-8")
     for shown in (text, text.replace("# tokens:", "tokens:")):
         path.write_text(shown, encoding="utf-8")
-        assert door_mode(load_settings({}, {}, path).settings) == MODES[name]
+        assert auth_mode(load_settings({}, {}, path).settings) == MODES[name]
 
 
 def meaning(path: Path, text: str) -> str:
