@@ -33,7 +33,7 @@ import msgspec
 from benchmarks.steps import NOOP, on_store
 from benchmarks.support import console, cpu_seconds, embedded, free_port, percentile, python, table, until_listening
 from coordinator.store import Store, keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
 from coordinator.toolsets.gateway.rules.search import Entry, Index
@@ -156,7 +156,7 @@ def raw_steps(url: str, count: int, at_once: int) -> list[float]:
             for _ in range(count // at_once):
                 began = time.perf_counter()
                 new = NewFlow(name="bench", creator="bench", spec=packed, steps=1, plan=plan)
-                made = await flows.create(PROJECT, NONE, new)
+                made = await flows.create(PROJECT, NO_KEY, new)
                 key = keys.run.key(PROJECT, str(made))
                 await _ended(store, key)
                 waits.append(time.perf_counter() - began)

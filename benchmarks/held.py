@@ -24,7 +24,7 @@ from benchmarks.store import TTL_MS, fresh
 from benchmarks.support import embedded, table
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
@@ -54,12 +54,12 @@ async def _load(store: Store, items: int) -> WorkStore:
     settings = Settings()
     schemas = SchemaSource(schema_config(settings))
     made, work = ItemStore(store, settings, schemas), WorkStore(store, settings, schemas)
-    await made.create(PROJECT, NONE, [new_item(ItemSpec(title="feature", role="work"), item_id(0), "")])
+    await made.create(PROJECT, NO_KEY, [new_item(ItemSpec(title="feature", role="work"), item_id(0), "")])
     for start in range(2, items, 100):
         numbers = range(start, min(start + 100, items))
-        await made.create(PROJECT, NONE, [new_item(_task(number), item_id(number), item_id(0)) for number in numbers])
+        await made.create(PROJECT, NO_KEY, [new_item(_task(number), item_id(number), item_id(0)) for number in numbers])
     beside = ItemSpec(title="beside", priority="low", complexity=3, tags="rare")
-    await made.create(PROJECT, NONE, [new_item(beside, item_id(1), "")])
+    await made.create(PROJECT, NO_KEY, [new_item(beside, item_id(1), "")])
     await work.claim(PROJECT, fresh(), "holder", [(item_id(0), TTL_MS, 0)], [])
     return work
 

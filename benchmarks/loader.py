@@ -24,7 +24,7 @@ from benchmarks.support import console, embedded, table
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
@@ -129,7 +129,7 @@ async def load(
         for first in families:
             pick = random.Random(first)
             specs = [spec(number, shape, pick) for number in range(first, min(first + FAMILY, count))]
-            created = await items.create(project, NONE, specs)
+            created = await items.create(project, NO_KEY, specs)
             if any(reason != "created" for reason, _, _ in created):
                 raise RuntimeError(f"items from number {first} on: {created[0][0]}")
             made += len(specs)

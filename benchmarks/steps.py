@@ -34,7 +34,7 @@ from benchmarks.rivals.postgresql import postgresql
 from benchmarks.support import Missing, console, cpu_seconds, embedded, table
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
 
@@ -106,7 +106,7 @@ async def create(flows: FlowStore, flow: spec.Flow, count: int) -> list[int]:
     async def one() -> int:
         async with at_once:
             new = NewFlow(name="bench", creator="bench", spec=packed, steps=len(flow), plan=plan)
-            return await flows.create(PROJECT, NONE, new)
+            return await flows.create(PROJECT, NO_KEY, new)
 
     return list(await asyncio.gather(*(one() for _ in range(count))))
 
@@ -241,7 +241,7 @@ def recovery() -> int:
             os.kill(holder, signal.SIGKILL)
             await _until_attempt(store, key, b"2")
             began = int(await store.command("HGET", key, "b"))
-            await flows.cancel(PROJECT, NONE, made, "bench")
+            await flows.cancel(PROJECT, NO_KEY, made, "bench")
             return began - int(seconds) * 1000 - int(micros) // 1000
 
         found: int = on_store(server.url, act)

@@ -29,7 +29,7 @@ from benchmarks.server import Cost, Server
 from benchmarks.support import console, table
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.work import Selector, WorkStore
@@ -44,9 +44,9 @@ _FINGERPRINT = "0" * 16
 Call = Callable[[], Awaitable[object]]
 
 
-def fresh() -> Request:
+def fresh() -> IdempotencyKey:
     """A request that was never made."""
-    return Request(uuid4().hex, _FINGERPRINT)
+    return IdempotencyKey(uuid4().hex, _FINGERPRINT)
 
 
 class Side(NamedTuple):

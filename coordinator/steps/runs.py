@@ -8,7 +8,7 @@ from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.store import PACKAGE, StepStore
 from coordinator.store import Script, Store
-from coordinator.store.requests import Request, run_once
+from coordinator.store.idempotency import IdempotencyKey, run_once
 
 INCLUDES = (PACKAGE,)
 """Whose includes the scripts of such a room take."""
@@ -43,6 +43,6 @@ class RunStore:
         if to_relay:
             await self._steps.ring(project)
 
-    async def _change(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
+    async def _change(self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int) -> R:
         """A script that begins with a request and what it takes to hand steps over."""
         return await run_once(self._store, script, project, request, self.keep_ms, self._handoff.packed(project), *args)

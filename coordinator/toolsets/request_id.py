@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from coordinator.errors import invalid
-from coordinator.store.requests import NONE, Request, request
+from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
 
 MAX_REQUEST_ID = 200
 
@@ -22,7 +22,7 @@ RequestId = Annotated[
 ]
 
 
-def keyed(actor: str, request_id: str | None, tool: str, *arguments: Any) -> Request:
+def keyed(actor: str, request_id: str | None, tool: str, *arguments: Any) -> IdempotencyKey:
     """The idempotency record of a call; none without a request id.
 
     Args:
@@ -32,7 +32,7 @@ def keyed(actor: str, request_id: str | None, tool: str, *arguments: Any) -> Req
         ToolFailure: VALIDATION_ERROR for an empty or too long one.
     """
     if request_id is None:
-        return NONE
+        return NO_KEY
     if not request_id.strip() or len(request_id) > MAX_REQUEST_ID:
         raise invalid("requestId", f"must be 1 to {MAX_REQUEST_ID} characters, not blank")
-    return request(actor, request_id, tool, *arguments)
+    return idempotency_key(actor, request_id, tool, *arguments)

@@ -13,7 +13,7 @@ import pytest
 
 from coordinator.metrics import recorder
 from coordinator.store import Store
-from coordinator.store.requests import recorded_reply
+from coordinator.store.idempotency import recorded_reply
 from coordinator.toolsets.gateway import operations
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.gateway.lab import Json, Lab, Worker, section, settings_of, states

@@ -10,7 +10,7 @@ import pytest
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.store import OVER, RECORDED, Report, Taken
 from coordinator.store import Store, keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.gateway.operations import Snapshot, timed_out
 from coordinator.toolsets.gateway.room import Commit, Spec
 from coordinator.toolsets.gateway.rules.bundle import Packed
@@ -115,22 +115,22 @@ async def test_an_instance_that_is_there_stays_as_it_is(bench: Bench) -> None:
     packed = Packed(before.instance.bundle, b"", before.bundle)
     new = NewInstance(id=before.id, definition="w", creator="ana", bundle=packed, input="{}")
     again = Advance(op="cor_again", base=1, state="open", version=1, context="{}", ending="{}")
-    assert await bench.instances.start(bench.project, NONE, "", new, again) == (before.id, "")
+    assert await bench.instances.start(bench.project, NO_KEY, "", new, again) == (before.id, "")
     after = await bench.instance(at)
     assert msgspec.structs.replace(after, now=0) == msgspec.structs.replace(before.instance, now=0)
     # How deep it is nested counts for what it calls itself, as often as it is asked.
     nested = msgspec.structs.replace(new, id="wf_nested", nesting=3)
-    await bench.instances.start(bench.project, NONE, "", nested, again)
+    await bench.instances.start(bench.project, NO_KEY, "", nested, again)
     assert (await bench.instance({"workflowId": "wf_nested"})).nesting == 3
 
 
 async def test_nothing_begins_on_an_instance_that_has_ended(bench: Bench) -> None:
     at = await bench.lab.follow(await bench.lab.start("w"), "close")
     late = Advance(op="cor_late", base=at["version"], state="open", version=at["version"] + 1, ending="{}")
-    begun = await bench.instances.begin(bench.project, NONE, "", at["workflowId"], "sign", late)
+    begun = await bench.instances.begin(bench.project, NO_KEY, "", at["workflowId"], "sign", late)
     assert begun.what == "ended"
     assert (await bench.lab.get(at))["state"] == "closed"
-    begun = await bench.instances.begin(bench.project, NONE, "", "wf_0", "sign", late)
+    begun = await bench.instances.begin(bench.project, NO_KEY, "", "wf_0", "sign", late)
     assert begun.what == "gone"
 
 
@@ -139,7 +139,7 @@ async def test_whatever_ends_an_instance_nobody_is_asked_for_it_any_more(bench: 
     assert await bench.store.command("ZCARD", keys.gate_asked.key(bench.project)) == 2
     version = at["version"]
     failed = Advance(op="cor_end", base=version, state="asked", version=version, ended="failure", ending="{}")
-    await bench.instances.begin(bench.project, NONE, "", at["workflowId"], "back", failed)
+    await bench.instances.begin(bench.project, NO_KEY, "", at["workflowId"], "back", failed)
     assert await bench.store.command("ZCARD", keys.gate_asked.key(bench.project)) == 0
 
 
@@ -166,7 +166,7 @@ async def test_what_is_to_wait_waits(bench: Bench) -> None:
 async def test_whoever_waits_is_told_once_and_can_read_how_it_went(bench: Bench, began: bool) -> None:
     at = await bench.lab.start("w")
     begun = Advance(op="cor_begun", base=1, state="open", version=1, next=NextStep("run", "{}"))
-    await bench.instances.begin(bench.project, NONE, "front" if began else "", at["workflowId"], "go", begun)
+    await bench.instances.begin(bench.project, NO_KEY, "front" if began else "", at["workflowId"], "go", begun)
     if not began:
         await bench.instances.read(bench.project, at["workflowId"], waiter="front")
     step = await bench.take()
@@ -290,7 +290,7 @@ async def test_what_a_timeout_stops_is_over_and_its_worker_told(bench: Bench) ->
     lab = bench.lab
     at = await lab.start("timed")
     begun = Advance(op="cor_begun", base=1, state="open", version=1, next=NextStep("run", "{}"))
-    assert (await bench.instances.begin(bench.project, NONE, "", at["workflowId"], "close", begun)).what == "begun"
+    assert (await bench.instances.begin(bench.project, NO_KEY, "", at["workflowId"], "close", begun)).what == "begun"
     step = await bench.take()
     pubsub: Any = bench.store.client.pubsub()
     await pubsub.subscribe("fc:{RQ}:pubsub:w")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.work import WorkStore
@@ -38,5 +38,5 @@ async def lapse(tools: Client, item: str) -> str:
 async def claim_for(tools: Client, agent: str, item: str, ms: int) -> None:
     """Claims an item for less than the second that is the tool's least."""
     work = WorkStore(tools.store, Settings(), SchemaSource())
-    reply = await work.claim(tools.project, NONE, agent, [(item.replace("-", ""), ms, 0)], [])
+    reply = await work.claim(tools.project, NO_KEY, agent, [(item.replace("-", ""), ms, 0)], [])
     assert reply.claims[0][0] == "success", reply

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from coordinator.store import Store, keys
-from coordinator.store.requests import request
+from coordinator.store.idempotency import idempotency_key
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json
 from tests.items.selectors import call_of
@@ -25,7 +25,7 @@ class Parked:
         self.task = task
         self.agent = agent
         self.request_id = request_id
-        self.name = request(agent, request_id, "").key
+        self.name = idempotency_key(agent, request_id, "").key
         """Of the waiter in the store."""
 
     @property

@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
@@ -76,7 +76,7 @@ async def test_claims_that_expire_never_overlap(clients: list[Client]) -> None:
         times = 0
         while len(won) < 25:
             # Nobody renews: the next claim of whoever holds it would be.
-            reply: ClaimReply = await store.claim(client.project, NONE, f"{agent}-{times}", [(item, 4, 0)], [])
+            reply: ClaimReply = await store.claim(client.project, NO_KEY, f"{agent}-{times}", [(item, 4, 0)], [])
             outcome, _, expires, _, fence = reply.claims[0]
             if outcome == "success":
                 won.append((fence, reply.now, expires))

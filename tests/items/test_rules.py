@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.store import requests
+from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.items.contract.dependencies import DependencySpec, ManageDependencies
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules import edges, ids, recount, specs
@@ -214,12 +214,12 @@ def test_an_edge_takes_its_own_kind_before_the_shared_one(
 
 
 def test_a_request_is_its_actor_and_id() -> None:
-    first = requests.request("a", str(uuid.UUID(int=1)), "tool", [1])
-    assert first == requests.request("a", uuid.UUID(int=1).urn[9:].upper(), "tool", [1])
-    assert first.key != requests.request("b", str(uuid.UUID(int=1)), "tool", [1]).key
-    assert first.key != requests.request("a", str(uuid.UUID(int=2)), "tool", [1]).key
+    first = idempotency_key("a", str(uuid.UUID(int=1)), "tool", [1])
+    assert first == idempotency_key("a", uuid.UUID(int=1).urn[9:].upper(), "tool", [1])
+    assert first.key != idempotency_key("b", str(uuid.UUID(int=1)), "tool", [1]).key
+    assert first.key != idempotency_key("a", str(uuid.UUID(int=2)), "tool", [1]).key
     for other in (("tool", [2]), ("other", [1])):
-        again = requests.request("a", str(uuid.UUID(int=1)), *other)
+        again = idempotency_key("a", str(uuid.UUID(int=1)), *other)
         assert again.key == first.key
         assert again.fingerprint != first.fingerprint
     assert first.slice(0) == first
@@ -227,14 +227,14 @@ def test_a_request_is_its_actor_and_id() -> None:
 
 
 def test_the_slices_of_a_call_without_a_record_have_none() -> None:
-    assert requests.NONE.slice(3) == requests.NONE
+    assert NO_KEY.slice(3) == NO_KEY
 
 
 @given(st.text(max_size=5), st.text(max_size=5))
 def test_agents_are_never_taken_for_each_other(one: str, other: str) -> None:
     assume(one and other and one != other)
     request_id = str(uuid.UUID(int=1))
-    assert requests.request(one, request_id, "t").key != requests.request(other, request_id, "t").key
+    assert idempotency_key(one, request_id, "t").key != idempotency_key(other, request_id, "t").key
 
 
 # --- times and ranks

@@ -10,7 +10,7 @@ from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.model import Arrival, NewStep, Plan, StepRun
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store, keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.store.flows import REPORT, FlowRecord, FlowStore, NewFlow, StepRecord
 
 DONE = Plan(complete=True)
@@ -88,7 +88,7 @@ class Rig:
         """A flow that begins with a step ``start``, or as the plan says."""
         self.projects.add(project)
         values = {"name": "flow", "creator": "alice", "spec": b"spec", "steps": 20, **more}
-        return await self.flows.create(project, NONE, NewFlow(plan=plan or then("start"), **values))
+        return await self.flows.create(project, NO_KEY, NewFlow(plan=plan or then("start"), **values))
 
     async def flow(self, flow: int, project: str = "default") -> FlowRecord:
         found = await self.flows.get(project, flow)

@@ -13,7 +13,7 @@ from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN, Report
 from coordinator.steps.times import CRASHES
 from coordinator.store import keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from tests.steps.rig import Rig, fork, join, then
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ async def test_an_attempt_that_never_began_has_no_start(rig: Rig) -> None:
     flow = await rig.create()
     (step,) = await rig.worker.take()
     await rig.worker.report(step, "Y", 60_000, '{"error":"busy"}')
-    await rig.flows.cancel("default", NONE, flow, "bob")
+    await rig.flows.cancel("default", NO_KEY, flow, "bob")
     found = await rig.step(flow, "start")
     assert (found.status, found.attempt, found.started_at) == ("cancelled", 2, None)
 
@@ -81,7 +81,7 @@ async def test_no_other_attempt_follows_a_lost_worker_when_the_flow_has_failed(r
     assert await rig.worker.take(2) == []
     assert await rig.statuses(flow) == {"a": "failed", "b": "cancelled"}
     assert await rig.worker.done(b, join("f", "end")) == REFUSED
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (2, "failed")
     assert {step.key: step.attempt for step in await rig.worker.take(2)} == {"a": 2, "b": 2}
 
 

@@ -11,7 +11,7 @@ import pytest
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import NOT_RECORDED, OVER, RECORDED, REFUSED, Report
 from coordinator.store import keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.store.flows import REPORT
 from tests.items.moments import server_time
 from tests.steps.rig import DONE, FAILED, Rig, fork, join, then
@@ -170,7 +170,7 @@ async def test_nothing_begins_that_became_ready_in_the_call_that_the_flow_failed
     assert (taken.results, taken.steps, await rig.queued()) == ([RECORDED, RECORDED], [], [])
     assert await rig.statuses(flow) == becomes
     again = becomes.keys() - {key for key, status in becomes.items() if status == "done"}
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (2, "failed")
     assert {step.key for step in await rig.worker.take(3)} == again
 
 

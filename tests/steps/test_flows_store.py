@@ -12,7 +12,7 @@ from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED
 from coordinator.steps.times import CRASHES
 from coordinator.store import keys
-from coordinator.store.requests import NONE, request
+from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store import flows
 from coordinator.toolsets.flows.store.flows import NewFlow
@@ -33,13 +33,13 @@ async def test_a_gate_waits_for_its_release(rig: Rig) -> None:
     assert await rig.worker.take() == []
     swept = await rig.worker.steps.sweep("default")
     assert swept.idle
-    assert await rig.flows.release("default", NONE, gate.id, "bob") == (True, "running")
-    assert await rig.flows.release("default", NONE, gate.id, "eve") == (False, "ready")
+    assert await rig.flows.release("default", NO_KEY, gate.id, "bob") == (True, "running")
+    assert await rig.flows.release("default", NO_KEY, gate.id, "eve") == (False, "ready")
     (step,) = await rig.worker.take()
     assert (step.key, step.verdict) == ("start", "")
-    assert await rig.flows.release("default", NONE, gate.id, "eve") == (False, "running")
+    assert await rig.flows.release("default", NO_KEY, gate.id, "eve") == (False, "running")
     await rig.worker.done(step, then("b"))
-    assert await rig.flows.release("default", NONE, gate.id, "eve") == (False, "done")
+    assert await rig.flows.release("default", NO_KEY, gate.id, "eve") == (False, "done")
     gate_now = await rig.step(flow, "start")
     assert (gate_now.status, gate_now.approved_by, gate_now.gate) == ("done", "bob", False)
     assert gate_now.started_at == gate.started_at
@@ -50,7 +50,7 @@ async def test_a_gate_waits_for_its_release(rig: Rig) -> None:
 async def test_many_release_a_gate_at_once_and_one_does(rig: Rig) -> None:
     flow = await rig.create(GATE)
     answers = await asyncio.gather(
-        *(rig.flows.release("default", NONE, flow + 1, f"approver-{number}") for number in range(20))
+        *(rig.flows.release("default", NO_KEY, flow + 1, f"approver-{number}") for number in range(20))
     )
     assert [answer for answer in answers if answer and answer[0]] == [(True, "running")]
     assert len(await rig.queued()) == 1
@@ -70,13 +70,13 @@ async def test_a_gate_may_expire(rig: Rig) -> None:
 
 async def test_a_released_gate_does_not_expire(rig: Rig) -> None:
     flow = await rig.create(Plan((NewStep("start", "gate", expires_ms=60_000),)))
-    await rig.flows.release("default", NONE, flow + 1, "bob")
+    await rig.flows.release("default", NO_KEY, flow + 1, "bob")
     assert await rig.store.command("ZCARD", keys.step_timers.key("default")) == 0
 
 
 async def test_a_step_that_waits_for_its_time_can_begin_at_once(rig: Rig) -> None:
     flow = await rig.create(Plan((NewStep("start", delay_ms=3_600_000),)))
-    assert await rig.flows.release("default", NONE, flow + 1, "bob") == (True, "pending")
+    assert await rig.flows.release("default", NO_KEY, flow + 1, "bob") == (True, "pending")
     assert (await rig.step(flow, "start")).approved_by is None
     assert len(await rig.worker.take()) == 1
     assert await rig.store.command("ZCARD", keys.step_timers.key("default")) == 0
@@ -104,8 +104,8 @@ async def test_cancelling_ends_everything_that_is_open(rig: Rig) -> None:
     plan = Plan((NewStep("a"), NewStep("b"), NewStep("g", "gate"), NewStep("d", delay_ms=60_000), NewStep("e", "done")))
     flow = await rig.create(plan)
     (running,) = await rig.worker.take()
-    assert await rig.flows.cancel("default", NONE, flow, "bob") == (True, "cancelled")
-    assert await rig.flows.cancel("default", NONE, flow, "eve") == (False, "cancelled")
+    assert await rig.flows.cancel("default", NO_KEY, flow, "bob") == (True, "cancelled")
+    assert await rig.flows.cancel("default", NO_KEY, flow, "eve") == (False, "cancelled")
     found = await rig.flow(flow)
     assert (found.row.status, found.row.cancelled_by, found.row.completed_at) == ("cancelled", "bob", None)
     assert found.row.cancelled_at is not None
@@ -113,7 +113,7 @@ async def test_cancelling_ends_everything_that_is_open(rig: Rig) -> None:
     assert await rig.worker.done(running, then("late"), "1") == REFUSED
     assert await rig.worker.take(5) == []
     assert (await rig.worker.steps.sweep("default")).idle
-    assert await rig.flows.release("default", NONE, flow + 3, "bob") == (False, "cancelled")
+    assert await rig.flows.release("default", NO_KEY, flow + 3, "bob") == (False, "cancelled")
     left = [key.decode() for key in await rig.store.command("KEYS", "fc:{default}:st:*")]
     assert left == []
 
@@ -124,7 +124,7 @@ async def test_workers_are_told_to_stop_what_was_cancelled(rig: Rig) -> None:
     pubsub: Any = rig.store.client.pubsub()
     await pubsub.subscribe("fc:{RQ}:pubsub:w1")
     assert (await pubsub.get_message(timeout=60))["type"] == "subscribe"
-    await rig.flows.cancel("default", NONE, flow, "bob")
+    await rig.flows.cancel("default", NO_KEY, flow, "bob")
     message = await pubsub.get_message(timeout=60)
     assert message["data"] == f'{{"command": "stop-job", "job_id": "{step.job_id}"}}'.encode()
     assert await pubsub.get_message(timeout=0.01) is None
@@ -136,19 +136,19 @@ async def test_a_flow_that_has_ended_cannot_be_cancelled(rig: Rig, status: str) 
     flow = await rig.create()
     (step,) = await rig.worker.take()
     await (rig.worker.done(step) if status == "completed" else rig.worker.failed(step))
-    assert await rig.flows.cancel("default", NONE, flow, "bob") == (False, status)
+    assert await rig.flows.cancel("default", NO_KEY, flow, "bob") == (False, status)
     assert (await rig.flow(flow)).row.cancelled_at is None
 
 
 async def test_unknown_ids(rig: Rig) -> None:
     flow = await rig.create(steps=3)
     for number in (1, flow + 4, flow + 2):
-        assert await rig.flows.release("default", NONE, number, "bob") is None
+        assert await rig.flows.release("default", NO_KEY, number, "bob") is None
         assert await rig.flows.find_step("default", number) is None
     assert await rig.flows.find_step("default", flow) is None
     assert await rig.flows.get("default", 1) is None
-    assert await rig.flows.cancel("default", NONE, 1, "bob") is None
-    assert await rig.flows.retry("default", NONE, 1, "bob") is None
+    assert await rig.flows.cancel("default", NO_KEY, 1, "bob") is None
+    assert await rig.flows.retry("default", NO_KEY, 1, "bob") is None
     found = await rig.flows.find_step("default", flow + 1)
     assert found is not None
     assert (found.flow.id, found.step.key, found.spec) == (flow, "start", b"spec")
@@ -166,8 +166,8 @@ async def test_a_failed_flow_runs_again_where_it_failed(rig: Rig) -> None:
     a, b = await rig.worker.take(2)
     await rig.worker.failed(a)
     assert await rig.worker.done(b, join("f", "end"), "2") == OVER
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (3, "failed")
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (0, "running")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (3, "failed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (0, "running")
     assert (await rig.flow(flow)).row.error is None
     again = {step.key: step for step in await rig.worker.take(5)}
     assert again.keys() == {"a", "b", "c"}
@@ -194,8 +194,8 @@ async def test_a_failed_flow_runs_again_where_it_failed(rig: Rig) -> None:
 
 async def test_a_cancelled_flow_runs_again_with_its_gates_closed(rig: Rig) -> None:
     flow = await rig.create(Plan((NewStep("a"), NewStep("g", "gate", expires_ms=60_000))))
-    await rig.flows.cancel("default", NONE, flow, "bob")
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "cancelled")
+    await rig.flows.cancel("default", NO_KEY, flow, "bob")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (2, "cancelled")
     assert await rig.status(flow) == "running"
     gate = await rig.step(flow, "g")
     assert gate.gate
@@ -207,10 +207,10 @@ async def test_a_cancelled_flow_runs_again_with_its_gates_closed(rig: Rig) -> No
 
 async def test_a_flow_without_failed_steps_cannot_run_again(rig: Rig) -> None:
     flow = await rig.create()
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (0, "running")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (0, "running")
     (step,) = await rig.worker.take()
     await rig.worker.done(step)
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (0, "completed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (0, "completed")
     assert await rig.status(flow) == "completed"
 
 
@@ -220,7 +220,7 @@ async def test_a_step_whose_result_no_branch_matched_runs_again(rig: Rig) -> Non
     await rig.worker.done(a, Plan(error="no branch matched"), "1")
     assert await rig.worker.done(b, join("f", "end"), "2") == OVER
     assert await rig.statuses(flow) == {"a": "done", "b": "done"}
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (2, "failed")
     again = {step.key: step for step in await rig.worker.take(5)}
     assert (again["a"].attempt, again["a"].verdict) == (2, "")
     for step in again.values():
@@ -237,7 +237,7 @@ async def test_a_flow_that_runs_again_is_kept_and_its_steps_go_where_they_went(r
     (step,) = await worker.take()
     await worker.failed(step)
     assert await rig.flows.trim("default") == (0, 1)
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (1, "failed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (1, "failed")
     assert await rig.flows.trim("default") == (0, 0), "what goes on has no retention that could end"
     assert len(await rig.queued("fleet-steps-gpu.high")) == 1
     assert [(event["i"], event["a"]) for event in await rig.events() if event["k"] == "flow_retried"] == [
@@ -247,11 +247,11 @@ async def test_a_flow_that_runs_again_is_kept_and_its_steps_go_where_they_went(r
 
 async def test_a_gate_that_was_passed_is_not_closed_when_the_flow_runs_again(rig: Rig) -> None:
     flow = await rig.create(Plan((NewStep("g", "gate"), NewStep("a"))))
-    await rig.flows.release("default", NONE, flow + 1, "bob")
+    await rig.flows.release("default", NO_KEY, flow + 1, "bob")
     steps = {step.key: step for step in await rig.worker.take(2)}
     await rig.worker.failed(steps["a"])
     assert await rig.worker.done(steps["g"]) == OVER
-    assert await rig.flows.retry("default", NONE, flow, "alice") == (2, "failed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "alice") == (2, "failed")
     again = {step.key: step for step in await rig.worker.take(2)}
     assert {key: step.verdict for key, step in again.items()} == {"g": "recorded", "a": ""}
     assert (await rig.step(flow, "g")).approved_by == "bob"
@@ -265,7 +265,7 @@ async def test_whatever_failed_after_its_flow_did_runs_again_too(rig: Rig) -> No
     await rig.worker.failed(a)
     assert await rig.worker.failed(b) == OVER
     assert (await rig.worker.report(c, "Y", 0, '{"error":"no"}')).results == [OVER]
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (3, "failed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (3, "failed")
     again = [(step.key, step.attempt, step.verdict) for step in await rig.worker.take(5)]
     assert again == [("a", 2, ""), ("b", 2, ""), ("c", 2, "")]
 
@@ -274,7 +274,7 @@ async def test_a_failure_that_the_flow_went_on_after_stays_when_it_runs_again(ri
     flow = await rig.create()
     await rig.worker.failed((await rig.worker.take())[0], then("instead"))
     await rig.worker.failed((await rig.worker.take())[0])
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (1, "failed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (1, "failed")
     (again,) = await rig.worker.take(5)
     assert again.key == "instead"
     await rig.worker.done(again)
@@ -287,10 +287,10 @@ async def test_a_step_that_was_done_stays_so_when_the_flow_ends_again(rig: Rig, 
     a, b = await rig.worker.take(2)
     await rig.worker.failed(a)
     assert await rig.worker.done(b, join("f", "end"), "2") == OVER
-    assert await rig.flows.retry("default", NONE, flow, "bob") == (2, "failed")
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (2, "failed")
     a = (await rig.worker.take())[0]
     if how == "cancelled":
-        await rig.flows.cancel("default", NONE, flow, "bob")
+        await rig.flows.cancel("default", NO_KEY, flow, "bob")
     else:
         held = await rig.worker.take(0 if how == "failed" else 1)
         await rig.worker.failed(a)
@@ -301,7 +301,7 @@ async def test_a_step_that_was_done_stays_so_when_the_flow_ends_again(rig: Rig, 
             await rig.worker.report(held[0], "B", 0)
     done = await rig.step(flow, "b")
     assert (done.status, done.result_json) == ("done", "2")
-    assert (await rig.flows.retry("default", NONE, flow, "bob") or (0,))[0] == 2
+    assert (await rig.flows.retry("default", NO_KEY, flow, "bob") or (0,))[0] == 2
     again = {step.key: step for step in await rig.worker.take(5)}
     assert (again["b"].verdict, again["b"].arguments) == ("recorded", "2")
 
@@ -315,7 +315,7 @@ async def test_a_step_that_was_done_stays_so_however_many_workers_are_lost(rig: 
     assert await rig.worker.done(b, join("f", "end"), "2") == OVER
     while await server_time(rig.store) <= b.started_at:
         pass
-    await rig.flows.retry("default", NONE, flow, "bob")
+    await rig.flows.retry("default", NO_KEY, flow, "bob")
     for _ in range(CRASHES + 1):
         again = {step.key: step for step in await rig.worker.take(5)}
         assert (again["b"].verdict, again["b"].arguments) == ("recorded", "2")
@@ -333,7 +333,7 @@ async def test_what_was_done_on_the_way_to_a_failure_is_in_the_history_once(rig:
         await rig.worker.done(start, stuck, "1")
         found = {step.key: step.id - flow for step in (await rig.flow(flow)).steps}
         assert (len((await rig.flow(flow)).steps), found) == (2, {"start": 1, "nothing": 2})
-        assert await rig.flows.retry("default", NONE, flow, "bob") == (1, "failed")
+        assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (1, "failed")
         assert await rig.statuses(flow) == {"start": "ready"}
     (start,) = await rig.worker.take()
     await rig.worker.done(start)
@@ -347,26 +347,26 @@ async def test_repeated_requests_have_one_effect(rig: Rig) -> None:
     def new(name: str) -> NewFlow:
         return NewFlow(name=name, creator="alice", spec=b"", steps=3, plan=GATE)
 
-    create = request("alice", "r1", "workflow_create", "x")
+    create = idempotency_key("alice", "r1", "workflow_create", "x")
     flows = await asyncio.gather(*(rig.flows.create("default", create, new("x")) for _ in range(10)))
     assert len(set(flows)) == 1
     assert len(await rig.flows.list("default", limit=20)) == 1
-    release = request("bob", "r2", "workflow_step_ready", flows[0] + 1)
+    release = idempotency_key("bob", "r2", "workflow_step_ready", flows[0] + 1)
     for _ in range(3):
         assert await rig.flows.release("default", release, flows[0] + 1, "bob") == (True, "running")
-    cancel = request("bob", "r3", "workflow_cancel", flows[0])
+    cancel = idempotency_key("bob", "r3", "workflow_cancel", flows[0])
     for _ in range(3):
         assert await rig.flows.cancel("default", cancel, flows[0], "bob") == (True, "cancelled")
-    retry = request("bob", "r4", "retry", flows[0])
+    retry = idempotency_key("bob", "r4", "retry", flows[0])
     for _ in range(3):
         assert await rig.flows.retry("default", retry, flows[0], "bob") == (1, "cancelled")
     other = await rig.create(GATE)
     found = [await rig.flow(flow) for flow in (flows[0], other)]
     for reused in (
-        rig.flows.create("default", request("alice", "r1", "workflow_create", "y"), new("y")),
-        rig.flows.release("default", request("bob", "r2", "workflow_step_ready", other + 1), other + 1, "bob"),
-        rig.flows.cancel("default", request("bob", "r3", "workflow_cancel", other), other, "bob"),
-        rig.flows.retry("default", request("bob", "r4", "retry", other), other, "bob"),
+        rig.flows.create("default", idempotency_key("alice", "r1", "workflow_create", "y"), new("y")),
+        rig.flows.release("default", idempotency_key("bob", "r2", "workflow_step_ready", other + 1), other + 1, "bob"),
+        rig.flows.cancel("default", idempotency_key("bob", "r3", "workflow_cancel", other), other, "bob"),
+        rig.flows.retry("default", idempotency_key("bob", "r4", "retry", other), other, "bob"),
     ):
         with pytest.raises(ToolFailure, match="requestId") as refused:
             await reused
@@ -386,7 +386,7 @@ async def test_lists_are_newest_first_and_know_status_name_and_creator(rig: Rig)
     steps = {int(step.run): step for step in await rig.worker.take(8)}
     await rig.worker.done(steps[made[1]])
     await rig.worker.failed(steps[made[2]])
-    await rig.flows.cancel("default", NONE, made[3], "bob")
+    await rig.flows.cancel("default", NO_KEY, made[3], "bob")
 
     async def ids(**more: Any) -> list[int]:
         found = await rig.flows.list("default", **{"limit": 20, **more})
@@ -411,7 +411,7 @@ async def test_lists_are_newest_first_and_know_status_name_and_creator(rig: Rig)
 
 
 async def test_a_search_goes_through_more_than_one_page(rig: Rig) -> None:
-    await rig.flows.cancel("default", NONE, await rig.create(), "bob")
+    await rig.flows.cancel("default", NO_KEY, await rig.create(), "bob")
     wanted = await rig.create(name="needle")
     for _ in range(130):
         await rig.create(name="hay")
@@ -524,7 +524,7 @@ async def test_a_large_flow_that_runs_again_while_it_is_read_is_shown_as_it_is_t
         await rig.worker.done(step, Plan(), f'"{step.key * 200_000}"')
 
     async def change() -> None:
-        await rig.flows.retry("default", NONE, flow, "bob")
+        await rig.flows.retry("default", NO_KEY, flow, "bob")
         *again, last = reversed(await rig.worker.take(9))
         for step in again:
             await rig.worker.done(step, Plan())

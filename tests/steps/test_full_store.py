@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.steps.model import NewStep, Plan
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from tests.steps.rig import Rig, then
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ async def test_a_full_store_refuses_all_changes_whole(rig: Rig) -> None:
     )
     late = await rig.create(Plan((NewStep("late", delay_ms=60_000),)))
     failed = await rig.create()
-    await rig.flows.cancel("default", NONE, failed, "bob")
+    await rig.flows.cancel("default", NO_KEY, failed, "bob")
     steps = await rig.worker.take(4)
     await rig.expire(steps[:1])
     await rig.ring(late + 1, flow + 7)
@@ -40,9 +40,9 @@ async def test_a_full_store_refuses_all_changes_whole(rig: Rig) -> None:
         lambda: rig.worker.take(2),
         lambda: rig.worker.steps.sweep("default"),
         lambda: rig.worker.steps.reclaim("default", []),
-        lambda: rig.flows.release("default", NONE, flow + 7, "bob"),
-        lambda: rig.flows.cancel("default", NONE, flow, "bob"),
-        lambda: rig.flows.retry("default", NONE, failed, "bob"),
+        lambda: rig.flows.release("default", NO_KEY, flow + 7, "bob"),
+        lambda: rig.flows.cancel("default", NO_KEY, flow, "bob"),
+        lambda: rig.flows.retry("default", NO_KEY, failed, "bob"),
         lambda: rig.create(),
     ]
     before = await contents(rig)

@@ -18,7 +18,7 @@ from coordinator.steps.store import OVER, RECORDED, REFUSED
 from coordinator.steps.times import CRASHES
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.spec import Flow
@@ -133,14 +133,14 @@ class History:
         gates = [step.id for step in (await self.rig.flow(self.run)).steps if step.gate]
         if gates:
             gate = self.draw(st.sampled_from(gates))
-            assert await self.rig.flows.release("default", NONE, gate, "bob") == (True, "running")
+            assert await self.rig.flows.release("default", NO_KEY, gate, "bob") == (True, "running")
 
     async def finish(self) -> None:
         """What is still open is done, in order."""
         while (await self.rig.status(self.run)) == "running":
             before = await self.rig.flow(self.run)
             for gate in [step.id for step in before.steps if step.gate]:
-                await self.rig.flows.release("default", NONE, gate, "bob")
+                await self.rig.flows.release("default", NO_KEY, gate, "bob")
             await self.wake()
             self.held += [(self.rig.worker, step) for step in await self.rig.worker.take(50)]
             while self.held:
@@ -231,10 +231,10 @@ class Restless(History):
             await player.report(step, "F", plan, '{"error":"no","type":"x"}')
 
     async def cancel(self) -> None:
-        await self.rig.flows.cancel("default", NONE, self.run, "bob")
+        await self.rig.flows.cancel("default", NO_KEY, self.run, "bob")
 
     async def again(self) -> None:
-        await self.rig.flows.retry("default", NONE, self.run, "bob")
+        await self.rig.flows.retry("default", NO_KEY, self.run, "bob")
 
     async def finish(self) -> None:
         """Everything is done, as often as it takes; what is lost by then counts for nothing."""
@@ -244,9 +244,9 @@ class Restless(History):
             if record.row.status == "completed":
                 return
             if record.row.status != "running":
-                assert (await self.rig.flows.retry("default", NONE, self.run, "bob") or (0,))[0] > 0
+                assert (await self.rig.flows.retry("default", NO_KEY, self.run, "bob") or (0,))[0] > 0
             for gate in [step.id for step in record.steps if step.gate]:
-                await self.rig.flows.release("default", NONE, gate, "bob")
+                await self.rig.flows.release("default", NO_KEY, gate, "bob")
             await self.wake()
             self.held += [(self.rig.worker, step) for step in await self.rig.worker.take(50)]
             while self.held:

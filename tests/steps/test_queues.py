@@ -16,7 +16,7 @@ from coordinator.steps.store import RECORDED, Report
 from coordinator.steps.times import CRASHES, LOOK_MS
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from tests.items.moments import server_time
 from tests.steps.rig import FAILED, NOTHING, Player, Rig, then
 from tests.support.servers import emptied
@@ -99,7 +99,7 @@ async def test_bells_that_nobody_hears_do_not_pile_up(rig: Rig) -> None:
 
 async def test_pointers_to_nothing_are_thrown_away(rig: Rig) -> None:
     cancelled = await rig.create()
-    await rig.flows.cancel("default", NONE, cancelled, "bob")
+    await rig.flows.cancel("default", NO_KEY, cancelled, "bob")
     await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "no-such-1", "nonsense")
     gone = await rig.create()
     await rig.store.command("DEL", keys.run.key("default", str(gone)))
@@ -115,7 +115,7 @@ async def test_pointers_to_nothing_are_thrown_away(rig: Rig) -> None:
 
 async def test_nobody_waits_behind_pointers_to_nothing_however_many(rig: Rig) -> None:
     cancelled = await rig.create(then(*(f"s{number}" for number in range(150))), steps=150)
-    await rig.flows.cancel("default", NONE, cancelled, "bob")
+    await rig.flows.cancel("default", NO_KEY, cancelled, "bob")
     wanted = await rig.create()
     assert await rig.worker.take(1) == [], "one run throws away no more than 100"
     assert await rig.store.command("LLEN", "fc:{RQ}:bell:fleet-steps") == 1
@@ -178,7 +178,7 @@ class TestLimits:
         waits = await rig.create(then("waits"))
         while await server_time(rig.store) <= (await rig.step(waits, "waits")).ready_at:  # type: ignore[operator]
             pass
-        await rig.flows.release("default", NONE, asked + 1, "bob")
+        await rig.flows.release("default", NO_KEY, asked + 1, "bob")
         urgent = await rig.create(then("urgent", priority="high"))
         backlog = keys.step_backlog.key("default")
         assert [int(step) for step in await rig.store.command("ZRANGE", backlog, 0, -1)] == [
@@ -237,14 +237,14 @@ class TestLimits:
     async def test_cancelling_makes_room(self, rig: Rig) -> None:
         first = await rig.create(then(*"abcde"))
         second = await rig.create()
-        await rig.flows.cancel("default", NONE, first, "bob")
+        await rig.flows.cancel("default", NO_KEY, first, "bob")
         assert [step.run for step in await rig.worker.take(5)] == [str(second)]
         assert await rig.store.command("ZCARD", keys.step_backlog.key("default")) == 0
 
     async def test_what_is_cancelled_while_it_is_held_back_leaves_the_line_at_once(self, rig: Rig) -> None:
         await rig.create(then(*"abc"))
         held = await rig.create()
-        await rig.flows.cancel("default", NONE, held, "bob")
+        await rig.flows.cancel("default", NO_KEY, held, "bob")
         assert await rig.store.command("ZCARD", keys.step_backlog.key("default")) == 0
 
     async def test_what_needs_a_newer_worker_is_let_go_for_one(self, rig: Rig) -> None:
@@ -390,19 +390,19 @@ async def test_whoever_lets_a_step_go_wakes_the_relay(split: Split) -> None:
     bell = keys.outbox_bell.key(keys.FLEET)
     flow = await split.rig.create(Plan((NewStep("start", "gate"),)))
     assert await split.rig.store.command("LLEN", bell) == 0
-    await split.rig.flows.release("default", NONE, flow + 1, "bob")
+    await split.rig.flows.release("default", NO_KEY, flow + 1, "bob")
     assert await split.rig.store.command("LLEN", bell) == 1
-    await split.rig.flows.cancel("default", NONE, flow, "bob")
+    await split.rig.flows.cancel("default", NO_KEY, flow, "bob")
     other = await split.rig.create()
-    await split.rig.flows.cancel("default", NONE, other, "bob")
+    await split.rig.flows.cancel("default", NO_KEY, other, "bob")
     assert await split.rig.store.command("LLEN", bell) == 2
-    await split.rig.flows.retry("default", NONE, other, "bob")
+    await split.rig.flows.retry("default", NO_KEY, other, "bob")
     assert await split.rig.store.command("LLEN", bell) == 3
 
 
 async def test_a_project_rests_only_when_its_outbox_is_empty(split: Split) -> None:
     flow = await split.rig.create()
-    await split.rig.flows.cancel("default", NONE, flow, "bob")
+    await split.rig.flows.cancel("default", NO_KEY, flow, "bob")
     assert not (await split.worker.steps.sweep("default")).idle, "the pointer to what was cancelled is still there"
     await split.worker.steps.relay("default")
     assert (await split.worker.steps.sweep("default")).idle

@@ -13,7 +13,7 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.steps.room import StepRoom
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.room import FlowRoom
 from coordinator.toolsets.flows.rules import planner, spec
@@ -127,7 +127,7 @@ class Bench:
     async def create(self, flow: spec.Flow, **more: Any) -> int:
         packed = spec.pack(spec.Spec(flow=flow, given={}))
         values = {"name": "flow", "creator": "alice", "spec": packed, "steps": len(flow), **more}
-        return await self.flows.create("default", NONE, NewFlow(plan=planner.begin(flow), **values))
+        return await self.flows.create("default", NO_KEY, NewFlow(plan=planner.begin(flow), **values))
 
     async def flow(self, flow: int) -> FlowRecord:
         found = await self.flows.get("default", flow)

@@ -13,7 +13,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner, spec
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowStore, NewFlow, StepRecord
 from tests.support.fleets import RunningFleet
@@ -63,7 +63,7 @@ class Flows:
     async def create(self, flow: spec.Flow) -> int:
         packed = spec.pack(spec.Spec(flow=flow, given={}))
         new = NewFlow(name="flow", creator="alice", spec=packed, steps=len(flow), plan=planner.begin(flow))
-        return await self.flows.create(self.project, NONE, new)
+        return await self.flows.create(self.project, NO_KEY, new)
 
     async def get(self, flow: int) -> FlowRecord:
         found = await self.flows.get(self.project, flow)

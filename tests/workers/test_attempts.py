@@ -17,7 +17,7 @@ from coordinator.errors import ToolFailure
 from coordinator.steps.model import Failure, Retry, StepRun
 from coordinator.steps.results import MAX_MESSAGE, MAX_RESULT_BYTES
 from coordinator.store import Store, keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import spec
 from tests.support.fleets import ROOT
 from tests.support.wait import wait_until
@@ -392,7 +392,7 @@ async def test_what_was_done_before_a_retry_of_the_flow_is_not_done_again(bench:
     assert (await bench.ended(run)).row.status == "failed"
     blocked.set()
     await wait_until(lambda: bench.tools.ended["b0"] == 1 and bench.engine.busy == 0)
-    assert await bench.flows.retry("default", NONE, run, "bob") == (2, "failed")
+    assert await bench.flows.retry("default", NO_KEY, run, "bob") == (2, "failed")
     found = await bench.ended(run)
     assert found.row.status == "completed"
     assert {step.key: step.result_json for step in found.steps} == {

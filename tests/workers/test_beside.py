@@ -17,7 +17,7 @@ from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import QUEUE
 from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from tests.support.fleets import RunningCommand, environment
 from tests.support.servers import emptied
 from tests.support.wait import wait_until, wait_until_sync
@@ -81,7 +81,7 @@ async def test_a_stock_worker_ends_a_step_that_was_cancelled(server: EmbeddedSer
         return (await flows.step(made)).status == "running"
 
     await wait_until(runs, what="the step to run")
-    assert await flows.flows.cancel("default", NONE, made, "bob") == (True, "cancelled")
+    assert await flows.flows.cancel("default", NO_KEY, made, "bob") == (True, "cancelled")
     done = await working
     assert done.returncode == 0, done.stderr
     assert (await flows.step(made)).status == "cancelled"
@@ -198,7 +198,7 @@ async def test_nobody_waits_behind_pointers_to_what_was_cancelled(store: Store, 
     async with emptied(queue_server.url) as elsewhere:
         one = bench.Bench(store, 1, Settings(steps=StepSettings(queue_url=queue_server.url)), queue=elsewhere)
         cancelled = await one.create(bench.fan(150))
-        await one.flows.cancel("default", NONE, cancelled, "bob")
+        await one.flows.cancel("default", NO_KEY, cancelled, "bob")
         wanted = await one.create(bench.chain({}))
         while await one.steps.relay("default"):
             pass

@@ -20,7 +20,7 @@ from coordinator.steps.model import Plan, Retry, StepRun
 from coordinator.steps.store import Report, Taken
 from coordinator.steps.times import IDLE_SECONDS
 from coordinator.store import Store, keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from tests.support.wait import wait_until
 from tests.tracing.logged import Logged
 from tests.workers.bench import Bench, chain, fan, hang
@@ -141,7 +141,7 @@ async def test_a_cancelled_flow_stops_its_running_steps(bench: Bench) -> None:
     flow = await bench.create(chain({"tool": "hang"}))
     await wait_until(lambda: bench.tools.began["start"] == 1)
     (job,) = bench.engine.held
-    assert await bench.flows.cancel("default", NONE, flow, "bob") == (True, "cancelled")
+    assert await bench.flows.cancel("default", NO_KEY, flow, "bob") == (True, "cancelled")
     assert bench.engine.interrupt(job, "stopped")
     await wait_until(lambda: bench.tools.ended["start"] == 1 and bench.engine.busy == 0)
     assert (await bench.flow(flow)).steps[0].status == "cancelled"

@@ -15,7 +15,7 @@ import pytest
 
 from coordinator.steps.times import IDLE_SECONDS, LEASE_MS
 from coordinator.store import Store, keys
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from tests.support.fleets import scrape
 from tests.support.wait import process_alive, wait_until
 from tests.workers.fleet import Fleet, Flows, assert_recorded_once, chain, echo, fan, sleep
@@ -130,7 +130,7 @@ async def test_the_step_of_a_killed_worker_runs_again_when_its_lease_ends(fleet:
     assert again is not None
     # No earlier than the lease ends, or two would be at it.
     assert lease_ends <= again < lease_ends + 30_000
-    assert await flows.flows.cancel(flows.project, NONE, flow, "test") == (True, "cancelled")
+    assert await flows.flows.cancel(flows.project, NO_KEY, flow, "test") == (True, "cancelled")
 
 
 async def test_a_cancelled_step_is_really_stopped(fleet: Fleet, flows: Flows) -> None:
@@ -141,7 +141,7 @@ async def test_a_cancelled_step_is_really_stopped(fleet: Fleet, flows: Flows) ->
 
     await wait_until(running)
     before = cut_short(fleet)
-    await flows.flows.cancel(flows.project, NONE, flow, "test")
+    await flows.flows.cancel(flows.project, NO_KEY, flow, "test")
     # The worker is told at once, or learns it when it renews its lease, as when it hears again after an outage.
     await wait_until(lambda: cut_short(fleet) > before, what="the stop")
     assert (await flows.step(flow)).status == "cancelled"

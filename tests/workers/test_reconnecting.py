@@ -15,7 +15,7 @@ import workers.keeper
 from coordinator.settings import Settings
 from coordinator.steps.handoff import queue_names
 from coordinator.store import Store
-from coordinator.store.requests import NONE
+from coordinator.store.idempotency import NO_KEY
 from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.bench import Bench, chain, hang
 from workers.attempts import Attempt
@@ -110,7 +110,7 @@ async def test_a_hurried_keeper_learns_at_once_which_steps_are_lost(
         flow = await bench.create(chain({"tool": "hang"}))
         await wait_until(lambda: bench.tools.began["start"] == 1)
         (attempt,) = held.values()
-        assert await bench.flows.cancel("default", NONE, flow, "bob") == (True, "cancelled")
+        assert await bench.flows.cancel("default", NO_KEY, flow, "bob") == (True, "cancelled")
         if new:
             connection.script_flush()
         keeper.hurry()

@@ -14,8 +14,8 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import counted, operator, print_json, printable
 from coordinator.settings import LoadedSettings
+from coordinator.store.idempotency import NO_KEY
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.store.requests import NONE
 from coordinator.toolsets.flows.rules.spec import as_given, unpack
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStore
 
@@ -106,7 +106,7 @@ def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT
     Raises:
         CommandFailed: there is none, or it had ended.
     """
-    outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NONE, id, operator()))
+    outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NO_KEY, id, operator()))
     if outcome is None:
         raise _unknown(id, project)
     cancelled, status = outcome
@@ -123,7 +123,7 @@ def retry(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT)
     Raises:
         CommandFailed: there is no such workflow, or nothing in it failed or was cancelled.
     """
-    outcome = _with_flows(loaded, lambda flows: flows.retry(project, NONE, id, operator()))
+    outcome = _with_flows(loaded, lambda flows: flows.retry(project, NO_KEY, id, operator()))
     if outcome is None:
         raise _unknown(id, project)
     steps, status = outcome

@@ -17,8 +17,8 @@ from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import operator, print_json, printable
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
+from coordinator.store.idempotency import NO_KEY
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.store.requests import NONE
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.operations import Operations, Snapshot, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules.checks import Rejected
@@ -167,7 +167,7 @@ def resolve(
                 possible = ", ".join(_possible(snapshot)) or "none"
                 raise CommandFailed(f"{transition!r} is no answer; people may take: {possible}", Exit.USAGE)
             version = snapshot.instance.version
-            asked = SubmitRequest(project, who, found.workflow, version, transition, given, NONE, new_operation())
+            asked = SubmitRequest(project, who, found.workflow, version, transition, given, NO_KEY, new_operation())
             after = await operations.submit(asked)
         finally:
             await listener.close()

@@ -19,7 +19,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings.gateway.model import Workflow
 from coordinator.store import Store
-from coordinator.store.requests import NONE, Request, recorded_reply
+from coordinator.store.idempotency import NO_KEY, IdempotencyKey, recorded_reply
 from coordinator.toolsets.gateway.durations import QUICK_SECONDS, Durations, Key
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.rules import checks, machine, planner
@@ -78,7 +78,7 @@ class StartRequest(NamedTuple):
     packed: Packed
     given: dict[str, Any]
     """The input."""
-    request: Request = NONE
+    request: IdempotencyKey = NO_KEY
     capability: str = ""
     """Of a session: the capability; it is called at once if there are arguments."""
     arguments: dict[str, Any] | None = None
@@ -104,7 +104,7 @@ class SubmitRequest(NamedTuple):
     expected: int
     transition: str
     arguments: dict[str, Any]
-    request: Request
+    request: IdempotencyKey
     operation: str
     """Its correlation id."""
     hurried: bool = False
@@ -323,7 +323,9 @@ class Operations:
     async def _repeated(self, asked: SubmitRequest) -> Snapshot | None:
         return await self.repeated(asked.project, asked.request, asked.workflow, hurried=asked.hurried)
 
-    async def repeated(self, project: str, request: Request, workflow: str = "", *, hurried: bool) -> Snapshot | None:
+    async def repeated(
+        self, project: str, request: IdempotencyKey, workflow: str = "", *, hurried: bool
+    ) -> Snapshot | None:
         """How it went when this call was made before, whatever is configured now; None: it was not.
 
         Args:

@@ -20,7 +20,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.store import Store, StoreError
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.subscription import Subscription
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
 
@@ -79,7 +79,7 @@ class Parking:
         self._metrics = recorder()
 
     async def claim(
-        self, project: str, request: Request, run: Run, wait_ms: int, idle: Callable[[float], None] | None = None
+        self, project: str, request: IdempotencyKey, run: Run, wait_ms: int, idle: Callable[[float], None] | None = None
     ) -> ClaimReply:
         """A claim that waits up to ``wait_ms`` for an item; the reply says ``success`` or ``no_match``.
 
@@ -148,7 +148,7 @@ class Parking:
         if project not in self._tending:
             await self._work.sweep(project, self.process, ALIVE_MS)
 
-    def _enter(self, project: str, request: Request) -> _Parked:
+    def _enter(self, project: str, request: IdempotencyKey) -> _Parked:
         parked = self._parked.setdefault((project, request.key), _Parked())
         parked.calls += 1
         self._calls += 1
@@ -161,7 +161,7 @@ class Parking:
             )
         return parked
 
-    def _exit(self, project: str, request: Request, parked: _Parked) -> None:
+    def _exit(self, project: str, request: IdempotencyKey, parked: _Parked) -> None:
         parked.calls -= 1
         self._calls -= 1
         self._metrics.agents_waiting(self._calls)
@@ -172,7 +172,7 @@ class Parking:
             del self._projects[project]
             self._tending.pop(project).cancel()
 
-    async def _leave(self, project: str, request: Request) -> None:
+    async def _leave(self, project: str, request: IdempotencyKey) -> None:
         with contextlib.suppress(ToolFailure):
             await self._work.end_wait(project, request, self.process, keep=False)
 

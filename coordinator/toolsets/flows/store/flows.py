@@ -13,7 +13,7 @@ from coordinator.metrics.tracing import carried
 from coordinator.steps.model import Plan
 from coordinator.steps.runs import INCLUDES, RunStore
 from coordinator.store import Script
-from coordinator.store.requests import Request, recorded_reply
+from coordinator.store.idempotency import IdempotencyKey, recorded_reply
 
 PACKAGE = "coordinator.toolsets.flows"
 MAX_READ_BYTES = 4 * 1024 * 1024
@@ -121,7 +121,7 @@ class FoundStep(Struct, frozen=True, kw_only=True):
 class FlowStore(RunStore):
     """Workflows of any project."""
 
-    async def create(self, project: str, request: Request, new: NewFlow) -> int:
+    async def create(self, project: str, request: IdempotencyKey, new: NewFlow) -> int:
         """Stores and starts a workflow; returns its id."""
         await self._note(project)
         owner = _hashed(new.creator)
@@ -131,7 +131,7 @@ class FlowStore(RunStore):
         await self._ring(project, to_relay)
         return run
 
-    async def created(self, project: str, request: Request) -> int | None:
+    async def created(self, project: str, request: IdempotencyKey) -> int | None:
         """The workflow that was created when this call was made before; None: it was not.
 
         Raises:
@@ -201,7 +201,9 @@ class FlowStore(RunStore):
             below = f"({page[-1][0]}"
         return found[:limit]
 
-    async def cancel(self, project: str, request: Request, flow: int, actor: str) -> tuple[bool, FlowStatus] | None:
+    async def cancel(
+        self, project: str, request: IdempotencyKey, flow: int, actor: str
+    ) -> tuple[bool, FlowStatus] | None:
         """Cancels a running workflow: its steps are stopped, their results dropped.
 
         Returns:
@@ -219,7 +221,9 @@ class FlowStore(RunStore):
                 return FoundStep(flow=flow.row, step=found, spec=flow.spec)
         return None
 
-    async def release(self, project: str, request: Request, step: int, actor: str) -> tuple[bool, StepStatus] | None:
+    async def release(
+        self, project: str, request: IdempotencyKey, step: int, actor: str
+    ) -> tuple[bool, StepStatus] | None:
         """Releases a gate, or lets a pending step begin at once.
 
         Returns:
@@ -233,7 +237,9 @@ class FlowStore(RunStore):
         found = await self.find_step(project, step)
         return (False, found.step.status) if found else None
 
-    async def retry(self, project: str, request: Request, flow: int, actor: str) -> tuple[int, FlowStatus] | None:
+    async def retry(
+        self, project: str, request: IdempotencyKey, flow: int, actor: str
+    ) -> tuple[int, FlowStatus] | None:
         """Runs the failed and cancelled steps of a failed or cancelled workflow again.
 
         Returns:

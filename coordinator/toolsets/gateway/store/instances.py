@@ -11,7 +11,7 @@ from coordinator.metrics.tracing import carried
 from coordinator.settings import Settings
 from coordinator.steps.runs import INCLUDES, RunStore
 from coordinator.store import Script, Store, keys
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed, unpacked
 from coordinator.toolsets.gateway.rules.task import Advance
 
@@ -119,7 +119,7 @@ class InstanceStore(RunStore):
         self._bundles: dict[str, Bundle] = {}
 
     async def start(
-        self, project: str, request: Request, waiter: str, new: NewInstance, advance: Advance
+        self, project: str, request: IdempotencyKey, waiter: str, new: NewInstance, advance: Advance
     ) -> tuple[str, str]:
         """Stores an instance and begins what follows from its start.
 
@@ -161,7 +161,7 @@ class InstanceStore(RunStore):
         return found, operation
 
     async def begin(
-        self, project: str, request: Request, waiter: str, workflow: str, transition: str, advance: Advance
+        self, project: str, request: IdempotencyKey, waiter: str, workflow: str, transition: str, advance: Advance
     ) -> Begun:
         """Begins a transition, if the version is still the one that the advance goes on from."""
         await self._note(project)

@@ -12,7 +12,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
-from coordinator.store.requests import request
+from coordinator.store.idempotency import idempotency_key
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Servers
@@ -129,7 +129,7 @@ class Desk:
     async def _tell(self, event: str) -> None:
         """Writes to the audit that definitions are in force: each process at its start, one for all after a reload."""
         gateway = self._settings.gateway
-        version = request("", "", "gateway", msgspec.to_builtins(gateway)).fingerprint
+        version = idempotency_key("", "", "gateway", msgspec.to_builtins(gateway)).fingerprint
         facts = {"version": version, "items": len(self.catalogue.items)}
         try:
             if event == "server.initialized":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator.settings.gateway.model import PROXY
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
 from coordinator.toolsets.gateway.operations import Snapshot, StartRequest, SubmitRequest, new_operation
@@ -112,7 +112,9 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     )
 
 
-async def _start_workflow(desk: Desk, project: str, principal: Principal, args: Start, request: Request) -> Snapshot:
+async def _start_workflow(
+    desk: Desk, project: str, principal: Principal, args: Start, request: IdempotencyKey
+) -> Snapshot:
     packed = desk.catalogue.definition(args.definition_id)
     if packed is None:
         raise checks.unknown_definition(args.definition_id)
@@ -124,7 +126,9 @@ async def _start_workflow(desk: Desk, project: str, principal: Principal, args: 
     )
 
 
-async def _start_session(desk: Desk, project: str, principal: Principal, args: Start, request: Request) -> Snapshot:
+async def _start_session(
+    desk: Desk, project: str, principal: Principal, args: Start, request: IdempotencyKey
+) -> Snapshot:
     """A session with a capability; with arguments it is called at once."""
     given = args.input
     name = given.get("capability")

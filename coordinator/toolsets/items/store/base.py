@@ -11,8 +11,8 @@ import msgspec
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store, keys
+from coordinator.store.idempotency import NO_KEY, IdempotencyKey, run_once
 from coordinator.store.project_list import ProjectList
-from coordinator.store.requests import NONE, Request, run_once
 from coordinator.toolsets.items.rules.ids import Match, parse, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.specs import size
@@ -80,12 +80,14 @@ class RoomStore:
         self._projects = ProjectList(store, "items")
 
     def _change(
-        self, script: Script[R], project: str, request: Request, *args: str | bytes | int
+        self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> Coroutine[Any, Any, R]:
         """A script that begins with a request and the number of events to keep."""
         return run_once(self._store, script, project, request, self._keep_ms, self._events, *args)
 
-    async def _change_by_schema(self, script: Script[R], project: str, request: Request, *args: str | bytes | int) -> R:
+    async def _change_by_schema(
+        self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
+    ) -> R:
         """As ``_change``, for scripts that go on with the schema version and the status labels.
 
         The version is installed in the project when it is not there yet.
@@ -126,7 +128,7 @@ class RoomStore:
 
         return [one(inner) for inner in ids]
 
-    async def resolve_one(self, project: str, text: str, field: str, request: Request = NONE) -> str:
+    async def resolve_one(self, project: str, text: str, field: str, request: IdempotencyKey = NO_KEY) -> str:
         """The full id (inner form) for an id or prefix as a caller wrote it in a field.
 
         A call that is repeated gets ``?not_found`` in place of a failure: its script answers
@@ -144,6 +146,6 @@ class RoomStore:
             return "?not_found"
         return pick(inner, matches, field)
 
-    async def recorded(self, project: str, request: Request) -> bool:
+    async def recorded(self, project: str, request: IdempotencyKey) -> bool:
         """Whether an equal call was answered, or begun, before."""
         return bool(request.key) and bool(await self._store.command("EXISTS", keys.request.key(project, request.key)))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator.store import Script
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.levels import Move, Repair, added
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack
 
@@ -61,7 +61,7 @@ _SHIFT = Script(PACKAGE, "shift_levels", tuple[int, bool])
 class DependencyStore(RoomStore):
     """Dependency edges of any project."""
 
-    async def link(self, project: str, request: Request, edges: Sequence[NewEdge]) -> Linked:
+    async def link(self, project: str, request: IdempotencyKey, edges: Sequence[NewEdge]) -> Linked:
         """Creates edges, all or none; the refusals say why none.
 
         Calls that join the same items in ways that exclude each other undo each other's repairs. Before one is made
@@ -84,7 +84,7 @@ class DependencyStore(RoomStore):
                 cyclic.append(far.position)
 
     async def unlink(
-        self, project: str, request: Request, mode: str, first: str, second: str = "", codes: str = "BIR"
+        self, project: str, request: IdempotencyKey, mode: str, first: str, second: str = "", codes: str = "BIR"
     ) -> Unlinked:
         """Deletes edges by mode ``id``, ``pair`` or ``all``; all of an item in bounded slices."""
         deleted = 0

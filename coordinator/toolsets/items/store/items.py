@@ -8,7 +8,7 @@ from time import monotonic
 import msgspec
 
 from coordinator.store import Script
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.specs import TAGS_AT, Stored
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, WEIGHT, RoomStore, pack, slices
 
@@ -46,7 +46,7 @@ def _work(fields: dict[str, str | int | bool]) -> int:
 class ItemStore(RoomStore):
     """Work items of any project."""
 
-    async def create(self, project: str, request: Request, specs: Sequence[Stored]) -> list[Created]:
+    async def create(self, project: str, request: IdempotencyKey, specs: Sequence[Stored]) -> list[Created]:
         """Creates items in bounded slices."""
         results: list[Created] = []
         parts = slices(specs, lambda spec: spec, lambda spec: _tags(spec[TAGS_AT]))
@@ -56,7 +56,7 @@ class ItemStore(RoomStore):
         return results
 
     async def update(
-        self, project: str, request: Request, changes: Sequence[tuple[str, dict[str, str | int | bool]]]
+        self, project: str, request: IdempotencyKey, changes: Sequence[tuple[str, dict[str, str | int | bool]]]
     ) -> list[tuple[str, str, int, bool]]:
         """Updates items in bounded slices; each answers "updated" or the reason, id, modified, verification."""
         results: list[tuple[str, str, int, bool]] = []
@@ -67,7 +67,7 @@ class ItemStore(RoomStore):
         return results
 
     async def delete(
-        self, project: str, request: Request, ids: Sequence[str], recursive: bool, seconds: float
+        self, project: str, request: IdempotencyKey, ids: Sequence[str], recursive: bool, seconds: float
     ) -> Deleted:
         """Deletes items, subtrees too if ``recursive``, a bounded number per script run.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coordinator.store import Script
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, RoomStore, pack, slices
 
@@ -47,7 +47,7 @@ _READ = Script(PACKAGE, "read_notes", tuple[list[NoteRow], list[str]])
 class NoteStore(RoomStore):
     """Notes of any project."""
 
-    async def upsert(self, project: str, request: Request, notes: Sequence[StoredNote]) -> list[Written]:
+    async def upsert(self, project: str, request: IdempotencyKey, notes: Sequence[StoredNote]) -> list[Written]:
         """Writes notes in bounded slices, each on its own."""
         results: list[Written] = []
         for number, part in enumerate(slices(notes, lambda note: note)):
@@ -56,7 +56,7 @@ class NoteStore(RoomStore):
         return results
 
     async def delete(
-        self, project: str, request: Request, ids: Sequence[str], item: str, key: str
+        self, project: str, request: IdempotencyKey, ids: Sequence[str], item: str, key: str
     ) -> tuple[int, list[int]]:
         """Deletes by id, then by item and key; returns how many, and the positions of unknown ids."""
         return await self._change(_DELETE, project, request, pack(ids), item, key)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coordinator.store import Script
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.specs import Stored, size
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack, slices
 from coordinator.toolsets.items.store.notes import StoredNote
@@ -63,7 +63,7 @@ class TreeStore(RoomStore):
     async def create(
         self,
         project: str,
-        request: Request,
+        request: IdempotencyKey,
         specs: Sequence[Stored],
         edges: Sequence[tuple[str, str, str, str, str]],
         notes: Sequence[StoredNote],
@@ -89,7 +89,7 @@ class TreeStore(RoomStore):
     async def complete(
         self,
         project: str,
-        request: Request,
+        request: IdempotencyKey,
         trigger: str,
         actor: tuple[str, str, str],
         plan: Sequence[str],

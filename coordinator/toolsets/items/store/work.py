@@ -10,7 +10,7 @@ import msgspec
 
 from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, Path, RoomStore, pack
@@ -90,7 +90,7 @@ class WorkStore(RoomStore):
     def claim(
         self,
         project: str,
-        request: Request,
+        request: IdempotencyKey,
         agent: str,
         claims: Sequence[tuple[str, int, int]],
         releases: Sequence[tuple[str, int]],
@@ -98,7 +98,9 @@ class WorkStore(RoomStore):
         """Claims (id, ttl in ms, fence or 0) and releases (id, fence or 0) of one agent, in one step."""
         return self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
 
-    async def advance(self, project: str, request: Request, transitions: Sequence[tuple[Any, ...]]) -> list[Advanced]:
+    async def advance(
+        self, project: str, request: IdempotencyKey, transitions: Sequence[tuple[Any, ...]]
+    ) -> list[Advanced]:
         """Transitions in order, each whole or not at all, in bounded slices; each goes on where the last one ended."""
         results: list[Advanced] = []
         number = 0
@@ -139,7 +141,7 @@ class WorkStore(RoomStore):
     async def claim_next(
         self,
         project: str,
-        request: Request,
+        request: IdempotencyKey,
         agent: str,
         ttl_ms: int,
         selector: Selector,
@@ -169,7 +171,7 @@ class WorkStore(RoomStore):
             if not after:  # what expired, or became ready, behind where the search had come to
                 recorder().restarted("claim_item")
 
-    async def end_wait(self, project: str, request: Request, process: str, keep: bool) -> ClaimReply:
+    async def end_wait(self, project: str, request: IdempotencyKey, process: str, keep: bool) -> ClaimReply:
         """Ends a claim parked by ``process``; ``keep`` makes that nothing was found the answer for good."""
         return await self._change(_END_WAIT, project, request, int(keep), process)
 

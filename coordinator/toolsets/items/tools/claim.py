@@ -10,7 +10,7 @@ from msgspec import UNSET
 from coordinator.errors import invalid
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
-from coordinator.store.requests import Request, request
+from coordinator.store.idempotency import IdempotencyKey, idempotency_key
 from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
 from coordinator.toolsets.items.contract.claim import (
     ClaimEntry,
@@ -163,7 +163,7 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
     async def by_selector(
         call: Call,
         args: ClaimItem,
-        record: Request,
+        record: IdempotencyKey,
         trusted: Trusted,
         selector: Selector,
         releases: Sequence[tuple[str, int]],
@@ -197,7 +197,7 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
             if entry.agent_id is not None and entry.agent_id != agent:
                 warn("agentId", "agentId of a claim is ignored: the trusted actor is another")
                 break
-        record = request(agent, args.request_id, "claim_item", claims, releases)
+        record = idempotency_key(agent, args.request_id, "claim_item", claims, releases)
         letting_go: list[tuple[str, int]] = []
         if releases:
             ids = await work.resolve(call.project, _ids(releases, "releases"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.store.requests import Request
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.items import (
     CreatedItem,
@@ -44,7 +44,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
     """manage_items."""
     seconds = services.settings.request_deadline_ms / 1000 * _OF_DEADLINE
 
-    async def record_for(args: ManageItems) -> Request:
+    async def record_for(args: ManageItems) -> IdempotencyKey:
         return await keyed(
             services, args.actor, args.request_id, "manage_items",
             args.operation, args.items, args.ids, args.parent_id, args.traits, args.recursive,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
-from coordinator.store.requests import NONE, Request, request
+from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
 from coordinator.toolsets.actor import Actor, Distrusted, checked, signature
 from coordinator.toolsets.items.contract.base import Ancestor
 from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid
@@ -29,7 +29,9 @@ def batch(elements: list[T] | None, field: str, most: int) -> list[T]:
     return elements
 
 
-async def keyed(services: Services, actor: Actor | None, request_id: str | None, tool: str, *arguments: Any) -> Request:
+async def keyed(
+    services: Services, actor: Actor | None, request_id: str | None, tool: str, *arguments: Any
+) -> IdempotencyKey:
     """The idempotency record of a call whose actor is optional; none without a usable actor and id.
 
     Nobody is refused such a call for his proof. But a record is kept, and found again, only under
@@ -39,15 +41,15 @@ async def keyed(services: Services, actor: Actor | None, request_id: str | None,
         ToolFailure: VALIDATION_ERROR for a malformed actor.
     """
     if actor is None:
-        return NONE
+        return NO_KEY
     claim = checked(actor)
     if not request_id or not is_uuid(request_id):
-        return NONE
+        return NO_KEY
     try:
         trusted = await services.resolve_actor(claim)
     except Distrusted:
-        return NONE
-    return request(trusted.id, request_id, tool, signature(actor), *arguments)
+        return NO_KEY
+    return idempotency_key(trusted.id, request_id, tool, signature(actor), *arguments)
 
 
 def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: str) -> None:

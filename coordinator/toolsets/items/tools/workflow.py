@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.metrics import recorder
-from coordinator.store.requests import NONE, request
+from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.actor import Trusted, checked
 from coordinator.toolsets.items.contract.work import (
     TRIGGERS,
@@ -78,9 +78,9 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
         schemas = work.schemas.current
         first = trusted[0]
         record = (
-            request(first.id, args.request_id, "advance_item", rules.asked(transitions))
+            idempotency_key(first.id, args.request_id, "advance_item", rules.asked(transitions))
             if isinstance(first, Trusted) and args.request_id and is_uuid(args.request_id)
-            else NONE
+            else NO_KEY
         )
         # Of what the policy refuses, nothing is even looked up.
         runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]

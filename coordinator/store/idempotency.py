@@ -1,4 +1,4 @@
-"""Idempotency of requests: the key of the record of a request id, and the fingerprint of what was asked with it."""
+"""Idempotency: keys of calls that bring a request id, and the records that their scripts keep under them."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _encode = msgspec.json.Encoder().encode
 _DONE = b"D"
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
-    """The first arguments of every mutating script (``lua/include/idempotency.lua``)."""
+class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
+    """Of one call; the first arguments of every mutating script (``lua/include/idempotency.lua``)."""
 
     key: str
     """Names the record in the project; empty when the call runs without one."""
     fingerprint: str
     """16 hex digits over the tool and its arguments, without proofs."""
 
-    def slice(self, number: int) -> Request:
-        """The record of one bounded slice of a call that is carried out in several."""
-        return Request(f"{self.key}.{number}", self.fingerprint) if self.key and number else self
+    def slice(self, number: int) -> IdempotencyKey:
+        """The key of one bounded slice of a call that is carried out in several."""
+        return IdempotencyKey(f"{self.key}.{number}", self.fingerprint) if self.key and number else self
 
 
-NONE = Request("", "")
+NO_KEY = IdempotencyKey("", "")
 """A call without a request id."""
 
 
-def request(actor: str, request_id: str, tool: str, *arguments: Any) -> Request:
-    """The record of one call, keyed on the trusted actor and the request id."""
+def idempotency_key(actor: str, request_id: str, tool: str, *arguments: Any) -> IdempotencyKey:
+    """The key of one call, by the trusted actor and the request id."""
     key = blake2b(f"{actor}\0{request_id.lower()}".encode(), digest_size=16).hexdigest()
-    return Request(key, blake2b(_encode((tool, arguments)), digest_size=8).hexdigest())
+    return IdempotencyKey(key, blake2b(_encode((tool, arguments)), digest_size=8).hexdigest())
 
 
 async def run_once(
-    store: Store, script: Script[R], project: str, request: Request, keep_ms: int | str, *args: str | bytes | int
+    store: Store, script: Script[R], project: str, request: IdempotencyKey, keep_ms: int | str, *args: str | bytes | int
 ) -> R:
-    """Runs a script that begins with a request and how long its record is kept, in ms.
+    """Runs a script that begins with an idempotency key and how long its record is kept, in ms.
 
     Raises:
         ToolFailure: ``request_id_reused``, and as ``Store.run`` says.
@@ -64,8 +64,8 @@ async def run_once(
     raise _reused()
 
 
-async def recorded_reply(store: Store, project: str, request: Request) -> bytes | None:
-    """The packed reply that is recorded for a request; None: there is no record (any more), or none was asked for.
+async def recorded_reply(store: Store, project: str, request: IdempotencyKey) -> bytes | None:
+    """The packed reply that is recorded for a call; None: there is no record (any more), or none was asked for.
 
     Raises:
         ToolFailure: ``request_id_reused``, and as ``Store.command`` says.
@@ -74,7 +74,7 @@ async def recorded_reply(store: Store, project: str, request: Request) -> bytes 
     return None if record is None else record[1:]
 
 
-async def _record(store: Store, project: str, request: Request) -> bytes | None:
+async def _record(store: Store, project: str, request: IdempotencyKey) -> bytes | None:
     """The record behind its fingerprint: the letter of its state, and the reply."""
     if not request.key:
         return None
