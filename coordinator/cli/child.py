@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.lifeline import Lifeline
+from coordinator.cli.lifecycle import SupervisedLifecycle
 from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.settings import Settings
 
@@ -45,18 +45,18 @@ def run(text: bytes, parent: int, status: int, control: int) -> int:
         control: descriptor that the outcomes of reloads are read from.
     """
     brief = msgspec.json.decode(text, type=Brief)
-    lifeline = Lifeline(parent, status, control, brief.refused_reload)
-    # Imported after the lifeline is tied: what a role needs takes a second to load.
+    lifecycle = SupervisedLifecycle(parent, status, control, brief.refused_reload)
+    # Imported after the child is tied to its supervisor: what a role needs takes a second to load.
     from coordinator.cli import roles
 
     try:
-        roles.run(brief.role, brief.slot, brief.settings, Path(brief.metrics_dir), lifeline)
+        roles.run(brief.role, brief.slot, brief.settings, Path(brief.metrics_dir), lifecycle)
     except CommandFailed as error:
-        lifeline.failed(error.code, str(error))
+        lifecycle.failed(error.code, str(error))
         return error.code
     except Exception as error:
         structlog.get_logger(__name__).exception("process failed")
-        lifeline.failed(Exit.FAILED, f"{type(error).__name__}: {error}")
+        lifecycle.failed(Exit.FAILED, f"{type(error).__name__}: {error}")
         return Exit.FAILED
     return Exit.OK
 

@@ -20,7 +20,7 @@ import uvloop
 from coordinator.cli.authentication import build_authenticator
 from coordinator.cli.described import described_toolsets
 from coordinator.cli.exits import CommandFailed
-from coordinator.cli.lifeline import ORPHAN_SECONDS, Guardian
+from coordinator.cli.lifecycle import ORPHAN_SECONDS, Lifecycle
 from coordinator.cli.operators import QuietServer, operators_port, server_config
 from coordinator.cli.reload import SettingsInForce
 from coordinator.cli.sockets import BACKLOG, listening
@@ -68,18 +68,18 @@ def prepare() -> None:
             describe(tool)
 
 
-def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, guardian: Guardian) -> None:
+def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, lifecycle: Lifecycle) -> None:
     """Serves until SIGTERM or SIGINT, then drains.
 
     Raises:
         CommandFailed: it cannot start.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, recorder, metrics_dir, guardian))
+        runner.run(_serve(settings, recorder, metrics_dir, lifecycle))
 
 
-async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guardian: Guardian) -> None:
-    guardian.begun()
+async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, lifecycle: Lifecycle) -> None:
+    lifecycle.begun()
     async with contextlib.AsyncExitStack() as stack:
         store = await settled(await open_store(settings.redis_url, settings.redis_timeout_ms))
         stack.push_async_callback(store.close)
@@ -92,7 +92,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
             toolset.start()
         admission = Admission(settings.overload, recorder, time.monotonic)
         others = [actors.configure, authenticator.configure, lambda fresh: admission.configure(fresh.overload)]
-        in_force = SettingsInForce(settings, toolsets.values(), recorder, guardian.refused_reload, others)
+        in_force = SettingsInForce(settings, toolsets.values(), recorder, lifecycle.refused_reload, others)
         store.observe = tracing.observing(_observer(recorder, admission))
         recorder.start_frontend(
             (tool.name for toolset in toolsets.values() for tool in toolset.tools),
@@ -112,7 +112,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         )
         await actors.start()
         await authenticator.start()
-        guardian.on_reload(in_force.take)
+        lifecycle.on_reload(in_force.take)
 
         async def take_no_new_work(scope: str) -> None:
             admission.draining = bool(scope)
@@ -130,7 +130,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, guar
         probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
-                await _run(server, sock, app, guardian, settings.drain_seconds)
+                await _run(server, sock, app, lifecycle, settings.drain_seconds)
         finally:
             for one in measurements:
                 one.stop()
@@ -152,11 +152,11 @@ def _observer(recorder: Recorder, admission: Admission) -> Observe:
     return observe
 
 
-async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, guardian: Guardian, drain_seconds: int) -> None:
+async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle: Lifecycle, drain_seconds: int) -> None:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        if app.draining and guardian.orphaned:
+        if app.draining and lifecycle.orphaned:
             # The supervisor is gone since it asked: its last words, or the kernel's for it, only shorten the drain.
             server.config.timeout_graceful_shutdown = ORPHAN_SECONDS  # type: ignore[assignment]
             return
@@ -166,7 +166,7 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, guardian: 
             return
         app.begin_drain()
         rest = drain_seconds - _MARGIN_SECONDS - GRACE_SECONDS - FRESH_SECONDS
-        patience = ORPHAN_SECONDS if guardian.orphaned else max(rest, 0.5)
+        patience = ORPHAN_SECONDS if lifecycle.orphaned else max(rest, 0.5)
         server.config.timeout_graceful_shutdown = patience  # type: ignore[assignment] # seconds, which may be fractions
         _log.info("draining", in_flight=app.in_flight, seconds=patience)
         loop.call_later(GRACE_SECONDS, server.leave)
@@ -180,7 +180,7 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, guardian: 
     # as long as answering a hundred calls.
     gc.set_threshold(10_000, 20, 50)
 
-    server.on_listening = partial(announce, app, guardian, sock.getsockname()[1])
+    server.on_listening = partial(announce, app, lifecycle, sock.getsockname()[1])
     await server.serve([sock])
 
 
@@ -227,7 +227,7 @@ class McpServer(QuietServer):
         self.should_exit = True
 
 
-async def announce(app: FrontEnd, guardian: Guardian, port: int) -> None:
+async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
     """Says that this process is ready, having asked it: a request to the shared port might reach another one.
 
     Who is told to end before that ends without having been ready.
@@ -240,7 +240,7 @@ async def announce(app: FrontEnd, guardian: Guardian, port: int) -> None:
         return
     if not ready:
         raise CommandFailed(f"the front-end is not ready: {msgspec.json.encode(found).decode()}")
-    guardian.ready()
+    lifecycle.ready()
     _log.info("front-end ready", port=port)
 
 

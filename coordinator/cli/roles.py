@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.lifeline import Guardian
+from coordinator.cli.lifecycle import Lifecycle
 from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.stores import store_failed
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots, tracing
@@ -27,7 +27,7 @@ def run(
     slot: str,
     settings: Settings,
     metrics_dir: Path,
-    guardian: Guardian,
+    lifecycle: Lifecycle,
     beside: Beside | None = None,
 ) -> None:
     """Runs until SIGTERM or SIGINT, and returns when all work in hand is done.
@@ -48,9 +48,9 @@ def run(
         if role == "frontend":
             from coordinator.cli.frontend import run_frontend
 
-            run_frontend(settings, recorder, metrics_dir, guardian)
+            run_frontend(settings, recorder, metrics_dir, lifecycle)
         else:
-            _work(settings, recorder, guardian, beside)
+            _work(settings, recorder, lifecycle, beside)
     finally:
         tracing.stop()
         recorder.close()
@@ -108,7 +108,7 @@ def _unwritable(metrics_dir: Path, error: OSError) -> CommandFailed:
     )
 
 
-def _work(settings: Settings, recorder: Recorder, guardian: Guardian, beside: Beside | None) -> None:
+def _work(settings: Settings, recorder: Recorder, lifecycle: Lifecycle, beside: Beside | None) -> None:
     # Imported here: front-ends do without RQ.
     from workers.process import WorkerProcess
     from workers.rooms import make_rooms
@@ -122,17 +122,17 @@ def _work(settings: Settings, recorder: Recorder, guardian: Guardian, beside: Be
                 recorder.config(settings_digest(mixed), config_version(mixed))
                 take(mixed)
 
-        guardian.on_reload(hear)
+        lifecycle.on_reload(hear)
 
     worker = WorkerProcess(
         settings,
         recorder.slot,
         make_rooms,
-        guardian.ready,
-        lambda: guardian.orphaned,
+        lifecycle.ready,
+        lambda: lifecycle.orphaned,
         on_settings,
         beside,
-        guardian.begun,
+        lifecycle.begun,
     )
     try:
         worker.run()

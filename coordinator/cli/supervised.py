@@ -16,7 +16,7 @@ import msgspec
 from coordinator.cli.backoff import Backoff
 from coordinator.cli.child import Brief, Role
 from coordinator.cli.exits import Exit
-from coordinator.cli.lifeline import BEAT_SECONDS, Report
+from coordinator.cli.lifecycle import BEAT_SECONDS, Report
 from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.spawner import Process, Spawner
 from coordinator.settings import Settings

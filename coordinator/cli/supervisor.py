@@ -20,7 +20,7 @@ import structlog
 
 from coordinator.cli import spawner
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.lifeline import BEAT_SECONDS
+from coordinator.cli.lifecycle import BEAT_SECONDS
 from coordinator.cli.linux import end_session
 from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.supervised import Child, Spec

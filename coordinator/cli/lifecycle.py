@@ -1,4 +1,4 @@
-"""Ties a child process to its supervisor: it reports to it, and ends soon after it."""
+"""The lifecycle of a process: what it reports while it starts and runs, and how it ends soon after its supervisor."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Report(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class Guardian(Protocol):
-    """What a process reports to: its supervisor over a ``Lifeline``, or an ``Announcer`` where it runs alone."""
+class Lifecycle(Protocol):
+    """What a process reports to and hears from; an ``Announcer`` is one where it has no supervisor."""
 
     @property
     def orphaned(self) -> bool:
@@ -56,8 +56,8 @@ class Guardian(Protocol):
         """Has ``take`` called in the running event loop whenever the settings are read again."""
 
 
-class Lifeline:
-    """A child's side.
+class SupervisedLifecycle:
+    """That of a child process, tied to its supervisor.
 
     The kernel sends SIGTERM when the supervisor dies (Linux), which begins a short drain. A
     thread looks as well: elsewhere it sends the signal, and everywhere it ends a child that
@@ -82,7 +82,7 @@ class Lifeline:
         # The supervisor may have ended before the kernel knew what we want.
         if self.orphaned:
             raise SystemExit(Exit.FAILED)
-        threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
+        threading.Thread(target=self._watch, name="supervisor-watch", daemon=True).start()
 
     @property
     def orphaned(self) -> bool:
