@@ -15,7 +15,7 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile
-from coordinator.cli.top.readings import Between, read
+from coordinator.cli.top.readings import Interval, read
 from tests.support.fleets import Http, RunningCommand, RunningFleet, fleet_command, scrape
 from tests.support.wait import wait_until_sync
 from tests.support.web import LocalServer, Quiet
@@ -53,27 +53,27 @@ limit{slot="fe-1"} 5
 
 
 @pytest.fixture
-def between() -> Between:
-    return Between(read(BEFORE, 100.0), read(AFTER, 102.0))
+def interval() -> Interval:
+    return Interval(read(BEFORE, 100.0), read(AFTER, 102.0))
 
 
-def test_rates_are_growth_by_time_and_restarts_begin_at_zero(between: Between) -> None:
-    assert between.rate("calls_total", tool="a") == 10.0
-    assert between.rate("calls_total", tool="b") == 2.0
-    assert between.rates("calls_total", "outcome", tool="a") == {"ok": 10.0, "shed": 0.0}
-    assert between.rate("unknown_total") == 0.0
+def test_rates_are_growth_by_time_and_restarts_begin_at_zero(interval: Interval) -> None:
+    assert interval.rate("calls_total", tool="a") == 10.0
+    assert interval.rate("calls_total", tool="b") == 2.0
+    assert interval.rates("calls_total", "outcome", tool="a") == {"ok": 10.0, "shed": 0.0}
+    assert interval.rate("unknown_total") == 0.0
 
 
-def test_quantiles_are_of_what_happened_in_between(between: Between) -> None:
-    assert between.quantile("seconds", 0.5) == 0.1
-    assert between.quantile("seconds", 0.95) == 1.0
-    assert between.quantile("seconds", 1.0) == math.inf
-    assert math.isnan(Between(between.after, between.after).quantile("seconds", 0.5))
+def test_quantiles_are_of_what_happened_in_between(interval: Interval) -> None:
+    assert interval.quantile("seconds", 0.5) == 0.1
+    assert interval.quantile("seconds", 0.95) == 1.0
+    assert interval.quantile("seconds", 1.0) == math.inf
+    assert math.isnan(Interval(interval.after, interval.after).quantile("seconds", 0.5))
 
 
-def test_gauges_are_as_they_are_now(between: Between) -> None:
-    assert between.gauge("limit") == 9
-    assert between.gauge("limit", slot="fe-1") == 5
+def test_gauges_are_as_they_are_now(interval: Interval) -> None:
+    assert interval.gauge("limit") == 9
+    assert interval.gauge("limit", slot="fe-1") == 5
 
 
 @pytest.fixture(scope="module")

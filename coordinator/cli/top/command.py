@@ -16,7 +16,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet
 from coordinator.cli.sockets import check_base_url
 from coordinator.cli.terminal import printable
-from coordinator.cli.top.readings import Between, Reading, read
+from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.metrics.hot import Hot, published
 from coordinator.settings import LoadedSettings, redacted
 
@@ -72,7 +72,7 @@ def top(
                         # It may be starting again, and whoever looks at it wants to see that above all.
                         live.update(Text(printable(str(failure)), style="bold red"), refresh=True)
                         continue
-                    shown = screen(Between(before, after), fleet, _hot(fleet), redacted(where))
+                    shown = screen(Interval(before, after), fleet, _hot(fleet), redacted(where))
                     if once:
                         break
                     live.update(shown, refresh=True)

@@ -35,8 +35,8 @@ def read(text: str, at: float) -> Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
-    """What happened from one reading to the next. A counter that is lower than before has started again from 0."""
+class Interval:
+    """From one reading to the next. A counter that is lower than before has started again from 0."""
 
     before: Reading
     after: Reading

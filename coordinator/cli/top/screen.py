@@ -12,42 +12,42 @@ from rich.text import Text
 
 from coordinator.cli.fleetfile import Fleet
 from coordinator.cli.terminal import counted
-from coordinator.cli.top.readings import Between
+from coordinator.cli.top.readings import Interval
 from coordinator.metrics.hot import Hot
 
 _TOOLS = 12
 
 
-def screen(between: Between, fleet: Fleet | None, hot: Sequence[Hot], where: str) -> RenderableType:
+def screen(interval: Interval, fleet: Fleet | None, hot: Sequence[Hot], where: str) -> RenderableType:
     """Everything, from what callers see down to what causes it."""
-    parts: list[RenderableType] = [_headline(between, fleet, where), _tools(between), _pressure(between)]
-    if between.gauge("coordinator_processes", role="worker"):
-        parts.append(_workers(between))
+    parts: list[RenderableType] = [_headline(interval, fleet, where), _tools(interval), _pressure(interval)]
+    if interval.gauge("coordinator_processes", role="worker"):
+        parts.append(_workers(interval))
     if hot:
         parts.append(_hot(hot))
     return Group(*parts)
 
 
-def _headline(between: Between, fleet: Fleet | None, where: str) -> Text:
+def _headline(interval: Interval, fleet: Fleet | None, where: str) -> Text:
     processes = [
-        counted(round(between.gauge("coordinator_processes", role=role)), name)
+        counted(round(interval.gauge("coordinator_processes", role=role)), name)
         for role, name in (("frontend", "front-end"), ("worker", "worker"))
     ]
     down = [one.slot for one in fleet.processes if not one.ready] if fleet is not None else []
     text = Text(f"{where}   {', '.join(processes)}   ")
-    text.append(f"{between.rate('coordinator_requests_total'):,.0f} calls/s", style="bold")
-    text.append(f"   {between.gauge('coordinator_connections'):,.0f} connections")
+    text.append(f"{interval.rate('coordinator_requests_total'):,.0f} calls/s", style="bold")
+    text.append(f"   {interval.gauge('coordinator_connections'):,.0f} connections")
     if down:
         text.append(f"   down: {', '.join(down)}", style="bold red")
     return text
 
 
-def _tools(between: Between) -> Table:
-    rates = between.rates("coordinator_requests_total", "tool")
+def _tools(interval: Interval) -> Table:
+    rates = interval.rates("coordinator_requests_total", "tool")
     busiest = sorted((tool for tool, rate in rates.items() if rate), key=lambda tool: -rates[tool])
     rows = []
     for tool in busiest[:_TOOLS]:
-        outcomes = between.rates("coordinator_requests_total", "outcome", tool=tool)
+        outcomes = interval.rates("coordinator_requests_total", "outcome", tool=tool)
         name = "coordinator_request_duration_seconds"
         rows.append(
             (
@@ -55,60 +55,60 @@ def _tools(between: Between) -> Table:
                 f"{rates[tool]:,.1f}",
                 *(_some(outcomes.get(outcome, 0.0)) for outcome in ("conflict", "shed", "invalid")),
                 _some(outcomes.get("error", 0.0) + outcomes.get("internal", 0.0)),
-                _time(between.quantile(name, 0.5, tool=tool)),
-                _time(between.quantile(name, 0.99, tool=tool)),
+                _time(interval.quantile(name, 0.5, tool=tool)),
+                _time(interval.quantile(name, 0.99, tool=tool)),
             )
         )
     return _table(("tool", "calls/s", "conflict", "shed", "invalid", "error", "p50 <=", "p99 <="), rows)
 
 
-def _pressure(between: Between) -> Table:
-    shed = between.rates("coordinator_shed_total", "class")
-    claims = between.rates("coordinator_claims_total", "outcome")
-    open_breakers = between.gauge("coordinator_store_breaker", state="open")
+def _pressure(interval: Interval) -> Table:
+    shed = interval.rates("coordinator_shed_total", "class")
+    claims = interval.rates("coordinator_claims_total", "outcome")
+    open_breakers = interval.gauge("coordinator_store_breaker", state="open")
     at_work, limit, waiting = (
-        between.gauge(f"coordinator_{name}") for name in ("inflight", "concurrency_limit", "admission_waiting")
+        interval.gauge(f"coordinator_{name}") for name in ("inflight", "concurrency_limit", "admission_waiting")
     )
     script = "coordinator_store_script_duration_seconds"
-    errors = between.rates("coordinator_store_errors_total", "kind")
+    errors = interval.rates("coordinator_store_errors_total", "kind")
     rows = [
         ("admission", f"{at_work:.0f} at work of {limit:.0f}, {waiting:.0f} waiting"),
         ("shed/s", _listed(shed)),
         ("claims/s", _listed(claims)),
-        ("items", _backlog(between)),
+        ("items", _backlog(interval)),
         (
             "store",
-            f"{sum(between.rates(f'{script}_count', 'script').values()):,.0f} scripts/s, p50 <= "
-            f"{_time(between.quantile(script, 0.5))}, p99 <= {_time(between.quantile(script, 0.99))}"
+            f"{sum(interval.rates(f'{script}_count', 'script').values()):,.0f} scripts/s, p50 <= "
+            f"{_time(interval.quantile(script, 0.5))}, p99 <= {_time(interval.quantile(script, 0.99))}"
             + (f", breaker open in {open_breakers:.0f}" if open_breakers else "")
             + (f", errors {_listed(errors)}" if any(errors.values()) else ""),
         ),
-        ("event loop", f"late by p99 <= {_time(between.quantile('coordinator_event_loop_lag_seconds', 0.99))}"),
+        ("event loop", f"late by p99 <= {_time(interval.quantile('coordinator_event_loop_lag_seconds', 0.99))}"),
     ]
     return _table(("", ""), rows)
 
 
-def _backlog(between: Between) -> str:
+def _backlog(interval: Interval) -> str:
     """Items by role, and what waits; one front-end of the fleet counts them every few seconds."""
-    found = {role: between.gauge("coordinator_items", role=role) for role in ("queue", "work", "review", "blocked")}
+    found = {role: interval.gauge("coordinator_items", role=role) for role in ("queue", "work", "review", "blocked")}
     parts = [f"{count:,.0f} {role}" for role, count in found.items() if count] or ["none open"]
-    if oldest := between.gauge("coordinator_oldest_ready_age_seconds"):
+    if oldest := interval.gauge("coordinator_oldest_ready_age_seconds"):
         parts.append(f"oldest ready {timedelta(seconds=round(oldest))}")
-    if waiting := between.gauge("coordinator_agents_waiting"):
+    if waiting := interval.gauge("coordinator_agents_waiting"):
         parts.append(f"{waiting:,.0f} claims wait for some")
     return ", ".join(parts)
 
 
-def _workers(between: Between) -> Table:
-    steps = between.rates("coordinator_steps_total", "outcome")
+def _workers(interval: Interval) -> Table:
+    steps = interval.rates("coordinator_steps_total", "outcome")
     rows = [
         ("steps/s", _listed(steps)),
         (
             "steps",
-            f"{between.gauge('coordinator_steps_in_hand'):.0f} in hand, "
-            f"{between.gauge('coordinator_steps_queued'):.0f} waiting",
+            f"{interval.gauge('coordinator_steps_in_hand'):.0f} in hand, "
+            f"{interval.gauge('coordinator_steps_queued'):.0f} waiting",
         ),
-        ("waited", f"p99 <= {_time(between.quantile('coordinator_step_wait_seconds', 0.99))}"),
+        ("waited", f"p99 <= {_time(interval.quantile('coordinator_step_wait_seconds', 0.99))}"),
     ]
     return _table(("", ""), rows)
 
