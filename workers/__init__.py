@@ -4,8 +4,8 @@
 
 - ``engine``: slots on one event loop, and the traffic with the store; ``attempts``: one attempt of a step, from its
   start to its report
-- ``listener``: waits for work; ``keeper``: a thread that renews leases; ``sweeper``: expired leases, timers, vanished
-  jobs; ``relay``: moves jobs to the queues where these are in another Redis
+- ``listener``: waits for work; ``heartbeat``: a thread that renews leases; ``sweeper``: expired leases, timers,
+  vanished jobs; ``relay``: moves jobs to the queues where these are in another Redis
 - ``worker``: the worker as RQ sees it; ``display``: the long steps as RQ sees them; ``queues``: RQ's queues
 - ``rooms``: whose steps are executed; ``tools``: what steps of flows can call; ``gateway``: what executes the
   gateway's; ``connections``: what both reach; ``downstream``: sessions with MCP servers;

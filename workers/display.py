@@ -1,7 +1,7 @@
 """Shows RQ's tools the steps that take their time: as jobs that the worker executes.
 
 Steps come and go too fast for RQ's registries, and most never become a job. Those that last
-longer than a sign of life are shown from then on, so that dashboards say what a worker is at,
+longer than a heartbeat are shown from then on, so that dashboards say what a worker is at,
 and ``rq`` can stop it. All of it expires by itself if the worker is killed.
 """
 

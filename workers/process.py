@@ -28,8 +28,8 @@ from coordinator.store.address import parse
 from coordinator.store.drains import Drains
 from workers.attempts import Attempt
 from workers.engine import Engine
+from workers.heartbeat import Heartbeat, heartbeat_client
 from workers.isolated import IsolatedCalls
-from workers.keeper import Keeper, keeper_client
 from workers.listener import Listener
 from workers.relay import Relay
 from workers.sweeper import Sweeper
@@ -151,8 +151,8 @@ class WorkerProcess:
     async def _work(self, store: Store, queue: Store, rooms: Mapping[str, StepRoom]) -> None:
         settings, loop = self._settings, asyncio.get_running_loop()
         queue_url = settings.steps.queue_url or settings.redis_url
-        own = keeper_client(settings.redis_url)
-        own_queue = own if queue is store else keeper_client(queue_url)
+        own = heartbeat_client(settings.redis_url)
+        own_queue = own if queue is store else heartbeat_client(queue_url)
         names = queue_names(settings.steps.pools)
         handoff = Handoff.of(settings)
         steps = StepStore(store, queue, handoff)
@@ -183,12 +183,12 @@ class WorkerProcess:
             return
         worker = registered
         handoff.speak_for(worker.name, names)
-        keeper = Keeper(own, own_queue, worker, lambda: list(engine.held.values()), lost)
+        heartbeat = Heartbeat(own, own_queue, worker, lambda: list(engine.held.values()), lost)
         # A step that was cancelled while nobody heard of it ends at once, and not with its next renewal.
-        worker.on_reconnect = keeper.hurry
+        worker.on_reconnect = heartbeat.hurry
         sweeper = Sweeper(worker.name, steps, rooms.values(), engine.held_in, engine.lost_reply, relay.tell)
         store.observe = tracing.observing(recorder().script)
-        keeper.start()
+        heartbeat.start()
         engine.start()
         parts = {
             "listener": Listener(engine, steps, queue, names).run(),
@@ -201,7 +201,7 @@ class WorkerProcess:
         tasks = [loop.create_task(part, name=name) for name, part in parts.items()]
         _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)
         failed = await self._until_drained(engine, tasks)
-        keeper.stop()
+        heartbeat.stop()
         await self._sign_off(worker)
         if engine.stuck or engine.busy:
             # Event loop and interpreter would wait for them for ever.

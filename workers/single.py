@@ -26,8 +26,8 @@ from coordinator.store import Store
 from coordinator.store.address import url_of
 from workers.attempts import Attempt
 from workers.engine import Engine
+from workers.heartbeat import Heartbeat, heartbeat_client
 from workers.isolated import IsolatedCalls
-from workers.keeper import Keeper, keeper_client
 from workers.rooms import make_rooms
 
 _log = structlog.get_logger(__name__)
@@ -90,7 +90,7 @@ def _trace(settings: Settings) -> None:
 
 async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Taken, url: str) -> str:
     outboxes: set[str] = set()
-    client = keeper_client(url)
+    client = heartbeat_client(url)
     isolated = IsolatedCalls(1)
     try:
         async with opened(make_rooms(settings, store, isolated)) as rooms:
@@ -100,12 +100,12 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
             def lost(attempt: Attempt) -> None:
                 loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
-            keeper = Keeper(client, client, _Nobody(), lambda: list(engine.held.values()), lost)
-            keeper.start()
+            heartbeat = Heartbeat(client, client, _Nobody(), lambda: list(engine.held.values()), lost)
+            heartbeat.start()
             engine.start()
             engine.deliver(taken)
             await engine.finish()
-            keeper.stop()
+            heartbeat.stop()
     finally:
         await isolated.close()
         client.close()

@@ -1,7 +1,7 @@
 """The worker as RQ knows it: registered, alive, obeying commands, and able to run plain jobs.
 
 Steps are the engine's business; here is what makes the process an ``rq`` worker to RQ's
-tools. The keeper calls ``beat`` with each sign of life. Jobs that somebody made with plain RQ run
+tools. The heartbeat calls ``beat`` each time. Jobs that somebody made with plain RQ run
 in one thread, as RQ's ``SimpleWorker`` runs them.
 """
 
@@ -36,7 +36,7 @@ from workers.queues import StepJob, step_queue
 _log = structlog.get_logger(__name__)
 
 WORKER_TTL_SECONDS = 30
-"""A killed worker vanishes from RQ's lists this long, and RQ's own minute, after its last sign of life."""
+"""A killed worker vanishes from RQ's lists this long, and RQ's own minute, after its last heartbeat."""
 
 _RECONNECT_SECONDS = 0.25
 """Between attempts to hear commands again."""
@@ -124,10 +124,10 @@ class StepWorker(SimpleWorker):
         self.register_birth()
         self.set_state(WorkerStatus.STARTED)
 
-    # --- signs of life, in the keeper's thread ----------------------------------------------------
+    # --- heartbeats, in a thread of their own ------------------------------------------------------
 
     def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
-        """One heartbeat and the worker's state; looks whether workers are suspended."""
+        """RQ's heartbeat and the worker's state; looks whether workers are suspended."""
         self.heartbeat(pipeline=pipeline)
         state = WorkerStatus.SUSPENDED if self._paused else WorkerStatus.BUSY if attempts else WorkerStatus.IDLE
         self.set_state(state, pipeline=pipeline)

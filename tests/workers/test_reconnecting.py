@@ -11,7 +11,7 @@ import pytest
 import redis.exceptions
 from redis import Redis
 
-import workers.keeper
+import workers.heartbeat
 from coordinator.settings import Settings
 from coordinator.steps.handoff import queue_names
 from coordinator.store import Store
@@ -19,7 +19,7 @@ from coordinator.store.idempotency import NO_KEY
 from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.bench import Bench, chain, hang
 from workers.attempts import Attempt
-from workers.keeper import Keeper
+from workers.heartbeat import Heartbeat
 from workers.worker import StepWorker
 
 pytestmark = pytest.mark.anyio
@@ -96,14 +96,14 @@ class Nobody:
 
 
 @pytest.mark.parametrize("new", [False, True], ids=["the same server", "a server without scripts"])
-async def test_a_hurried_keeper_learns_at_once_which_steps_are_lost(
+async def test_a_hurried_heartbeat_learns_at_once_which_steps_are_lost(
     store: Store, connection: Redis, bench: Bench, monkeypatch: pytest.MonkeyPatch, new: bool
 ) -> None:
-    monkeypatch.setattr(workers.keeper, "RENEW_SECONDS", 3600)
+    monkeypatch.setattr(workers.heartbeat, "RENEW_SECONDS", 3600)
     lost: list[Attempt] = []
     held = bench.engine.held
-    keeper = Keeper(connection, connection, Nobody(), lambda: list(held.values()), lost.append)
-    keeper.start()
+    heartbeat = Heartbeat(connection, connection, Nobody(), lambda: list(held.values()), lost.append)
+    heartbeat.start()
     try:
         bench.tools.tools["hang"] = hang
         bench.start()
@@ -113,9 +113,9 @@ async def test_a_hurried_keeper_learns_at_once_which_steps_are_lost(
         assert await bench.flows.cancel("default", NO_KEY, flow, "bob") == (True, "cancelled")
         if new:
             connection.script_flush()
-        keeper.hurry()
-        await wait_until(lambda: lost, what="the keeper to ask")
+        heartbeat.hurry()
+        await wait_until(lambda: lost, what="the heartbeat to ask")
         assert lost == [attempt]
         bench.engine.interrupt(attempt.step.job_id, "lost")
     finally:
-        keeper.stop()
+        heartbeat.stop()

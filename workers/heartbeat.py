@@ -1,7 +1,7 @@
-"""Signs of life: a thread that renews the worker's leases, and what RQ knows of the worker.
+"""The heartbeat of a worker: a thread that renews the worker's leases, and what RQ knows of the worker.
 
 It has connections of its own and never waits for the event loop, so that a step which keeps
-the loop busy does not lose the others their leases. Each round is one pipeline.
+the loop busy does not lose the others their leases. Each beat is one pipeline.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from coordinator.store.replies import lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
 
 _ANSWER_SECONDS = 1.0
-"""How long a round may take: it has to be tried again, on a new connection, within a lease."""
+"""How long a beat may take: it has to be tried again, on a new connection, within a lease."""
 _log = structlog.get_logger(__name__)
 
 
-def keeper_client(url: str) -> redis.Redis:
-    """A client for a keeper, which tries again by itself; no stop of a keeper waits longer for a store that hangs."""
+def heartbeat_client(url: str) -> redis.Redis:
+    """A client for a heartbeat, which tries again by itself; no stop waits for longer where a store hangs."""
     return redis.Redis(
         **parse(url).client_options(),
         socket_timeout=_ANSWER_SECONDS,
@@ -41,14 +41,14 @@ def keeper_client(url: str) -> redis.Redis:
 
 
 class Presence(Protocol):
-    """What the keeper does for RQ beside the leases; ``StepWorker`` is one."""
+    """What the heartbeat does for RQ beside the leases; ``StepWorker`` is one."""
 
     def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
-        """Adds commands to a round's pipeline for the queue's Redis; what it returns gets their replies."""
+        """Adds commands to a beat's pipeline for the queue's Redis; what it returns gets their replies."""
         ...
 
 
-class Keeper:
+class Heartbeat:
     """Renews leases until it is told to stop.
 
     Args:
@@ -80,13 +80,13 @@ class Keeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends, after the round under way."""
+        """Ends, after the beat under way."""
         self._stopping = True
         self._due.set()
         self._thread.join()
 
     def hurry(self) -> None:
-        """Has the next round begin at once: the worker may have missed that steps were taken from it."""
+        """Has the next beat begin at once: the worker may have missed that steps were taken from it."""
         self._due.set()
 
     def _run(self) -> None:
@@ -97,7 +97,7 @@ class Keeper:
             if self._stopping:
                 return
             try:
-                self._round()
+                self._beat()
             except (redis.exceptions.RedisError, OSError) as error:
                 if not failed:
                     _log.warning("no answer from Redis, trying again", error=str(error))
@@ -108,7 +108,7 @@ class Keeper:
                 failed = False
             recorder().process()
 
-    def _round(self) -> None:
+    def _beat(self) -> None:
         attempts = self._held()
         recorder().steps_in_hand(len(attempts))
         by_project: dict[str, list[Attempt]] = {}
