@@ -15,11 +15,11 @@ from coordinator.cli.child import Role
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
-from coordinator.cli.keeper import StoreKeeper
 from coordinator.cli.reload import Rereader, now
 from coordinator.cli.roles import open_recorder, slots
 from coordinator.cli.running import Announcer, apply_reload, metrics_dir, run_until_told
 from coordinator.cli.sockets import base_url, reserved
+from coordinator.cli.store_supervisor import StoreSupervisor
 from coordinator.cli.stores import given_url, open_store, settled
 from coordinator.cli.supervised import Spec
 from coordinator.cli.supervisor import Supervisor
@@ -58,7 +58,7 @@ class _Up:
         self._file = file
         self._metrics_dir = metrics_dir(settings)
         self._started_at = now()
-        self._keeper: StoreKeeper | None = None
+        self._embedded: StoreSupervisor | None = None
         self._supervisor: Supervisor | None = None
         self._ready = False
 
@@ -88,8 +88,8 @@ class _Up:
             ):
                 await self._keep_processes(stop, frontends, workers)
         finally:
-            if self._keeper is not None:
-                await self._keeper.stop()
+            if self._embedded is not None:
+                await self._embedded.stop()
             recorder.close()
 
     def hurry(self) -> None:
@@ -122,9 +122,9 @@ class _Up:
         url = given_url(self._settings, os.environ)
         if not url:
             server = EmbeddedServer(self._settings.data_dir, self._settings.embedded_fsync)
-            self._keeper = StoreKeeper(server, self._store_moved, self._write)
-            await self._keeper.start()
-            url = self._keeper.url
+            self._embedded = StoreSupervisor(server, self._store_moved, self._write)
+            await self._embedded.start()
+            url = self._embedded.url
         store = await settled(await open_store(url, self._settings.redis_timeout_ms))
         await store.close()
 
@@ -147,7 +147,7 @@ class _Up:
             await self._supervisor.drain()
 
     def _child_settings(self) -> Settings:
-        url = self._keeper.url if self._keeper is not None else given_url(self._settings, os.environ)
+        url = self._embedded.url if self._embedded is not None else given_url(self._settings, os.environ)
         return msgspec.structs.replace(self._settings, redis_url=url)
 
     def _store_moved(self) -> None:
@@ -156,7 +156,7 @@ class _Up:
 
     def _announce(self) -> None:
         settings = self._settings
-        store = f"embedded, in {settings.data_dir}" if self._keeper is not None else redacted(settings.redis_url)
+        store = f"embedded, in {settings.data_dir}" if self._embedded is not None else redacted(settings.redis_url)
         Announcer(
             f"fleet ready at {base_url(settings.host, settings.port)} "
             f"({counted(settings.frontends, 'front-end')}, {counted(settings.workers, 'worker')}, store: {store})"
@@ -164,7 +164,7 @@ class _Up:
 
     def _write(self) -> None:
         """Tells other commands how things are."""
-        settings, keeper = self._settings, self._keeper
+        settings, embedded = self._settings, self._embedded
         fleet = Fleet(
             pid=os.getpid(),
             version=__version__,
@@ -173,8 +173,8 @@ class _Up:
             ready=self._ready,
             started_at=self._started_at,
             metrics_dir=str(self._metrics_dir),
-            store="embedded" if keeper is not None else redacted(settings.redis_url),
-            store_pid=keeper.pid if keeper is not None else None,
+            store="embedded" if embedded is not None else redacted(settings.redis_url),
+            store_pid=embedded.pid if embedded is not None else None,
             processes=tuple(
                 Process(child.spec.slot, child.spec.role, child.pid, child.state == "ready")
                 for child in self._supervisor or ()

@@ -1,4 +1,4 @@
-"""Keeps the embedded server up for as long as a fleet runs."""
+"""Supervises the embedded server for as long as a fleet runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.05
 
 
-class StoreKeeper:
+class StoreSupervisor:
     """Starts the embedded server, starts it again when it ends, and stops it.
 
     Args:
@@ -58,7 +58,7 @@ class StoreKeeper:
         except StoreError as error:
             raise store_failed(error) from None
         recorder().processes("store", 1)
-        self._watching = asyncio.create_task(self._watch(), name="store-keeper")
+        self._watching = asyncio.create_task(self._watch(), name="store-supervisor")
 
     async def stop(self) -> None:
         """Ends the server; what was acknowledged is on disk."""
