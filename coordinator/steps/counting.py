@@ -5,10 +5,10 @@ from __future__ import annotations
 from coordinator.metrics import Recorder
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.store.rounds import Rounds
+from coordinator.store.leader_task import LeaderTask
 
 
-class Counting(Rounds):
+class Counting(LeaderTask):
     """Counts the steps of all projects in one process of the fleet.
 
     Args:

@@ -13,8 +13,8 @@ from coordinator.steps import times
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.model import StepRun
 from coordinator.store import Script, Store, keys
+from coordinator.store.leader_lease import LeaderLeases
 from coordinator.store.project_list import ProjectList
-from coordinator.store.turns import Turns
 
 PACKAGE = "coordinator.steps"
 REFUSED, RECORDED, OVER, NOT_RECORDED = 0, 1, 2, -1
@@ -124,7 +124,7 @@ class StepStore:
     def __init__(self, store: Store, queue: Store, handoff: Handoff) -> None:
         self._store = store
         self._queue = queue
-        self._turns = Turns(store)
+        self._leader_leases = LeaderLeases(store)
         self.handoff = handoff
         self.projects = ProjectList(store, "steps")
         """Those that have steps or finished runs: they are swept."""
@@ -173,7 +173,7 @@ class StepStore:
 
     async def sweeps(self, process: str, milliseconds: int) -> bool:
         """Whether it is this process that sweeps, for so long."""
-        return await self._turns.turn("sweep", process, milliseconds)
+        return await self._leader_leases.acquire("sweep", process, milliseconds)
 
     # --- a queue in another Redis ---------------------------------------------------------------
 

@@ -197,8 +197,8 @@ gate_servers = Family("gi", "hash", single=True, scope="fleet", reason="an entry
                       doc="the tools of downstream servers that the gateway imports from")  # fmt: skip
 gate_server_times = Family("gj", "hash", single=True, scope="fleet", reason="an entry per connection",
                            doc="when they were asked for these tools, in ms")  # fmt: skip
-turn = Family("gt", "string", scope="fleet", ttl="a minute at most, renewed",
-              doc="the process that does something for all: lists tools, copies the audit, counts items")  # fmt: skip
+leader_lease = Family("gt", "string", scope="fleet", ttl="a minute at most, renewed",
+                      doc="the process that does something for all: listing tools, copying the audit, ...")  # fmt: skip
 item_projects = Family("ip", "zset", single=True, scope="fleet", reason="empty ones are dropped",
                        doc="projects with work items by when they were last changed, in s")  # fmt: skip
 signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a handful; old ones go as new ones come",

@@ -373,7 +373,7 @@ def test_the_audit_is_in_redis_and_in_the_file(world: World) -> None:
         found = [line for line in lines if line["workflowId"] == asked["workflowId"]]
         return found if len(found) == len(entries) else []
 
-    # The worker whose turn it is may have been killed by another test: the turn lasts for 20 s.
+    # The worker that leads may have been killed by another test: its lease lasts for 20 s.
     lines = wait_until_sync(copied, 60, "the copy of the audit")
     assert lines == [{"project": "default", **entry} for entry in entries]
     assert (file.stat().st_mode & 0o777) == 0o600

@@ -321,7 +321,7 @@ async def test_one_process_sweeps_at_a_time(rig: Rig) -> None:
     steps = rig.worker.steps
     assert await steps.sweeps("w1", 60_000)
     assert not await steps.sweeps("w2", 60_000)
-    await rig.store.command("DEL", keys.turn.key(keys.FLEET, "sweep"))
+    await rig.store.command("DEL", keys.leader_lease.key(keys.FLEET, "sweep"))
     assert await steps.sweeps("w2", 60_000)
 
 

@@ -20,20 +20,20 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.store.turns import Turns
+from coordinator.store.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, PAGE, AuditStore, Entry
 
 _log = structlog.get_logger(__name__)
 
 COPY_SECONDS = 1.0
 """How often what is new is copied."""
-TURN_MS = 20_000
-"""How long the turn is a worker's after it last asked for it."""
+LEASE_MS = 20_000
+"""How long the lease is a worker's after it last asked for it."""
 _WHAT = "audit"
 
 
 class AuditCopies:
-    """Copies the audit while it is this worker's turn.
+    """Copies the audit while this worker leads.
 
     Args:
         steps: knows the projects in which something happens.
@@ -42,7 +42,7 @@ class AuditCopies:
     def __init__(self, settings: Settings, store: Store, steps: StepStore) -> None:
         self._settings = settings
         self._audit = AuditStore(store, settings)
-        self._turns = Turns(store)
+        self._leases = LeaderLeases(store)
         self._steps = steps
         self._process = uuid4().hex
         self._leads = False
@@ -57,16 +57,16 @@ class AuditCopies:
             while True:
                 gateway = self._settings.gateway
                 if gateway is not None and gateway.audit.sink == "file":
-                    await self._copy_in_turn(Path(gateway.audit.path))
+                    await self._copy_as_leader(Path(gateway.audit.path))
                 await asyncio.sleep(COPY_SECONDS)
         finally:
             if self._leads:
-                await self._turns.leave(_WHAT, self._process)
+                await self._leases.release(_WHAT, self._process)
 
-    async def _copy_in_turn(self, file: Path) -> None:
+    async def _copy_as_leader(self, file: Path) -> None:
         """Copies what is new, if that is this worker's part now."""
         try:
-            self._leads = await self._turns.turn(_WHAT, self._process, TURN_MS)
+            self._leads = await self._leases.acquire(_WHAT, self._process, LEASE_MS)
             if self._leads:
                 await self.copy(file)
         except (ToolFailure, OSError) as error:

@@ -27,17 +27,17 @@ _log = structlog.get_logger(__name__)
 REFRESH_SECONDS = 300.0
 RETRY_SECONDS = 5.0
 """When a server is asked again that did not answer."""
-TURN_MS = 20_000
-"""How long the turn is a worker's after it last asked for it."""
+LEASE_MS = 20_000
+"""How long the lease is a worker's after it last asked for it."""
 LOOK_SECONDS = 5.0
-"""How often a worker looks whether it has the turn, and what is due."""
+"""How often a worker looks whether it leads, and what is due."""
 _LIST_SECONDS = 60.0
 _WHAT = "servers"
 _LONGEST = 4_000
 
 
 class ServerLists:
-    """Keeps the lists while it is this worker's turn.
+    """Keeps the lists while this worker leads.
 
     Args:
         connections: where the servers are.
@@ -72,7 +72,7 @@ class ServerLists:
             while True:
                 self._look.clear()
                 try:
-                    leads = await self._turn(leads)
+                    leads = await self._lead(leads)
                 except ToolFailure as failure:
                     _log.warning("lists of downstream servers cannot be kept", reason=failure.message)
                 try:
@@ -82,14 +82,14 @@ class ServerLists:
                     pass  # time to look again
         finally:
             if leads:
-                await self._servers.leave(_WHAT, self._process)
+                await self._servers.release(_WHAT, self._process)
 
-    async def _turn(self, leads: bool) -> bool:
-        """Does what is due, if it is this worker's turn, and what it knows to be due; returns whether it leads."""
+    async def _lead(self, leads: bool) -> bool:
+        """Does what is due, if this worker leads, and what it knows to be due; returns whether it leads."""
         wanted = self._wanted()
         self._hints &= wanted
         if wanted or leads:
-            leads = await self._servers.turn(_WHAT, self._process, TURN_MS)
+            leads = await self._servers.acquire(_WHAT, self._process, LEASE_MS)
         if not leads and not self._hints:
             return leads
         # Others may have found out things since.

@@ -11,12 +11,12 @@ from collections import Counter
 
 from coordinator.metrics import Recorder
 from coordinator.store import Store
+from coordinator.store.leader_task import LeaderTask
 from coordinator.store.project_list import ProjectList
-from coordinator.store.rounds import Rounds
 from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, PROJECTS, MeasureStore
 
 
-class Measuring(Rounds):
+class Measuring(LeaderTask):
     """Measures the items of all projects in one process of the fleet.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coordinator.store import Script, keys
-from coordinator.store.turns import Turns
+from coordinator.store.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.rules.catalogue import ServerTools
 from coordinator.toolsets.gateway.store.instances import PACKAGE
 
@@ -18,7 +18,7 @@ _KEEP: Script[Any] = Script(PACKAGE, "keep_server", scope="fleet")
 _decode = msgspec.json.Decoder(ServerTools).decode
 
 
-class ServerStore(Turns):
+class ServerStore(LeaderLeases):
     """Tools of downstream servers by connection. Raises ToolFailure as ``Store.command`` says."""
 
     async def read(self) -> Mapping[str, ServerTools]:

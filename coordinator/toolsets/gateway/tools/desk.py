@@ -134,7 +134,7 @@ class Desk:
         try:
             if event == "server.initialized":
                 facts["process"] = self.listener.process
-            elif not await self._servers.turn(f"reload {version}", self.listener.process, 60_000):
+            elif not await self._servers.acquire(f"reload {version}", self.listener.process, 60_000):
                 return
             await self.audit.write(OWN_PROJECT, [Event(event, msgspec.json.encode(facts).decode())])
         except ToolFailure as failure:

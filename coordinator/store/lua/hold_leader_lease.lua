@@ -1,14 +1,14 @@
 --[[
-purpose:   Takes, keeps or gives back the turn (a lease) to do something for the whole fleet.
+purpose:   Takes, keeps or gives back the lease under which one process does something for the whole fleet.
 guarantee: One process has it at a time; it lapses when its holder does not ask again in time.
 args:      what process milliseconds
            milliseconds = how long it is kept; 0 gives it back
 reply:     1 if the process has it now, else 0
 errors:    none
-full:      a turn is a name; what it is for may free memory
+full:      a lease is a name; what it is for may free memory
 --]]
 -- @include keys
-local key = K_TURN .. what
+local key = K_LEADER_LEASE .. what
 local holder = redis.call('GET', key)
 if holder and holder ~= process then return 0 end
 if milliseconds == '0' then

@@ -1,4 +1,4 @@
-"""Rounds: a periodic task that one process of the fleet, whichever has the turn, does for all of them."""
+"""Leader tasks: periodic ones that one process of the fleet, whichever has the lease, does for all of them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.store.errors import StoreError
+from coordinator.store.leader_lease import LeaderLeases
 from coordinator.store.store import Store
-from coordinator.store.turns import Turns
 
 _log = structlog.get_logger(__name__)
 
 ROUND_SECONDS = 5.0
 """Between two rounds."""
-_TURN_MS = 20_000
-"""How long the turn is kept: another process takes it when its holder has died."""
+_LEASE_MS = 20_000
+"""How long the lease is kept: another process takes it when its holder has died."""
 _RENEW_SECONDS = 5.0
-"""How old the turn may get in a long round; well below how long it is kept."""
+"""How old the lease may get in a long round; well below how long it is kept."""
 
 
-class Rounds(ABC):
-    """A periodic task, done while this process has the turn; subclasses say what is done in a round.
+class LeaderTask(ABC):
+    """A periodic task, done while this process leads; subclasses say what is done in a round.
 
     Args:
-        what: names the turn.
+        what: names the lease.
         process: its name, which no other process of the fleet has.
     """
 
     def __init__(self, store: Store, what: str, process: str) -> None:
-        self._turns = Turns(store)
+        self._leases = LeaderLeases(store)
         self._what = what
         self._process = process
         self._asked = 0.0
@@ -41,7 +41,7 @@ class Rounds(ABC):
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Makes rounds until ``stop`` is called; then gives the turn back."""
+        """Makes rounds until ``stop`` is called; then gives the lease back."""
         while not self._stopping.is_set():
             try:
                 await self.round()
@@ -49,40 +49,40 @@ class Rounds(ABC):
                 _log.debug("a round is not finished, trying again", round=self._what, reason=str(failure))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), ROUND_SECONDS)
-        await self._turns.leave(self._what, self._process)
+        await self._leases.release(self._what, self._process)
 
     def stop(self) -> None:
         """Has ``run`` end. Cancelled instead, it could lose what it has just taken from the store."""
         self._stopping.set()
 
     async def round(self) -> bool:
-        """Makes one round if this process has the turn; returns whether it had.
+        """Makes one round if this process leads; returns whether it did.
 
         Raises:
             ToolFailure: the store does not answer.
         """
-        mine = await self._turn()
-        if mine:
+        leads = await self._lead()
+        if leads:
             await self._look()
         elif self._shown:
-            self._clear()  # whoever has the turn knows better
-        self._shown = mine
-        return mine
+            self._clear()  # whoever leads knows better
+        self._shown = leads
+        return leads
 
-    async def _turn(self) -> bool:
+    async def _lead(self) -> bool:
         self._asked = monotonic()
-        return await self._turns.turn(self._what, self._process, _TURN_MS)
+        return await self._leases.acquire(self._what, self._process, _LEASE_MS)
 
     async def _goes_on(self) -> bool:
-        """Whether a long round may go on, which keeps the turn; to be asked before each part of it."""
+        """Whether a long round may go on, which renews the lease; to be asked before each part of it."""
         if self._stopping.is_set():
             return False
-        return monotonic() - self._asked < _RENEW_SECONDS or await self._turn()
+        return monotonic() - self._asked < _RENEW_SECONDS or await self._lead()
 
     @abstractmethod
     async def _look(self) -> None:
-        """What is done in a round, in the process that has the turn."""
+        """What is done in a round, in the process that leads."""
 
     @abstractmethod
     def _clear(self) -> None:
-        """Takes back what this process has shown (gauges, for example), since another one has the turn now."""
+        """Takes back what this process has shown (gauges, for example), since another one leads now."""

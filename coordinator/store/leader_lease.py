@@ -1,0 +1,30 @@
+"""Leader leases: they decide which process of the fleet does something for all of them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from coordinator.errors import ToolFailure
+from coordinator.store import keys
+from coordinator.store.errors import StoreError
+from coordinator.store.scripts import Script
+from coordinator.store.store import Store
+
+_HOLD: Script[Any] = Script("coordinator.store", "hold_leader_lease", scope="fleet")
+
+
+class LeaderLeases:
+    """Takes and gives back leases. Raises ToolFailure as ``Store.run`` says, where a method does not say otherwise."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def acquire(self, what: str, process: str, milliseconds: int) -> bool:
+        """Takes the lease for so long if no other process has it, or renews it; returns whether this process leads."""
+        return bool(await self._store.run(_HOLD, keys.FLEET, what, process, milliseconds))
+
+    async def release(self, what: str, process: str) -> None:
+        """Gives the lease back, if this process has it; raises nothing, since it lapses by itself as well."""
+        with contextlib.suppress(ToolFailure, StoreError):
+            await self._store.run(_HOLD, keys.FLEET, what, process, 0)
