@@ -31,14 +31,14 @@ from coordinator.metrics import Exposition, Recorder, tracing
 from coordinator.metrics.hot import publish
 from coordinator.overload import Admission
 from coordinator.settings import Settings
-from coordinator.steps.counting import Counting
 from coordinator.steps.handoff import Handoff
+from coordinator.steps.queue_depth import QueueDepth
 from coordinator.steps.store import StepStore
 from coordinator.store import Script
 from coordinator.store.drains import Drains
 from coordinator.store.store import Observe
 from coordinator.toolsets import load_toolsets
-from coordinator.toolsets.items.measuring import Measuring
+from coordinator.toolsets.items.metrics import ItemMetrics
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
@@ -123,8 +123,8 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
         name = f"{socket.gethostname()}/{recorder.slot}"
         measurements = (
-            Measuring(store, recorder, name),
-            Counting(store, StepStore(store, store, Handoff.of(settings)), recorder, name),
+            ItemMetrics(store, recorder, name),
+            QueueDepth(store, StepStore(store, store, Handoff.of(settings)), recorder, name),
         )
         measuring = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in measurements]
         probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")

@@ -19,7 +19,7 @@ from coordinator.store import Script, Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.measuring import Measuring
+from coordinator.toolsets.items.metrics import ItemMetrics
 from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.store.measures import _MEASURE, EMPTY_SECONDS, MeasureStore
 from tests.items.client import Client, actor, fresh_id
@@ -336,10 +336,10 @@ class Process:
 
     def __init__(self, store: Store, name: str) -> None:
         self.recorder = Recorder(MemoryCells(), name)
-        self.measuring = Measuring(store, self.recorder, name)
+        self.metrics = ItemMetrics(store, self.recorder, name)
 
     async def round(self) -> bool:
-        return await self.measuring.round()
+        return await self.metrics.round()
 
     @property
     def shown(self) -> tuple[float, float, float]:
@@ -376,10 +376,10 @@ async def test_one_process_measures_all_projects_until_another_takes_over(alone:
     await client.claim("ann", item)
     await release(client, "ann", item)
     assert not await second.round()
-    first.measuring.stop()
-    await first.measuring.run()
+    first.metrics.stop()
+    await first.metrics.run()
     assert await second.round()
-    first.measuring._stopping.clear()
+    first.metrics._stopping.clear()
     assert not await first.round()
     assert (first.shown, second.shown[:2], first.held, second.held) == ((0, 0, 0), (6, 2), 2, 1)
 
@@ -404,10 +404,10 @@ async def test_who_is_stopped_adds_what_it_has_taken_and_gives_the_turn_away(alo
     await client.claim("ann", item)
     await release(client, "ann", item)
     first, second = Process(alone, "h/fe-0"), Process(alone, "h/fe-1")
-    running = asyncio.create_task(first.measuring.run())
+    running = asyncio.create_task(first.metrics.run())
     await wait_until(lambda: first.held == 1)
     assert not await second.round()
-    first.measuring.stop()
+    first.metrics.stop()
     await running
     assert await second.round()
     assert (first.held, second.held) == (1, 0)

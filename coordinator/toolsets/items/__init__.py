@@ -8,7 +8,7 @@ first of a range of scores, counting is counting such a range, and every change 
 scope, made in the same Lua script as its cause and all that follows from it.
 
 ``contract`` has the structs of arguments and results, ``rules`` the pure functions, ``store`` the calls of the
-scripts, ``tools`` what joins them. ``waiting`` holds the calls that wait for an item, ``measuring`` counts for
+scripts, ``tools`` what joins them. ``waiting`` holds the calls that wait for an item, ``metrics`` counts for
 metrics, ``audit`` recounts a project and names what does not agree.
 
 Each script in ``lua`` is one atomic operation. What they share is in ``lua/include``, by subject:

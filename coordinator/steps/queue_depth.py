@@ -8,7 +8,7 @@ from coordinator.store import Store
 from coordinator.store.leader_task import LeaderTask
 
 
-class Counting(LeaderTask):
+class QueueDepth(LeaderTask):
     """Counts the steps of all projects in one process of the fleet.
 
     Args:

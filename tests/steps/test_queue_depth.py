@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.metrics import Recorder
 from coordinator.metrics.cells import MemoryCells
-from coordinator.steps.counting import Counting
+from coordinator.steps.queue_depth import QueueDepth
 from tests.steps.rig import Rig
 
 pytestmark = pytest.mark.anyio
@@ -17,11 +17,11 @@ class Process:
 
     def __init__(self, rig: Rig, name: str) -> None:
         self.recorder = Recorder(MemoryCells(), name)
-        self.counting = Counting(rig.store, rig.worker.steps, self.recorder, name)
+        self.depth = QueueDepth(rig.store, rig.worker.steps, self.recorder, name)
 
     async def round(self) -> float:
         """What it says after a round."""
-        await self.counting.round()
+        await self.depth.round()
         return self.recorder._steps_queued().get()
 
 
@@ -33,6 +33,6 @@ async def test_one_process_counts_the_steps_of_all_projects_until_it_ends(rig: R
     assert (await first.round(), await second.round()) == (3, 0)
     await rig.worker.take()
     assert (await first.round(), await second.round()) == (2, 0)
-    first.counting.stop()
-    await first.counting.run()
+    first.depth.stop()
+    await first.depth.run()
     assert (await second.round(), await first.round()) == (2, 0)

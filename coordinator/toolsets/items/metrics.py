@@ -16,7 +16,7 @@ from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, PROJECTS, MeasureStore
 
 
-class Measuring(LeaderTask):
+class ItemMetrics(LeaderTask):
     """Measures the items of all projects in one process of the fleet.
 
     Args:
