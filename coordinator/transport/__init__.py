@@ -3,10 +3,10 @@
 The SDK's server is the complete one and answers everything the protocol knows (``sdk``). In
 front of it stand guards for what it leaves open (``slow_path``, ``guards``), and a fast path
 that answers well-formed calls of quick tools by itself, at a tenth of the cost
-(``fastpath``, ``envelope``). The same tools, through the same ``calls``, are behind both, so
+(``fast_path``, ``envelope``). The same tools, through the same ``calls``, are behind both, so
 which of them answers can be told from the time only.
 
-``express`` spares requests whose head has been seen before the parsing of it, within the
+``fast_path_http`` spares requests whose head has been seen before the parsing of it, within the
 server's HTTP protocol; ``protocol`` bounds there how requests arrive. ``authorization`` asks on every
 way who is calling, and keeps strangers and those without permission out. ``surfaces`` says which
 tools answer at which path, ``health`` answers operators (``admin`` on a port of their own),
@@ -28,7 +28,7 @@ What this does not promise: that a call answered with ``deadline_exceeded`` or
 from coordinator.toolsets.schema import ContractError
 from coordinator.transport.app import FrontEnd
 from coordinator.transport.calls import Hooks
-from coordinator.transport.express import http_protocol
+from coordinator.transport.fast_path_http import http_protocol
 from coordinator.transport.surfaces import SurfaceError
 
 __all__ = ["ContractError", "FrontEnd", "Hooks", "SurfaceError", "http_protocol"]

@@ -37,7 +37,7 @@ from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hooks
 from coordinator.transport.deadlines import Deadlines
-from coordinator.transport.fastpath import FastPath, ParsedCall, Plan
+from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import Health, Pingable
 from coordinator.transport.replies import JSON, Gone, Header, Message, Receive, Refused, Scope, Send, reply, rpc_error

@@ -19,7 +19,7 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, vocabulary
-from coordinator.transport.fastpath import Plan
+from coordinator.transport.fast_path import Plan
 from coordinator.transport.replies import Header, Refused, Scope
 from coordinator.transport.surfaces import Access, Surfaces, Target
 

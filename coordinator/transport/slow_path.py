@@ -23,7 +23,7 @@ from coordinator.transport.authorization import WELL_KNOWN, Authorization
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
 from coordinator.transport.envelope import MODERN, VERSION_KEY
-from coordinator.transport.fastpath import FastPath, ParsedCall
+from coordinator.transport.fast_path import FastPath, ParsedCall
 from coordinator.transport.guards import Gate, head_size, nested_deeper, without_padding
 from coordinator.transport.health import Health
 from coordinator.transport.replies import (

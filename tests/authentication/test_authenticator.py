@@ -26,7 +26,7 @@ from coordinator.settings.identity import ActorAuthentication, VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.authorization import Authorization
-from coordinator.transport.fastpath import Plan
+from coordinator.transport.fast_path import Plan
 from coordinator.transport.surfaces import Surfaces
 from tests.authentication.support import KEYS, Authenticators, Tokens, with_auth
 from tests.support.wait import wait_until

@@ -28,7 +28,7 @@ from coordinator.toolsets.tool import Call
 from coordinator.transport.app import Answer
 from coordinator.transport.calls import Calls
 from coordinator.transport.deadlines import Deadlines
-from coordinator.transport.fastpath import ParsedCall, Plan
+from coordinator.transport.fast_path import ParsedCall, Plan
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from tests.tracing.collector import Collector

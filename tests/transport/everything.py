@@ -28,7 +28,7 @@ from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport import FrontEnd
 from coordinator.transport.calls import Calls
-from coordinator.transport.express import http_protocol
+from coordinator.transport.fast_path_http import http_protocol
 from coordinator.transport.sdk import build_server
 from coordinator.transport.surfaces import Surface
 from tests.transport.rig import FakeStore, Hooks

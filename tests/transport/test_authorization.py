@@ -20,7 +20,7 @@ from tests.transport import fuzz
 from tests.transport.guarded import ADD, ECHO, ISSUER, JWT, RESOURCE, WELL_KNOWN, Front, ask
 from tests.transport.live import Live, serving
 from tests.transport.rig import Response, Rig, call, legacy, modern, send
-from tests.transport.test_express import sendable, wire
+from tests.transport.test_fast_path_http import sendable, wire
 from tests.transport.test_wire import Client, raw, total
 
 pytestmark = pytest.mark.anyio

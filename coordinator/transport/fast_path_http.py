@@ -30,7 +30,7 @@ from coordinator.identity.grants import Grant
 from coordinator.overload import Ticket
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
-from coordinator.transport.fastpath import ParsedCall, Plan
+from coordinator.transport.fast_path import ParsedCall, Plan
 from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     """Bytes of the body that follows."""
 
 
-class ExpressHttpProtocol(BoundedHttpProtocol):
+class FastPathHttpProtocol(BoundedHttpProtocol):
     """For ``uvicorn.Config(http=...)``; ``http_protocol`` makes one for a front."""
 
     front: ClassVar[FrontEnd]
@@ -260,5 +260,5 @@ def http_protocol(
         arrival_seconds: how long a request may take to arrive.
     """
     members = {"front": front, "known": {}, "bearers": {}, "head_limit": head_limit, "arrival_seconds": arrival_seconds}
-    base = ExpressHttpProtocol if front.fast else BoundedHttpProtocol
+    base = FastPathHttpProtocol if front.fast else BoundedHttpProtocol
     return type("HttpProtocol", (base,), members)
