@@ -6,7 +6,7 @@ implement it), and the degraded-mode policy (``policy``) says whose word counts 
 and names who is calling and what he may do (``grants``).
 
 **From a token to an outcome**: ``jws`` reads it strictly, ``finders`` find the keys that may have
-signed it, PyJWT checks the signature, ``claims`` times and names. ``proofs`` remembers what was
+signed it, PyJWT checks the signature, ``claims`` times and names. ``proof_cache`` remembers what was
 verified, by the token's hash.
 
 **Keys** never keep a call waiting that a known key can answer. ``sources`` say how keys are loaded

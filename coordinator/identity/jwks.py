@@ -34,7 +34,7 @@ from coordinator.identity.claims import LEEWAY
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.finders import Finder, Found
 from coordinator.identity.jws import BadToken, Token
-from coordinator.identity.proofs import Proof, Proofs
+from coordinator.identity.proof_cache import Proof, ProofCache
 from coordinator.identity.verifier import Outcome
 from coordinator.metrics import recorder
 from coordinator.settings.identity import VerifierSettings
@@ -70,7 +70,7 @@ class JwksVerifier:
         self._finder = finder
         self._clock = clock
         self._background: tuple[asyncio.Task[None], ...] = ()
-        self._proofs = Proofs()
+        self._proofs = ProofCache()
         self._recorder = recorder()
         # The few algorithms that take most of a millisecond would hold up other calls; they let go of the
         # interpreter meanwhile, so a thread helps. For the others changing threads costs more than they do.
@@ -91,7 +91,7 @@ class JwksVerifier:
             return _ABSENT
         if len(token) > jws.MAX_TOKEN:
             return _TOO_LONG
-        name = Proofs.name(token)
+        name = ProofCache.name(token)
         proof = self._proofs.get(name)
         if proof is not None:
             outcome = self._again(proof)

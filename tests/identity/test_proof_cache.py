@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from coordinator.identity import key_cache
 from coordinator.identity.jwks import JwksVerifier
-from coordinator.identity.proofs import Proofs
+from coordinator.identity.proof_cache import ProofCache
 from coordinator.metrics.throttled import ThrottledWarnings
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
@@ -31,7 +31,7 @@ def verifier(one_key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVeri
 
 
 def test_the_oldest_proof_goes_first() -> None:
-    proofs, made = Proofs(most=2), [Proofs.name(token) for token in ("a", "b", "c")]
+    proofs, made = ProofCache(most=2), [ProofCache.name(token) for token in ("a", "b", "c")]
     for name in made:
         proofs.keep(name, name)  # type: ignore[arg-type]
     assert [proofs.get(name) is None for name in made] == [True, False, False]
@@ -42,7 +42,7 @@ async def test_no_token_is_kept(verifier: JwksVerifier) -> None:
     token = GOOD.token()
     assert (await verifier.verify(token)).status == "verified"
     (name,) = verifier._proofs._held
-    assert name == Proofs.name(token)
+    assert name == ProofCache.name(token)
     assert token not in repr(verifier._proofs._held)
 
 

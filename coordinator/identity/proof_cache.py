@@ -38,7 +38,7 @@ class Proof(Struct):
     """The outcome, given again as long as the keys are fresh."""
 
 
-class Proofs:
+class ProofCache:
     """The latest proofs of this process, by the hash of the token."""
 
     def __init__(self, most: int = MOST) -> None:
