@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from coordinator.cli import run
-from coordinator.cli.flows.picture import mermaid, tree
+from coordinator.cli.flows.diagram import mermaid, tree
 from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.flows.rules.check import check_flow

@@ -86,7 +86,7 @@ def show(
     # Imported here: only a drawing pays for rich.
     from rich.console import Console
 
-    from coordinator.cli.flows.picture import mermaid, tree
+    from coordinator.cli.flows.diagram import mermaid, tree
 
     if format == "mermaid":
         print(mermaid(record, flow))
@@ -157,7 +157,7 @@ def _print_table(rows: list[FlowRow]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from coordinator.cli.flows.picture import status, time_of
+    from coordinator.cli.flows.diagram import status, time_of
 
     table = Table(
         "Id",
