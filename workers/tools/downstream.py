@@ -15,7 +15,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer, content_of
-from workers.tools.repeating import Repeating, TurnedAway
+from workers.tools.retrying import Retrying, TurnedAway
 from workers.tools.source import SourceFailed, StepTool
 
 _LONGEST_MESSAGE = 4_000
@@ -33,7 +33,7 @@ class ServerTools:
         self.name = name
         self._server = server
         self._prefix = f"{name}."
-        self._repeating = Repeating()
+        self._retrying = Retrying()
 
     def find(self, name: str) -> StepTool | None:
         tool = name.removeprefix(self._prefix)
@@ -68,7 +68,7 @@ class ServerTools:
 
     async def _call(self, tool: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
         del caller  # a server of somebody else's, where our identities mean nothing
-        return await self._repeating(partial(self._once, tool, step, arguments))
+        return await self._retrying(partial(self._once, tool, step, arguments))
 
     async def _once(self, tool: str, step: StepRun, arguments: dict[str, Any]) -> Outcome:
         server = self._server()

@@ -21,7 +21,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
 from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
-from workers.tools.repeating import Repeating, TurnedAway
+from workers.tools.retrying import Retrying, TurnedAway
 from workers.tools.source import StepTool
 
 _log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ class OwnTools:
     def __init__(self, toolsets: Mapping[str, Toolset], actors: Actors) -> None:
         self._toolsets = toolsets
         self._actors = actors
-        self._repeating = Repeating()
+        self._retrying = Retrying()
         names = {name: [tool.name for tool in toolset.tools] for name, toolset in toolsets.items()}
         tools = {(name, tool.name): tool for name, toolset in toolsets.items() for tool in toolset.tools}
         self._tools: dict[str, StepTool] = {}
@@ -85,7 +85,7 @@ class OwnTools:
         return StepTool(name, partial(self._call, tool), tool.description, toolset, tool.read_only)
 
     async def _call(self, tool: Tool, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
-        return await self._repeating(partial(self._once, tool, step, arguments, caller))
+        return await self._retrying(partial(self._once, tool, step, arguments, caller))
 
     async def _once(self, tool: Tool, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
         try:

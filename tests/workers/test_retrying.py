@@ -16,7 +16,7 @@ from coordinator.settings.identity import ActorAuthentication
 from coordinator.steps.model import Failure, StepRun, Success
 from coordinator.store import Store
 from coordinator.toolsets.tool import Call, Tool, Toolset
-from workers.tools import repeating
+from workers.tools import retrying
 from workers.tools.downstream import ServerTools
 from workers.tools.own import OwnTools
 
@@ -79,21 +79,21 @@ async def test_what_may_have_had_an_effect_is_for_the_step_s_policy(answer: type
 
 
 async def test_a_server_that_goes_on_shedding_fails_the_step_and_says_when_to_come_back() -> None:
-    server = Server(refusal("shedding", "draining", retryAfterMs=round(repeating.SECONDS * 1000)))
+    server = Server(refusal("shedding", "draining", retryAfterMs=round(retrying.SECONDS * 1000)))
     failure = await call(server)
-    assert failure == Failure("because", "draining", True, round(repeating.SECONDS * 1000))
+    assert failure == Failure("because", "draining", True, round(retrying.SECONDS * 1000))
     assert len(server.calls) == 1, "the time it is told to wait is longer than its patience"
 
 
 async def test_calls_of_one_server_repeat_no_more_than_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeating, "PER_SECOND", 0.001)
+    monkeypatch.setattr(retrying, "PER_SECOND", 0.001)
     server = Server(refusal("shedding", "over_capacity", retryAfterMs=1))
     made: Any = server
     found = ServerTools("it", lambda: made).find("it.work")
     assert found is not None
     for _ in range(30):
         assert isinstance(await found.call(STEP, {}, None), Failure)
-    assert 30 < len(server.calls) <= 30 + 10 + 30 * repeating.PER_CALL + 1
+    assert 30 < len(server.calls) <= 30 + 10 + 30 * retrying.PER_CALL + 1
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):

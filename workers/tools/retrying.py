@@ -1,4 +1,4 @@
-"""Calls of tools that were turned away are made again before the step's attempt has failed.
+"""Retries calls of tools that were turned away, before the step's attempt has failed.
 
 Only where nothing can have come of the call: the other side shed it, or it lost a race there. Whatever else may
 pass is for the step's own retry policy to say. All calls to one server share a budget, so steps do not add to what
@@ -14,7 +14,7 @@ from coordinator.overload.retries import Budget, Retryable, RetryPolicy
 from coordinator.steps.model import Failure, Outcome
 
 SECONDS = 20.0
-"""How long a call is repeated; the step's own time may be over before."""
+"""How long a call is retried; the step's own time may be over before."""
 PER_CALL, PER_SECOND = 0.1, 0.5
 """Retries that a call, and a second, earn."""
 
@@ -27,8 +27,8 @@ class TurnedAway(Retryable):
         self.failure = failure
 
 
-class Repeating:
-    """Repeats the calls to one server."""
+class Retrying:
+    """Retries the calls to one server."""
 
     def __init__(self) -> None:
         self._policy = RetryPolicy(Budget(monotonic, PER_SECOND, PER_CALL), SECONDS)
