@@ -5,7 +5,7 @@ implement it), and the degraded-mode policy (``policy``) says whose word counts 
 (``authenticator``): a bearer token is looked up in the token file (``token_file``) or verified likewise,
 and names who is calling and what he may do (``grants``).
 
-**From a token to an outcome**: ``jws`` reads it strictly, ``finders`` find the keys that may have
+**From a token to an outcome**: ``jws`` reads it strictly, ``key_resolvers`` find the keys that may have
 signed it, PyJWT checks the signature, ``claims`` times and names. ``proof_cache`` remembers what was
 verified, by the token's hash.
 

@@ -21,9 +21,9 @@ def build_verifier(settings: VerifierSettings, store: Store | None, cooldown: fl
     if settings.type == "noop":
         return NoopVerifier()
     # Imported here: most processes verify nothing and need no cryptography.
-    from coordinator.identity.finders import build_finder
     from coordinator.identity.jwks import JwksVerifier
+    from coordinator.identity.key_resolvers import build_key_resolver
 
     copies = KeyCopies(store) if store is not None else None
     clock = FleetClock(store.time if store is not None else None)
-    return JwksVerifier(settings, build_finder(settings, copies, clock, cooldown), clock)
+    return JwksVerifier(settings, build_key_resolver(settings, copies, clock, cooldown), clock)

@@ -32,8 +32,8 @@ from coordinator.identity import claims as rules
 from coordinator.identity import jws
 from coordinator.identity.claims import LEEWAY
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.finders import Finder, Found
 from coordinator.identity.jws import BadToken, Token
+from coordinator.identity.key_resolvers import CandidateKey, KeyResolver
 from coordinator.identity.proof_cache import Proof, ProofCache
 from coordinator.identity.verifier import Outcome
 from coordinator.metrics import recorder
@@ -55,19 +55,19 @@ _log = structlog.get_logger(__name__)
 
 
 class JwksVerifier:
-    """Verifies tokens with the keys that a finder knows.
+    """Verifies tokens with the keys that a resolver knows.
 
     Args:
         settings: which tokens are accepted.
-        finder: where keys are; closed with the verifier.
+        resolver: where keys are; closed with the verifier.
     """
 
     name = NAME
 
-    def __init__(self, settings: VerifierSettings, finder: Finder, clock: FleetClock) -> None:
+    def __init__(self, settings: VerifierSettings, resolver: KeyResolver, clock: FleetClock) -> None:
         self._settings = settings
         self._algorithms = frozenset(settings.algorithms)
-        self._finder = finder
+        self._resolver = resolver
         self._clock = clock
         self._background: tuple[asyncio.Task[None], ...] = ()
         self._proofs = ProofCache()
@@ -79,7 +79,7 @@ class JwksVerifier:
     async def start(self) -> None:
         """Takes over the fleet's time and copies of the keys, and begins to keep them fresh."""
         await self._clock.look()
-        await self._finder.start()
+        await self._resolver.start()
         self._background = (
             asyncio.create_task(self._clock.follow(), name="fleet's time"),
             asyncio.create_task(self._show_ages(), name="identity"),
@@ -116,7 +116,7 @@ class JwksVerifier:
 
     def report(self) -> dict[str, Any]:
         """The sources of keys, and how they are."""
-        return self._finder.report()
+        return self._resolver.report()
 
     async def aclose(self) -> None:
         """Ends what runs in the background."""
@@ -124,12 +124,12 @@ class JwksVerifier:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         self._aside.shutdown(wait=False)
-        await self._finder.aclose()
+        await self._resolver.aclose()
 
     async def _show_ages(self) -> None:
         """Refreshes the metrics about the age of keys, until it is cancelled."""
         while True:
-            for kind, age in self._finder.ages().items():
+            for kind, age in self._resolver.ages().items():
                 self._recorder.key_age(kind, age)
             await asyncio.sleep(_BEAT_SECONDS)
 
@@ -148,14 +148,14 @@ class JwksVerifier:
             proof.keys = cache.keys
         if proof.issuer != self._expected():
             return None
-        self._finder.used(cache)
+        self._resolver.used(cache)
         return proof.outcome if cache.fresh else _verified(proof)
 
     async def _verify(self, text: str, name: bytes) -> Outcome:
-        token = jws.read(text, self._finder.max_kid)
+        token = jws.read(text, self._resolver.max_kid)
         if token.algorithm not in self._algorithms:
             raise BadToken("policy", "the signature algorithm ('alg') is not one of those that are accepted")
-        found = await self._finder.find(token.kid, token.algorithm, token.claims)
+        found = await self._resolver.resolve(token.kid, token.algorithm, token.claims)
         match = await self._signer(token, found)
         issuer = self._expected()
         if issuer is None:
@@ -179,9 +179,9 @@ class JwksVerifier:
 
     def _expected(self) -> str | None:
         """The issuer that tokens must name; empty: any; None: it is not known yet."""
-        return self._settings.issuer or self._finder.issuer
+        return self._settings.issuer or self._resolver.issuer
 
-    async def _signer(self, token: Token, found: Sequence[Found]) -> Found:
+    async def _signer(self, token: Token, found: Sequence[CandidateKey]) -> CandidateKey:
         """The key that made the signature.
 
         Raises:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import addresses, fetch, finders
-from coordinator.identity.finders import DidFinder
+from coordinator.identity import addresses, fetch, key_resolvers
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.key_cache import KeyCache
+from coordinator.identity.key_resolvers import DidKeyResolver
 from coordinator.identity.verifier import Outcome
 from coordinator.store import Store
 from tests.identity.certificates import localhost_certificate
@@ -72,9 +72,9 @@ def token(signer: Signer, did: str | None, kid: str | None = None, **claims: Any
 
 def leave_alone(verifier: JwksVerifier, did: str, seconds: float) -> KeyCache:
     """Has an issuer's keys unused for so long."""
-    finder = verifier._finder
-    assert isinstance(finder, DidFinder)
-    cache = finder._known[did]
+    resolver = verifier._resolver
+    assert isinstance(resolver, DidKeyResolver)
+    cache = resolver._known[did]
     assert cache._fetched is not None
     cache._fetched -= seconds
     cache._asked -= seconds
@@ -245,13 +245,13 @@ async def test_issuers_that_nobody_uses_are_no_trouble(
         assert said(await verifier.verify(presented)) == ("verified", None)
     leave_alone(verifier, unused, 9_000)
     assert verifier.report() == {"state": "ok", "issuers": 2, "sought": 0}
-    assert verifier._finder.ages()["did"] < 9_000
+    assert verifier._resolver.ages()["did"] < 9_000
     site.kill()
     await verifier.verify(token(TWO, unused))
     assert verifier.report()["state"] == ("stale" if stale_on_error else "unavailable")
     for did in (used, unused):
         leave_alone(verifier, did, 9_000)
-    assert (verifier.report()["state"], verifier._finder.ages()) == ("ok", {"did": 0.0})
+    assert (verifier.report()["state"], verifier._resolver.ages()) == ("ok", {"did": 0.0})
 
 
 @pytest.mark.parametrize("mode", ["hang", "drop", "redirect", "404", "html"])
@@ -332,7 +332,7 @@ async def test_a_certificate_for_another_name_is_not_trusted(
 async def test_made_up_issuers_push_out_nobody(
     site: KeyServer, make_verifier: MakeVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finders, "MOST_ISSUERS", 4)
+    monkeypatch.setattr(key_resolvers, "MOST_ISSUERS", 4)
     known = did_of(site, "agents", "known")
     publish(site, known, ONE)
     verifier = trusting(make_verifier, did_pattern=did_of(site, "agents", "*"))
@@ -348,16 +348,16 @@ async def test_made_up_issuers_push_out_nobody(
 async def test_the_least_used_issuer_goes_first(
     site: KeyServer, make_verifier: MakeVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finders, "MOST_ISSUERS", 3)
+    monkeypatch.setattr(key_resolvers, "MOST_ISSUERS", 3)
     dids = [did_of(site, f"a{n}") for n in range(4)]
     for did in dids:
         publish(site, did, ONE)
     verifier = trusting(make_verifier, *dids)
     for did in (*dids[:3], dids[0], dids[3]):
         assert said(await verifier.verify(token(ONE, did, sub=f"{did} {time.time_ns()}"[-400:]))) == ("verified", None)
-    finder = verifier._finder
-    assert isinstance(finder, DidFinder)
-    assert list(finder._known) == [dids[2], dids[0], dids[3]]
+    resolver = verifier._resolver
+    assert isinstance(resolver, DidKeyResolver)
+    assert list(resolver._known) == [dids[2], dids[0], dids[3]]
 
 
 async def test_issuers_are_asked_once_for_the_whole_fleet(

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import fetch, finders, key_cache
-from coordinator.identity.finders import StaticFinder
+from coordinator.identity import fetch, key_cache, key_resolvers
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.key_cache import KeyCache
+from coordinator.identity.key_resolvers import StaticKeyResolver
 from coordinator.identity.sources import OidcDiscovery, SourceFailed
 from tests.identity.conftest import MakeVerifier, Patience
 from tests.identity.servers import KeyServer
@@ -56,9 +56,9 @@ def misbehave(server: KeyServer, trouble: str) -> None:
 
 
 def only_cache(verifier: JwksVerifier) -> KeyCache:
-    finder = verifier._finder
-    assert isinstance(finder, StaticFinder)
-    (only,) = finder._caches
+    resolver = verifier._resolver
+    assert isinstance(resolver, StaticKeyResolver)
+    (only,) = resolver._caches
     return only
 
 
@@ -107,8 +107,8 @@ async def warm(key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifi
 
 
 async def test_names_of_keys_that_are_not_there_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finders, "_MOST_UNKNOWN", 3)
-    unknown = finders.UnknownKeys()
+    monkeypatch.setattr(key_resolvers, "_MOST_UNKNOWN", 3)
+    unknown = key_resolvers.UnknownKeys()
     for number in range(5):
         unknown.add(("", str(number)))
     assert [("", str(number)) in unknown for number in range(5)] == [False, False, True, True, True]

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jwt.algorithms import HMACAlgorithm
 
-from coordinator.identity.finders import MOST_TRIED
 from coordinator.identity.jwks import JwksVerifier
+from coordinator.identity.key_resolvers import MOST_TRIED
 from coordinator.identity.noop import NoopVerifier
 from coordinator.identity.sources import JwksPath, SourceFailed
 from coordinator.identity.verifier import Outcome

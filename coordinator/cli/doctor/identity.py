@@ -25,8 +25,8 @@ from coordinator.identity.build import build_verifier
 from coordinator.identity.claims import LEEWAY
 from coordinator.identity.copies import KeyCopies
 from coordinator.identity.fetch import Fetcher
-from coordinator.identity.finders import static_sources
 from coordinator.identity.jws import BadToken
+from coordinator.identity.key_resolvers import static_sources
 from coordinator.identity.sources import DidDocument, Loaded, RemoteSource, Source, SourceFailed
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.effective_auth import auth_mode, auth_verifier

@@ -25,7 +25,7 @@ UNKNOWN_SECONDS = 60.0
 _MOST_UNKNOWN = 4_096
 
 
-class Found(NamedTuple):
+class CandidateKey(NamedTuple):
     """A key that may have signed a token."""
 
     cache: KeyCache
@@ -33,7 +33,7 @@ class Found(NamedTuple):
     key: VerifyKey
 
 
-class Finder(Protocol):
+class KeyResolver(Protocol):
     """Finds the keys that may have signed a token."""
 
     max_kid: int
@@ -46,7 +46,7 @@ class Finder(Protocol):
     async def start(self) -> None:
         """Begins to keep keys fresh; see ``Verifier.start``."""
 
-    async def find(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[Found]:
+    async def resolve(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[CandidateKey]:
         """The keys that may have signed a token; at least one.
 
         Raises:
@@ -55,7 +55,7 @@ class Finder(Protocol):
         """
 
     def used(self, cache: KeyCache) -> None:
-        """A key of this cache has verified a token again, without ``find``."""
+        """A key of this cache has verified a token again, without ``resolve``."""
 
     def ages(self) -> dict[str, float]:
         """The age of the oldest keys of each kind of source, in seconds."""
@@ -85,7 +85,7 @@ class UnknownKeys:
             self._until.popitem(last=False)
 
 
-class StaticFinder:
+class StaticKeyResolver:
     """Keys of fixed sources, merged.
 
     Args:
@@ -111,7 +111,7 @@ class StaticFinder:
         """Starts every source."""
         await asyncio.gather(*(cache.start() for cache in self._caches))
 
-    async def find(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[Found]:
+    async def resolve(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[CandidateKey]:
         """Keys by this name in any source; for a token that names none, the one key that suits."""
         began = time.monotonic()
         await _renew_left_alone(self._caches)
@@ -144,16 +144,18 @@ class StaticFinder:
         """Stops every source."""
         await asyncio.gather(*(cache.aclose() for cache in self._caches))
 
-    def _look(self, kid: str | None, algorithm: str) -> list[Found]:
+    def _look(self, kid: str | None, algorithm: str) -> list[CandidateKey]:
         caches = [cache for cache in self._caches if cache.answers]
         if kid is None:
-            suiting = [Found(cache, cache.keys, key) for cache in caches for key in cache.keys.suiting(algorithm)]
+            suiting = [
+                CandidateKey(cache, cache.keys, key) for cache in caches for key in cache.keys.suiting(algorithm)
+            ]
             return suiting if len(suiting) == 1 else []
-        named = [Found(cache, cache.keys, key) for cache in caches for key in cache.keys.named(kid, algorithm)]
+        named = [CandidateKey(cache, cache.keys, key) for cache in caches for key in cache.keys.named(kid, algorithm)]
         return named[:MOST_TRIED]
 
 
-class DidFinder:
+class DidKeyResolver:
     """Keys of issuers that publish them in did:web documents.
 
     Issuers whose documents are there are kept apart from those that are looked for, so that tokens of
@@ -183,7 +185,7 @@ class DidFinder:
     async def start(self) -> None:
         """Nothing to do: documents are fetched when an issuer first appears."""
 
-    async def find(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[Found]:
+    async def resolve(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[CandidateKey]:
         """The key of this name in the issuer's document, or by the loose rule its only one."""
         issuer = claims.get("iss")
         if not isinstance(issuer, str) or not issuer:
@@ -259,15 +261,15 @@ class DidFinder:
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
-    def _named(self, cache: KeyCache, name: str | None, algorithm: str) -> list[Found]:
+    def _named(self, cache: KeyCache, name: str | None, algorithm: str) -> list[CandidateKey]:
         if name is None or not cache.answers:
             return []
-        return [Found(cache, cache.keys, key) for key in cache.keys.named(name, algorithm)]
+        return [CandidateKey(cache, cache.keys, key) for key in cache.keys.named(name, algorithm)]
 
-    def _only(self, cache: KeyCache, algorithm: str) -> list[Found]:
+    def _only(self, cache: KeyCache, algorithm: str) -> list[CandidateKey]:
         """By the loose rule: the one key that could have signed."""
         suiting = cache.keys.suiting(algorithm) if self._loose and cache.answers else []
-        return [Found(cache, cache.keys, suiting[0])] if len(suiting) == 1 else []
+        return [CandidateKey(cache, cache.keys, suiting[0])] if len(suiting) == 1 else []
 
 
 def state(caches: Sequence[KeyCache]) -> str:
@@ -354,10 +356,10 @@ def static_sources(settings: VerifierSettings, fetcher: Fetcher) -> list[Source]
     return found
 
 
-def build_finder(
+def build_key_resolver(
     settings: VerifierSettings, copies: KeyCopies | None, clock: FleetClock, cooldown: float | None
-) -> Finder:
-    """The finder for the sources that the settings name.
+) -> KeyResolver:
+    """The resolver for the sources that the settings name.
 
     Args:
         copies: the fleet's copies of keys; None: the process is alone.
@@ -375,7 +377,7 @@ def build_finder(
 
     if settings.did_allowlist or settings.did_pattern:
         trust = did.Trust(settings.did_allowlist, settings.did_pattern)
-        return DidFinder(trust, of_issuer, settings.did_loose_kid_match)
+        return DidKeyResolver(trust, of_issuer, settings.did_loose_kid_match)
     caches = [cache_of(source) for source in static_sources(settings, fetcher)]
     issued_by = next((one for one in caches if one.source.kind == "oidc_discovery" and not settings.issuer), None)
-    return StaticFinder(caches, issued_by)
+    return StaticKeyResolver(caches, issued_by)
