@@ -10,7 +10,7 @@ signed it, PyJWT checks the signature, ``claims`` times and names. ``proof_cache
 verified, by the token's hash.
 
 **Keys** never keep a call waiting that a known key can answer. ``sources`` say how keys are loaded
-(``fetch`` over HTTP within limits, ``did`` and ``addresses`` where others choose the URL,
+(``fetch`` over HTTP within limits, ``did`` and ``ssrf`` where others choose the URL,
 ``keyset`` which keys count). ``key_cache`` holds those of one source and renews them in the
 background; ``copies`` is the fleet's side of it, in the store: one process asks, the others take
 what it got, and a process that starts later begins with the last good keys. ``clock`` is the

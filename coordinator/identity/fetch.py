@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import httpx2
 
 from coordinator.http_dates import unix_seconds
-from coordinator.identity import addresses
+from coordinator.identity import ssrf
 
 MAX_BYTES = 1_048_576
 PER_HOST = 4
@@ -50,7 +50,7 @@ class Fetcher:
         self._tls: asyncio.Future[ssl.SSLContext] | None = None
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def get(self, url: str, types: Collection[str], guard: addresses.Guard | None = None) -> Fetched:
+    async def get(self, url: str, types: Collection[str], guard: ssrf.SsrfGuard | None = None) -> Fetched:
         """The document at a URL.
 
         Args:
@@ -66,7 +66,7 @@ class Fetcher:
         async with host:
             return await self._within_time(url, types, guard)
 
-    async def _within_time(self, url: str, types: Collection[str], guard: addresses.Guard | None) -> Fetched:
+    async def _within_time(self, url: str, types: Collection[str], guard: ssrf.SsrfGuard | None) -> Fetched:
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
                 return await self._get(url, types, guard)
@@ -81,15 +81,15 @@ class Fetcher:
         except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError, ValueError) as error:
             raise FetchFailed(f"broke off ({type(error).__name__})") from None
 
-    async def _get(self, url: str, types: Collection[str], guard: addresses.Guard | None) -> Fetched:
+    async def _get(self, url: str, types: Collection[str], guard: ssrf.SsrfGuard | None) -> Fetched:
         # Without TLS nobody's certificate is to be trusted, and to read them all takes a while.
         context = await self._context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         headers = {"accept": ", ".join(types), "accept-encoding": "identity", "user-agent": "fleet-coordinator"}
-        places: list[addresses.Place] = [addresses.Place(url, {}, {})]
+        places: list[ssrf.ResolvedUrl] = [ssrf.ResolvedUrl(url, {}, {})]
         if guard is not None:
             try:
-                places = await guard.places(url)
-            except addresses.Refused as refused:
+                places = await guard.resolve(url)
+            except ssrf.Refused as refused:
                 raise FetchFailed(str(refused)) from None
         async with httpx2.AsyncClient(
             verify=context,

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from coordinator.identity import did, fetch, keyset
-from coordinator.identity.addresses import Guard
 from coordinator.identity.fetch import Fetcher, FetchFailed
 from coordinator.identity.jws import BadToken
 from coordinator.identity.keyset import BadDocument, KeySet
+from coordinator.identity.ssrf import SsrfGuard
 from coordinator.settings.paths import unblocked
 
 SourceKind = Literal["oidc_discovery", "jwks_uri", "jwks_path", "did"]
@@ -110,7 +110,7 @@ class RemoteSource(ABC):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadDocument) as error:
             raise SourceFailed(f"the fleet's copy of the keys is damaged: {error}") from None
 
-    async def _get(self, url: str, types: tuple[str, ...], guard: Guard | None = None) -> fetch.Fetched:
+    async def _get(self, url: str, types: tuple[str, ...], guard: SsrfGuard | None = None) -> fetch.Fetched:
         try:
             return await self._fetcher.get(url, types, guard)
         except FetchFailed as failed:
@@ -190,7 +190,7 @@ class DidDocument(RemoteSource):
         super().__init__(fetcher, "did", issuer, issuer, str(strict), str(allow_loopback))
         self._issuer = issuer
         self._strict = strict
-        self._guard = Guard(allow_loopback)
+        self._guard = SsrfGuard(allow_loopback)
 
     async def load(self) -> Loaded:
         """Fetches the document."""

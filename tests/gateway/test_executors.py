@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import addresses
+from coordinator.identity import ssrf
 from coordinator.settings.connections import Connection
 from coordinator.steps.model import Failure, Success
 from coordinator.toolsets.gateway.rules.calls import Call
@@ -367,8 +367,8 @@ async def test_hosts_at_one_address_share_no_connection(
     async def here(host: str, port: int) -> list[IPv4Address]:
         return [IPv4Address("127.0.0.1")]
 
-    monkeypatch.setattr(addresses, "_resolve", here)
-    monkeypatch.setattr(rest, "Guard", lambda: addresses.Guard(allow_loopback=True))
+    monkeypatch.setattr(ssrf, "_resolve", here)
+    monkeypatch.setattr(rest, "SsrfGuard", lambda: ssrf.SsrfGuard(allow_loopback=True))
     web.speak_tls(certificate)
     port, client = web.url.rpartition(":")[2], rest.RestClient()
     outcomes = []
@@ -384,9 +384,9 @@ async def test_an_address_that_does_not_answer_is_passed_over(web: Web, monkeypa
     async def two(host: str, port: int) -> list[IPv4Address]:
         return [IPv4Address("127.0.0.2"), IPv4Address("127.0.0.1")]
 
-    monkeypatch.setattr(addresses, "_resolve", two)
+    monkeypatch.setattr(ssrf, "_resolve", two)
     monkeypatch.setattr(rest, "_CONNECT_SECONDS", 2.0)
-    monkeypatch.setattr(rest, "Guard", lambda: addresses.Guard(allow_loopback=True))
+    monkeypatch.setattr(rest, "SsrfGuard", lambda: ssrf.SsrfGuard(allow_loopback=True))
     port, client = int(web.url.rpartition(":")[2]), rest.RestClient()
     with silent("127.0.0.2", port):
         connection = Connection(kind="rest", base_url=f"http://one.example:{port}")

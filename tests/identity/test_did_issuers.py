@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity import addresses, fetch, key_resolvers
+from coordinator.identity import fetch, key_resolvers, ssrf
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.key_cache import KeyCache
 from coordinator.identity.key_resolvers import DidKeyResolver
@@ -306,10 +306,10 @@ async def test_an_address_that_does_not_answer_is_passed_over(
     did = did_of(site, "a")
     publish(site, did, ONE)
 
-    async def resolve(*_: Any) -> list[addresses.Address]:
+    async def resolve(*_: Any) -> list[ssrf.Address]:
         return [ip_address("127.0.0.2"), ip_address("127.0.0.1")]
 
-    monkeypatch.setattr(addresses, "_resolve", resolve)
+    monkeypatch.setattr(ssrf, "_resolve", resolve)
     patience(30.0)
     with silent("127.0.0.2", site.port):
         outcome = await trusting(make_verifier, did).verify(token(ONE, did))

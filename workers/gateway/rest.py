@@ -16,7 +16,7 @@ import httpx2
 import msgspec
 
 from coordinator import __version__
-from coordinator.identity.addresses import Guard, Place, Refused
+from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
 from coordinator.overload.retries import retry_after
 from coordinator.settings.connections import Connection, interpolated
 from coordinator.steps.model import Outcome, Success
@@ -42,7 +42,7 @@ class RestClient:
     def __init__(self) -> None:
         self._clients: dict[str, httpx2.AsyncClient] = {}
         self._opening: asyncio.Future[ssl.SSLContext] | None = None
-        self._guard = Guard()
+        self._guard = SsrfGuard()
 
     async def close(self) -> None:
         """Closes the connections that are kept."""
@@ -90,19 +90,19 @@ class RestClient:
         except (httpx2.HTTPError, ssl.SSLError, OSError) as error:
             return unreachable(f"the connection broke off: {type(error).__name__}")
 
-    async def _places(self, url: str, connection: Connection) -> list[Place]:
+    async def _places(self, url: str, connection: Connection) -> list[ResolvedUrl]:
         if connection.allow_private:
-            return [Place(url, {}, {})]
+            return [ResolvedUrl(url, {}, {})]
         parts = urlsplit(url)
         if parts.port is None:
             # The guard goes by addresses, so the port has to be said.
             netloc = f"{parts.netloc}:{_DEFAULT_PORTS[parts.scheme]}"
-            places = await self._guard.places(parts._replace(netloc=netloc).geturl())
+            places = await self._guard.resolve(parts._replace(netloc=netloc).geturl())
             return [place._replace(headers={"host": parts.netloc}) for place in places]
-        return await self._guard.places(url)
+        return await self._guard.resolve(url)
 
     async def _send(
-        self, client: httpx2.AsyncClient, call: Call, places: list[Place], headers: Mapping[str, str]
+        self, client: httpx2.AsyncClient, call: Call, places: list[ResolvedUrl], headers: Mapping[str, str]
     ) -> Outcome:
         for place in places:
             request = client.build_request(

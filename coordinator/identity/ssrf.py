@@ -1,4 +1,4 @@
-"""Which addresses may be asked for a document whose URL somebody else chose.
+"""Against server-side request forgery (SSRF): which addresses may be asked where somebody else chose the URL.
 
 The host is resolved here, every address it has must be a public one, and the connection goes to
 an address that was looked at: a name that resolves differently the second time gains nothing.
@@ -33,7 +33,7 @@ class Refused(Exception):
     """An address that is not to be asked. The message completes "the key server ..."."""
 
 
-class Place(NamedTuple):
+class ResolvedUrl(NamedTuple):
     """A URL by one address of its host, with what the request needs to name the host nevertheless."""
 
     url: str
@@ -41,7 +41,7 @@ class Place(NamedTuple):
     extensions: Mapping[str, Any]
 
 
-class Guard:
+class SsrfGuard:
     """Lets through to public addresses only.
 
     Args:
@@ -51,7 +51,7 @@ class Guard:
     def __init__(self, allow_loopback: bool = False) -> None:
         self._allow_loopback = allow_loopback
 
-    async def places(self, url: str) -> list[Place]:
+    async def resolve(self, url: str) -> list[ResolvedUrl]:
         """The same URL by address; certificates are still checked against the name.
 
         Raises:
@@ -60,13 +60,13 @@ class Guard:
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = parts.port or 443
-        found: list[Place] = []
+        found: list[ResolvedUrl] = []
         for address in await _resolve(host, port):
             if not self.allowed(address):
                 raise Refused("has an address that is not public")
             literal = f"[{address}]" if address.version == 6 else str(address)
             to = parts._replace(netloc=f"{literal}:{port}").geturl()
-            found.append(Place(to, {"host": parts.netloc}, {"sni_hostname": host}))
+            found.append(ResolvedUrl(to, {"host": parts.netloc}, {"sni_hostname": host}))
         return found[:_MOST]
 
     def allowed(self, address: Address) -> bool:

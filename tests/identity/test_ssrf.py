@@ -1,4 +1,4 @@
-"""Which addresses may be asked for a document whose URL somebody else chose."""
+"""The guard against server-side request forgery: which addresses it lets through, and which not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from coordinator.identity.addresses import Guard, Refused
+from coordinator.identity.ssrf import Refused, SsrfGuard
 
 pytestmark = pytest.mark.anyio
 
@@ -24,26 +24,26 @@ HIDDEN_LOOPBACK = ["::ffff:127.0.0.1", "64:ff9b::127.0.0.1"]
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_may_be_asked(address: str) -> None:
-    assert Guard().allowed(ip_address(address))
+    assert SsrfGuard().allowed(ip_address(address))
 
 
 @pytest.mark.parametrize("address", PRIVATE + LOOPBACK + HIDDEN_LOOPBACK)
 def test_private_ones_may_not(address: str) -> None:
-    assert not Guard().allowed(ip_address(address))
+    assert not SsrfGuard().allowed(ip_address(address))
 
 
 @pytest.mark.parametrize("address", LOOPBACK)
 def test_this_machine_may_where_that_is_allowed(address: str) -> None:
-    assert Guard(allow_loopback=True).allowed(ip_address(address))
+    assert SsrfGuard(allow_loopback=True).allowed(ip_address(address))
 
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_nothing_else_is_allowed_with_it(address: str) -> None:
-    assert not Guard(allow_loopback=True).allowed(ip_address(address))
+    assert not SsrfGuard(allow_loopback=True).allowed(ip_address(address))
 
 
 async def test_a_host_is_asked_at_the_address_that_was_looked_at() -> None:
-    places = await Guard(allow_loopback=True).places("https://localhost:8443/a/did.json")
+    places = await SsrfGuard(allow_loopback=True).resolve("https://localhost:8443/a/did.json")
     assert {place.url for place in places} <= {"https://127.0.0.1:8443/a/did.json", "https://[::1]:8443/a/did.json"}
     for place in places:
         assert place.headers == {"host": "localhost:8443"}
@@ -53,9 +53,9 @@ async def test_a_host_is_asked_at_the_address_that_was_looked_at() -> None:
 @pytest.mark.parametrize("url", ["https://localhost/did.json", "https://10.0.0.1/did.json", "https://[::1]:1/did.json"])
 async def test_a_host_with_a_private_address_is_refused(url: str) -> None:
     with pytest.raises(Refused, match="not public"):
-        await Guard().places(url)
+        await SsrfGuard().resolve(url)
 
 
 async def test_a_host_without_address_is_refused() -> None:
     with pytest.raises(Refused, match="does not resolve"):
-        await Guard().places("https://nobody.invalid/did.json")
+        await SsrfGuard().resolve("https://nobody.invalid/did.json")
