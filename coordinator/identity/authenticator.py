@@ -135,7 +135,7 @@ class Authenticator:
         return grant
 
     async def authenticate(self, authorization: bytes | None) -> Grant | None:
-        """Whom a request's ``Authorization`` header names; None: a stranger who may come in.
+        """Whom a request's ``Authorization`` header names; None: an anonymous caller, who may come in.
 
         Raises:
             Denied: the header is no good, or is missing where one is required.

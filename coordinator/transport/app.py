@@ -201,7 +201,7 @@ class FrontEnd:
                 await self._answer_slowly(scope, receive, send, None, str(plan))
                 return
             grant: Grant | None | bool = None
-            if self.authorization.guarded:
+            if self.authorization.enabled:
                 grant = self.authorization.known_caller(scope, plan)
                 if grant is False:
                     await self._answer_slowly(scope, receive, send, None, "credentials")

@@ -55,12 +55,12 @@ class Authorization:
         self._longest = min(longest, LONGEST_TOKEN)
 
     @property
-    def guarded(self) -> bool:
+    def enabled(self) -> bool:
         """Whether bearer tokens are looked at: ``auth.mode`` is not none."""
         return self._authenticator is not None and self._authenticator.mode != "none"
 
     @property
-    def strangers(self) -> bool:
+    def anonymous(self) -> bool:
         """Whether requests without a token are served."""
         return self._authenticator is None or self._authenticator.mode != "required"
 
@@ -72,7 +72,7 @@ class Authorization:
         for name, value in scope["headers"]:
             if name == b"authorization":
                 return self.known_grant(value[7:], plan) if value[:7] == _BEARER else False
-        return None if self.strangers else False
+        return None if self.anonymous else False
 
     def known_grant(self, token: bytes, plan: Plan) -> Grant | bool:
         """What a token grants, if that is known already and the token is good for this endpoint; else False."""
@@ -90,7 +90,7 @@ class Authorization:
         return grant
 
     async def admit(self, authorization: bytes | None, path: str, target: Target) -> Grant | None:
-        """Who makes a request to an endpoint; None: a stranger, whom everything is open to.
+        """Who makes a request to an endpoint; None: an anonymous caller, whom everything is open to.
 
         Raises:
             Refused: 401 or 403 with a challenge, 400, or 503.
@@ -152,7 +152,7 @@ class Authorization:
 
     def metadata(self, path: str) -> dict[str, Any] | None:
         """The protected resource metadata that ``path`` is the place of; None: there are none."""
-        authenticator = self._authenticator if self.guarded and path.startswith(WELL_KNOWN) else None
+        authenticator = self._authenticator if self.enabled and path.startswith(WELL_KNOWN) else None
         if authenticator is None or not authenticator.authorization_servers:
             return None
         below = path.removeprefix(WELL_KNOWN)

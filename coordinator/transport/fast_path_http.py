@@ -90,7 +90,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             end = data.find(b"\r\n\r\n") + 4
             known = self.known.get(data[:end]) if self.known else None
             if known is not None:
-                if len(data) == end + known.body and not self.flow.write_paused and self.front.authorization.strangers:
+                if len(data) == end + known.body and not self.flow.write_paused and self.front.authorization.anonymous:
                     parsed = self.front.fast_path.parse(known.plan, data[end:])
                     if type(parsed) is ParsedCall:
                         self._start(parsed, known.plan, None)
@@ -150,7 +150,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         end = data.find(b"\r\n\r\n") + 4
         rest, known = data[:end], self.known
         if b"authorization" in head:
-            cut = _without_token(data, end) if self.front.authorization.guarded else None
+            cut = _without_token(data, end) if self.front.authorization.enabled else None
             if cut is None or head[b"authorization"] != b"Bearer " + cut[1] or not TOKEN.match(cut[1]):
                 return
             rest, known = cut[0], self.bearers

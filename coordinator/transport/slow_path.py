@@ -153,7 +153,7 @@ class SlowPath:
                 await reply(send, 200, body, headers=more)
                 return
         app = await self._sdk.get(target.surface)
-        exchange = Exchange(target.project, request_id, private=self._authorization.guarded)
+        exchange = Exchange(target.project, request_id, private=self._authorization.enabled)
         if grant is not None:
             exchange.caller = grant.caller
             exchange.recheck = partial(self._authorization.recheck, head[b"authorization"], path, target, seen.tool)
@@ -212,7 +212,7 @@ class SlowPath:
             raise Refused(431, f"the headers are larger than {self._limits.head} bytes", [(b"connection", b"close")])
         head: dict[bytes, bytes] = {}
         for name, value in headers:
-            if name in head and (name in _SINGLE or (name == b"authorization" and self._authorization.guarded)):
+            if name in head and (name in _SINGLE or (name == b"authorization" and self._authorization.enabled)):
                 raise Refused(400, f"the header {name.decode()} is there more than once")
             head.setdefault(name, value)
         refusal = self._gate.refusal(head.get(b"host"), head.get(b"origin"))

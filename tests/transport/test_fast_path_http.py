@@ -197,7 +197,7 @@ def test_a_client_that_leaves_is_no_trouble(watched: Watched, rig: Rig) -> None:
         assert total(client.answer()[2]) == 5
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["strangers", "callers"])
+@pytest.mark.parametrize("known", [False, True], ids=["anonymous", "callers"])
 def test_answers_that_nobody_reads_are_not_heaped_up(tmp_path: Path, known: bool) -> None:
     front = Front(tmp_path, Rig(), mode="optional")
     more = bearer(front.all) if known else []
