@@ -1,4 +1,4 @@
-"""Dates in heads of HTTP, in the three forms that it has (RFC 9110, 5.6.7)."""
+"""Dates in HTTP headers, in the three forms that HTTP has (RFC 9110, 5.6.7)."""
 
 from __future__ import annotations
 
