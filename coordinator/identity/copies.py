@@ -23,7 +23,7 @@ _STR_HEADS = {0xD9: 2, 0xDA: 3, 0xDB: 5}
 """How long the head of a text is in msgpack, by its first byte; that of a short one is one byte."""
 
 
-class Turn(Struct, array_like=True):
+class FetchReply(Struct, array_like=True):
     """What a process that wants keys is told."""
 
     now: int
@@ -45,7 +45,7 @@ class Turn(Struct, array_like=True):
         return packed[_STR_HEADS.get(packed[0], 1) :]
 
 
-_TURN = Script(PACKAGE, "take_turn", Turn, scope="fleet")
+_LEASE = Script(PACKAGE, "lease_key_fetch", FetchReply, scope="fleet")
 _KEEP = Script(PACKAGE, "keep_keys", scope="fleet")
 _FAIL = Script(PACKAGE, "fail_keys", scope="fleet")
 _POLICY = Script(PACKAGE, "note_policy", scope="fleet")
@@ -57,13 +57,13 @@ class KeyCopies:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def turn(self, source: RemoteSource, have: int, lease_ms: int) -> Turn:
+    async def lease_fetch(self, source: RemoteSource, have: int, lease_ms: int) -> FetchReply:
         """Newer keys than those fetched at ``have``, or whether to ask the source.
 
         Args:
             lease_ms: how long asking may take before others may ask; 0 only looks.
         """
-        return await self._store.run(_TURN, keys.FLEET, source.name, have, lease_ms)
+        return await self._store.run(_LEASE, keys.FLEET, source.name, have, lease_ms)
 
     async def keep(self, source: RemoteSource, loaded: Loaded, rest_ms: int) -> int:
         """Shares what a source gave, which is left alone for ``rest_ms`` now; returns when that was."""

@@ -27,7 +27,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.copies import KeyCopies, Turn
+from coordinator.identity.copies import FetchReply, KeyCopies
 from coordinator.identity.keyset import KeySet
 from coordinator.identity.sources import Loaded, RemoteSource, Source, SourceFailed
 from coordinator.metrics import recorder
@@ -162,9 +162,9 @@ class KeyCache:
 
     async def take_copy(self) -> None:
         """Takes over the fleet's copy, if there is one."""
-        turn = await self._turn(0)
-        if turn is not None:
-            self._heed(turn)
+        answer = await self._lease_fetch(0)
+        if answer is not None:
+            self._heed(answer)
 
     async def ask(self) -> None:
         """Renews the keys if that is allowed now; returns when that is done, at the latest after ``WAIT_SECONDS``."""
@@ -235,29 +235,29 @@ class KeyCache:
         return max(wait, 0.0) + random.uniform(0.01, 0.01 + 0.05 * spread)
 
     async def _renew(self, demanded: bool) -> None:
-        turn = await self._turn(_LEASE_SECONDS)
-        if turn is not None and turn.verdict == "take":
-            self._heed(turn)
+        answer = await self._lease_fetch(_LEASE_SECONDS)
+        if answer is not None and answer.verdict == "take":
+            self._heed(answer)
             if self.fresh and not self.trouble:
                 return
             # The fleet's copy is out of date, too: somebody has to ask the source.
-            turn = await self._turn(_LEASE_SECONDS)
-        if turn is not None and turn.verdict != "ask":
-            self._heed(turn)
-            if turn.verdict == "busy":
+            answer = await self._lease_fetch(_LEASE_SECONDS)
+        if answer is not None and answer.verdict != "ask":
+            self._heed(answer)
+            if answer.verdict == "busy":
                 await self._watch()
             self._has_answered()
             return
         self._next_ask = time.monotonic() + self._cooldown
         await self._load(rest=self._cooldown if demanded else self._cooldown * SHORT_REST)
 
-    async def _turn(self, lease: float) -> Turn | None:
+    async def _lease_fetch(self, lease: float) -> FetchReply | None:
         """What the store says about the fleet's copy; None: it does not answer, so this process goes by itself."""
         if self._shared is None:
             return None
         copies, source = self._shared
         try:
-            return await copies.turn(source, self._version, math.ceil(lease * 1000))
+            return await copies.lease_fetch(source, self._version, math.ceil(lease * 1000))
         except (ToolFailure, ServerError):
             return None
 
@@ -266,27 +266,27 @@ class KeyCache:
         ends = time.monotonic() + _LEASE_SECONDS
         for look in range(1_000):
             await asyncio.sleep(_LOOKS[min(look, len(_LOOKS) - 1)])
-            turn = await self._turn(0)
-            if turn is None or time.monotonic() > ends:
+            answer = await self._lease_fetch(0)
+            if answer is None or time.monotonic() > ends:
                 return
-            self._heed(turn)
-            if turn.verdict != "busy":
+            self._heed(answer)
+            if answer.verdict != "busy":
                 return
 
-    def _heed(self, turn: Turn) -> None:
+    def _heed(self, answer: FetchReply) -> None:
         """Takes over the fleet's copy, and how things are with the source."""
-        self._clock.set(turn.now)
-        if turn.verdict == "take" and self._shared is not None:
+        self._clock.set(answer.now)
+        if answer.verdict == "take" and self._shared is not None:
             try:
-                loaded = self._shared[1].read(turn.document)
+                loaded = self._shared[1].read(answer.document)
             except SourceFailed as failed:
                 self._note(failed.reason, failed.kind)
-                self._version = turn.fetched
+                self._version = answer.fetched
                 return
-            self._take(loaded, (turn.now - turn.fetched) / 1000, turn.fetched)
+            self._take(loaded, (answer.now - answer.fetched) / 1000, answer.fetched)
         # Where another process is asking right now, its answer is worth waiting for.
-        self._next_ask = time.monotonic() + turn.wait_ms / 1000 if turn.verdict == "wait" else 0.0
-        self._note(turn.trouble, turn.kind or "network")
+        self._next_ask = time.monotonic() + answer.wait_ms / 1000 if answer.verdict == "wait" else 0.0
+        self._note(answer.trouble, answer.kind or "network")
 
     async def _load(self, rest: float) -> None:
         """Asks the source; ``rest`` is how long it is left alone if it answers."""

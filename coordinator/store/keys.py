@@ -205,8 +205,8 @@ signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a handfu
                       doc="the keys that tokens are signed with, by id")  # fmt: skip
 
 key_copy = Family("jk", "hash", scope="fleet", ttl="30 days", doc="the last good keys of a source of public keys")
-key_turn = Family("jt", "string", scope="fleet", ttl="the cooldown of a source",
-                  doc="somebody asks, or has asked, a source of public keys")  # fmt: skip
+key_fetch_lease = Family("jt", "string", scope="fleet", ttl="the cooldown of a source",
+                         doc="somebody asks, or has asked, a source of public keys")  # fmt: skip
 identity_mode = Family("im", "hash", single=True, scope="fleet", reason="one record",
                        doc="the degraded-mode policy and the verifier that the fleet goes by")  # fmt: skip
 drains = Family("dr", "hash", single=True, scope="fleet", reason="until an operator ends them",

@@ -44,7 +44,7 @@ def copy_key(verifier: JwksVerifier) -> bytes:
 def let_ask(fleet: redis.Redis, *verifiers: JwksVerifier) -> None:
     """As if the cooldown had passed."""
     for verifier in verifiers:
-        fleet.delete(keys.key_turn.key(keys.FLEET, remote(verifier).name))
+        fleet.delete(keys.key_fetch_lease.key(keys.FLEET, remote(verifier).name))
         only_cache(verifier)._next_ask = 0.0
 
 
@@ -106,7 +106,7 @@ async def test_a_process_waits_for_what_another_is_getting(
     key_server.serve(jwks(OLD))
     first, second = (make_verifier(key_server.url(), store) for _ in range(2))
     copies, source = KeyCopies(store), remote(first)
-    assert (await copies.turn(source, 0, 30_000)).verdict == "ask"  # the other process is us
+    assert (await copies.lease_fetch(source, 0, 30_000)).verdict == "ask"  # the other process is us
     waiting = asyncio.create_task(second.verify(OLD.token()))
     await wait_until(lambda: only_cache(second)._renewing is not None)
     await copies.keep(source, Loaded(key_set(jwks(OLD))), 1_000)
@@ -119,7 +119,7 @@ async def test_a_process_that_starts_meanwhile_waits_for_it_too(
 ) -> None:
     second = make_verifier(key_server.url(), store)
     copies, source = KeyCopies(store), remote(second)
-    assert (await copies.turn(source, 0, 30_000)).verdict == "ask"
+    assert (await copies.lease_fetch(source, 0, 30_000)).verdict == "ask"
     starting = asyncio.create_task(second.start())
     await wait_until(lambda: only_cache(second)._renewing is not None)
     await copies.keep(source, Loaded(key_set(jwks(OLD))), 1_000)
@@ -169,7 +169,7 @@ async def test_an_old_copy_is_not_used_where_newer_keys_are_to_be_had(
     assert (await first.verify(OLD.token())).status == "verified"
     key_server.serve(jwks(NEW))
     fleet_keys.hincrby(copy_key(first), "f", -5_000_000)
-    fleet_keys.delete(keys.key_turn.key(keys.FLEET, remote(first).name))
+    fleet_keys.delete(keys.key_fetch_lease.key(keys.FLEET, remote(first).name))
     second = make_verifier(key_server.url(), store)
     await second.start()
     assert (await second.verify(OLD.token())).failure == "crypto"
@@ -338,7 +338,7 @@ async def test_the_store_s_clock_is_followed(monkeypatch: pytest.MonkeyPatch) ->
 Step = tuple[str, int]
 
 
-_steps = st.tuples(st.sampled_from(["turn", "look", "keep", "fail", "cooled"]), st.integers(0, 3))
+_steps = st.tuples(st.sampled_from(["lease", "look", "keep", "fail", "cooled"]), st.integers(0, 3))
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -346,33 +346,33 @@ _steps = st.tuples(st.sampled_from(["turn", "look", "keep", "fail", "cooled"]), 
 async def test_one_process_is_sent_to_ask_at_a_time(store: Store, fleet_keys: redis.Redis, steps: list[Step]) -> None:
     """Any order of what four processes may do, against what should come of it."""
     copies, source = KeyCopies(store), JwksUri("https://model.example/jwks", Fetcher())
-    turn_key = keys.key_turn.key(keys.FLEET, source.name)
-    fleet_keys.delete(turn_key, keys.key_copy.key(keys.FLEET, source.name))
+    lease_key = keys.key_fetch_lease.key(keys.FLEET, source.name)
+    fleet_keys.delete(lease_key, keys.key_copy.key(keys.FLEET, source.name))
     have = [0, 0, 0, 0]
-    latest, document, trouble, turn_taken, busy = 0, b"", "", False, False
+    latest, document, trouble, leased, busy = 0, b"", "", False, False
     for number, (step, who) in enumerate(steps):
         if step == "cooled":
-            fleet_keys.delete(turn_key)
-            turn_taken = busy = False
+            fleet_keys.delete(lease_key)
+            leased = busy = False
         elif step == "keep":
             loaded = Loaded(key_set(jwks(Signer(f"k{number}"))))
             previous = latest
             latest, document = await copies.keep(source, loaded, 60_000), loaded.document()
-            trouble, busy, turn_taken = "", False, True
+            trouble, busy, leased = "", False, True
             assert latest >= previous
         elif step == "fail":
             trouble, busy = f"trouble {number}", False
-            turn_taken = True
+            leased = True
             await copies.fail(source, trouble, "network", 60_000)
         else:
-            turn = await copies.turn(source, have[who], 60_000 if step == "turn" else 0)
-            assert (turn.fetched, turn.trouble) == (latest, trouble)
+            answer = await copies.lease_fetch(source, have[who], 60_000 if step == "lease" else 0)
+            assert (answer.fetched, answer.trouble) == (latest, trouble)
             if latest > have[who]:
-                assert (turn.verdict, turn.document) == ("take", document)
+                assert (answer.verdict, answer.document) == ("take", document)
                 have[who] = latest
-            elif step == "turn" and not turn_taken:
-                assert turn.verdict == "ask"
-                turn_taken = busy = True
+            elif step == "lease" and not leased:
+                assert answer.verdict == "ask"
+                leased = busy = True
             else:
-                assert turn.verdict == ("busy" if busy else "wait")
-                assert (turn.wait_ms > 0) is turn_taken
+                assert answer.verdict == ("busy" if busy else "wait")
+                assert (answer.wait_ms > 0) is leased

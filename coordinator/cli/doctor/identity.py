@@ -199,12 +199,12 @@ def _odd(source: Source, loaded: Loaded, verifier: VerifierSettings) -> Iterator
 
 async def _copy(source: RemoteSource, copies: KeyCopies) -> Finding:
     """What the fleet has of a source."""
-    turn = await copies.turn(source, 0, 0)
-    if not turn.fetched:
+    answer = await copies.lease_fetch(source, 0, 0)
+    if not answer.fetched:
         return Finding("note", source.label, "the fleet has no copy of these keys yet")
-    age = (turn.now - turn.fetched) // 1000
-    if turn.trouble:
-        return Finding("warns", source.label, f"the fleet's copy is {age} s old; since then: {turn.trouble}")
+    age = (answer.now - answer.fetched) // 1000
+    if answer.trouble:
+        return Finding("warns", source.label, f"the fleet's copy is {age} s old; since then: {answer.trouble}")
     return Finding("ok", source.label, f"the fleet's copy is {age} s old")
 
 

@@ -10,11 +10,11 @@ errors:    none
 -- @include clock
 
 local now = server_time()
-local copy, turn = K_KEY_COPY .. source, K_KEY_TURN .. source
+local copy, lease = K_KEY_COPY .. source, K_KEY_FETCH_LEASE .. source
 if redis.call('HSETNX', copy, 's', whole(now)) == 1 then
   redis.call('XADD', K_FLEET_EVENTS, 'MAXLEN', '~', events_max, '*', 'k', 'identity.keys_failing', 'i', label, 'r', trouble)
 end
 redis.call('HSET', copy, 'e', trouble, 'k', kind)
 if redis.call('PTTL', copy) < 0 then redis.call('PEXPIRE', copy, keep_ms) end
-redis.call('SET', turn, 'done', 'PX', rest_ms)
+redis.call('SET', lease, 'done', 'PX', rest_ms)
 return now

@@ -11,12 +11,12 @@ errors:    none
 -- @include clock
 
 local now = server_time()
-local copy, turn = K_KEY_COPY .. source, K_KEY_TURN .. source
+local copy, lease = K_KEY_COPY .. source, K_KEY_FETCH_LEASE .. source
 local held = redis.call('HMGET', copy, 'd', 'e')
 redis.call('HSET', copy, 'f', whole(now), 'd', document)
 redis.call('HDEL', copy, 'e', 'k', 's')
 redis.call('PEXPIRE', copy, keep_ms)
-redis.call('SET', turn, 'done', 'PX', rest_ms)
+redis.call('SET', lease, 'done', 'PX', rest_ms)
 local function tell(kind)
   redis.call('XADD', K_FLEET_EVENTS, 'MAXLEN', '~', events_max, '*', 'k', kind, 'i', label)
 end

@@ -7,7 +7,7 @@ args:      source have lease_ms
 reply:     {now, verdict, fetched, document, wait_ms, trouble, trouble kind}; verdict take | ask | busy | wait
            (busy: somebody is asking right now), wait_ms = when the next may ask
 errors:    none
-full:      reading; a turn is a word
+full:      reading; a lease is a word
 --]]
 -- @include keys
 -- @include clock
@@ -19,12 +19,12 @@ local verdict, document, wait_ms = 'wait', '', 0
 if fetched > tonumber(have) then
   verdict, document = 'take', held[2]
 else
-  local turn = K_KEY_TURN .. source
-  if tonumber(lease_ms) > 0 and redis.call('SET', turn, 'busy', 'NX', 'PX', lease_ms) then
+  local lease = K_KEY_FETCH_LEASE .. source
+  if tonumber(lease_ms) > 0 and redis.call('SET', lease, 'busy', 'NX', 'PX', lease_ms) then
     verdict = 'ask'
   else
-    wait_ms = math.max(redis.call('PTTL', turn), 0)
-    if redis.call('GET', turn) == 'busy' then verdict = 'busy' end
+    wait_ms = math.max(redis.call('PTTL', lease), 0)
+    if redis.call('GET', lease) == 'busy' then verdict = 'busy' end
   end
 end
 return cmsgpack.pack({now, verdict, fetched, document, wait_ms, held[3] or '', held[4] or ''})
