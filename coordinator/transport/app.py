@@ -40,7 +40,18 @@ from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import Health, Pingable
-from coordinator.transport.replies import JSON, Gone, Header, Message, Receive, Refused, Scope, Send, reply, rpc_error
+from coordinator.transport.replies import (
+    JSON,
+    ClientDisconnected,
+    Header,
+    Message,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    reply,
+    rpc_error,
+)
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
 from coordinator.transport.slow_path import PROBES, PROBES_OF_CLIENTS, Limits, SlowPath, refuse
 from coordinator.transport.surfaces import Surfaces, Target
@@ -211,7 +222,7 @@ class FrontEnd:
             except Refused as refused:
                 await refuse(self._marked(send, self._bind_request_id(plan.given_id)), refused)
                 return
-            except Gone:
+            except ClientDisconnected:
                 return
             parsed = self.fast_path.parse(plan, body)
             if type(parsed) is not ParsedCall:
@@ -322,7 +333,7 @@ class FrontEnd:
 
         try:
             await self._slow_path.serve(scope, receive, noting, request_id, body, reason)
-        except Gone:
+        except ClientDisconnected:
             _log.debug("the client left before its request was whole")
         except Refused as refused:
             await refuse(noting, refused)

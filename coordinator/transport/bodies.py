@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.transport.replies import Gone, Message, Receive, Refused
+from coordinator.transport.replies import ClientDisconnected, Message, Receive, Refused
 
 
 class Bodies:
@@ -20,11 +20,11 @@ class Bodies:
 
         Raises:
             Refused: 413 if it is too large; the connection closes.
-            Gone: the client left.
+            ClientDisconnected: the client left.
         """
         message = await receive()
         if message["type"] != "http.request":
-            raise Gone
+            raise ClientDisconnected
         body: bytes = message.get("body", b"")
         if message.get("more_body"):
             body = await self._rest(body, receive)
@@ -44,7 +44,7 @@ class Bodies:
                 raise self.too_large()
             message = await receive()
             if message["type"] != "http.request":
-                raise Gone
+                raise ClientDisconnected
             body += message.get("body", b"")
             more = message.get("more_body", False)
         return bytes(body)

@@ -60,5 +60,5 @@ class Refused(Exception):
         self.body = rpc_error(code, message, request_id)
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """Ends a request whose client left before it was whole; nobody is there to be answered."""

@@ -119,7 +119,7 @@ class SlowPath:
 
         Raises:
             Refused: a check failed.
-            Gone: the client left.
+            ClientDisconnected: the client left.
         """
         headers = without_padding(scope["headers"])
         head = self._checked_head(headers)
