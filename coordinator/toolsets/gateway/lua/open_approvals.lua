@@ -8,7 +8,9 @@ errors:    none
 -- @include keys
 local rows = {}
 for n, id in ipairs(redis.call('ZRANGEBYSCORE', K_GATE_ASKED, from, '+inf', 'LIMIT', 0, limit)) do
-  local a = redis.call('HMGET', K_GATE_APPROVAL .. id, 'w', 'n', 'q', 'd', 'r', 't', 'k')
-  rows[n] = {id, a[1] or '', a[2] or '', a[3] or '', a[4] == '1', a[5] or '', tonumber(a[6] or 0), a[7] or ''}
+  local instance, definition, queue, distinct, requester, asked_at, transition =
+    unpack(redis.call('HMGET', K_GATE_APPROVAL .. id, 'w', 'n', 'q', 'd', 'r', 't', 'k')) -- see include/approvals.lua
+  rows[n] = {id, instance or '', definition or '', queue or '', distinct == '1', requester or '',
+    tonumber(asked_at or 0), transition or ''}
 end
 return cmsgpack.pack(rows)

@@ -7,7 +7,8 @@ reply:     {instance, definition, queue, distinct, requester, asked at, transiti
 errors:    none
 --]]
 -- @include keys
-local a = redis.call('HMGET', K_GATE_APPROVAL .. approval, 'w', 'n', 'q', 'd', 'r', 't', 'k', 's', 'b', 'e', 'a')
-if not a[1] then return cmsgpack.pack({}) end
-return cmsgpack.pack({a[1], a[2], a[3], a[4] == '1', a[5], tonumber(a[6]), a[7], a[8], a[9] or '', tonumber(a[10] or 0),
-  a[11] or ''})
+local instance, definition, queue, distinct, requester, asked_at, transition, status, by, answered_at, answer =
+  unpack(redis.call('HMGET', K_GATE_APPROVAL .. approval, 'w', 'n', 'q', 'd', 'r', 't', 'k', 's', 'b', 'e', 'a'))
+if not instance then return cmsgpack.pack({}) end -- fields: see include/approvals.lua
+return cmsgpack.pack({instance, definition, queue, distinct == '1', requester, tonumber(asked_at), transition, status,
+  by or '', tonumber(answered_at or 0), answer or ''})

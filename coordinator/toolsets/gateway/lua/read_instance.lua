@@ -3,6 +3,7 @@ purpose:   Reads an instance as it stands, and how an operation on it ended.
 guarantee: As of one moment. A session is kept longer with it. With a waiter, that process is told when the
            operation under way is over.
 args:      workflow operation waiter
+           operation = the one whose ending is read along, '' for none
 reply:     {now, status, definition, creator, bundle, state, version, started, deadline, nesting, operation, its
            transition, since, outcome, context, input, evidence by kind, failure, its time, last evidence,
            approvals {id, queue, distinct, requester, asked at}, ending, session ms} or {}: there is none
@@ -11,21 +12,31 @@ full:      reading; the few bytes that it writes do not count
 --]]
 -- @include clock
 -- @include waiters
-local SHOWN = 20
-local v = redis.call('HMGET', K_RUN .. workflow, 'o', 's', 'n', 'u', 'h', 'z', 'v', 't', 'd', 'k', 'c', 'ct', 'cs', 'x',
-  'y')
-if v[1] ~= 'gateway' then return cmsgpack.pack({}) end
-local now = server_time()
-if v[15] and v[2] == 'r' then redis.call('ZADD', K_GATE_EXPIRY, whole(now + v[15]), workflow) end
-if v[11] then await(workflow, waiter) end
-local d = redis.call('HMGET', K_GATE_DATA .. workflow, 'c', 'n', 'v', 'f', 'fa', 'o')
-local approvals = {}
-for id in string.gmatch(d[6] or '', '%S+') do
-  local a = redis.call('HMGET', K_GATE_APPROVAL .. id, 'q', 'd', 'r', 't')
-  if a[1] then approvals[#approvals + 1] = {id, a[1], a[2] == '1', a[3], tonumber(a[4])} end
+local EVIDENCE_SHOWN = 20
+
+-- Open approvals from their ids; fields: see include/approvals.lua.
+local function read_approvals(ids)
+  local approvals = {}
+  for id in string.gmatch(ids, '%S+') do
+    local queue, distinct, requester, asked_at = unpack(redis.call('HMGET', K_GATE_APPROVAL .. id, 'q', 'd', 'r', 't'))
+    if queue then approvals[#approvals + 1] = {id, queue, distinct == '1', requester, tonumber(asked_at)} end
+  end
+  return approvals
 end
+
+-- Fields: see include/instance.lua.
+local room, status, definition, creator, bundle, state, version, started, deadline, nesting, under_way, transition,
+  since, outcome, session_ms = unpack(redis.call('HMGET', K_RUN .. workflow, 'o', 's', 'n', 'u', 'h', 'z', 'v', 't',
+  'd', 'k', 'c', 'ct', 'cs', 'x', 'y'))
+if room ~= 'gateway' then return cmsgpack.pack({}) end
+local now = server_time()
+if session_ms and status == 'r' then redis.call('ZADD', K_GATE_EXPIRY, whole(now + session_ms), workflow) end
+if under_way then add_waiter(workflow, waiter) end
+local context, input, evidence, failure, failed_at, open =
+  unpack(redis.call('HMGET', K_GATE_DATA .. workflow, 'c', 'n', 'v', 'f', 'fa', 'o'))
+local last_evidence = redis.call('LRANGE', K_GATE_EVIDENCE .. workflow, -EVIDENCE_SHOWN, -1)
 local ending = operation ~= '' and redis.call('GET', K_GATE_ENDING .. operation) or ''
-return cmsgpack.pack({now, v[2], v[3], v[4], v[5], v[6], tonumber(v[7]), tonumber(v[8]), tonumber(v[9] or 0),
-  tonumber(v[10] or 0), v[11] or '', v[12] or '', tonumber(v[13] or 0), v[14] or '', d[1] or '{}', d[2] or '{}',
-  d[3] or '{}', d[4] or '', tonumber(d[5] or 0), redis.call('LRANGE', K_GATE_EVIDENCE .. workflow, -SHOWN, -1),
-  approvals, ending or '', tonumber(v[15] or 0)})
+return cmsgpack.pack({now, status, definition, creator, bundle, state, tonumber(version), tonumber(started),
+  tonumber(deadline or 0), tonumber(nesting or 0), under_way or '', transition or '', tonumber(since or 0),
+  outcome or '', context or '{}', input or '{}', evidence or '{}', failure or '', tonumber(failed_at or 0),
+  last_evidence, read_approvals(open or ''), ending, tonumber(session_ms or 0)})

@@ -5,8 +5,7 @@ guarantee: What follows is written only under the step's present attempt and the
 args:      engine want turn reports
            want, turn = see include/take.lua of steps
            reports = packed {step, attempt, how, result as JSON, commit or delay ms}; how is D done, F failed for
-           good (both with a commit: a plan, its sixth field an advance or false, then keep ms, retention ms and
-           the ending of whatever a timeout stops), Y failed and to be tried again, B not executed
+           good (both with a commit, see `planned` below), Y failed and to be tried again, B not executed
 reply:     what include/take.lua of steps says; results: 0 refused, the step is no longer the worker's;
            1 recorded; 2 the operation was over, nothing follows
 errors:    none
@@ -16,55 +15,69 @@ errors:    none
 -- @include take
 local UNPLANNED = '{"code":"EXECUTOR_FAILED","message":"What follows could not be planned.","details":' ..
   '{"errorClass":"permanent_error"}}'
-local RETRY_MS = 50 -- when a timeout is planned again that found the instance moved
-local FAILED_MS, FAILED_MOST_MS = 500, 3600000 -- and one that was not planned: later with each attempt
+local UNPLANNED_KEEP_MS = 60000
+local MOVED_MS = 50 -- after which a timeout is planned again that found the instance moved
+local FAILED_MS, FAILED_MAX_MS = 500, 3600000 -- and one that was not planned: later with each attempt
 
--- The step that waits for an instance's deadline has been carried out.
-local function deadline(st, inst, how, commit)
-  local again = how == 'B' or how == 'Y'
-  local adv = not again and commit[6]
-  if again then
-    give_back(st, commit)
-  elseif not (inst and inst.s == 'r' and inst.d) then
-    discard(st)
-  elseif adv and inst.v ~= adv[2] then
-    give_back(st, RETRY_MS)
-  elseif adv and tonumber(inst.d) <= now then
-    discard(st)
-    take_over(inst, adv, commit[7], commit[8], commit[9])
-  else
-    -- Given up, or too early since the clock was set back: nobody else moves an instance that nobody looks at.
-    st.v, st.c = nil, nil
-    give_back(st, math.min(FAILED_MS * 2 ^ st.f, FAILED_MOST_MS))
-  end
-  return 1
+-- What a commit plans (Commit in room.py, whose first five fields are those of any plan): an advance, or nil where
+-- nothing could be planned; keep ms, retention ms, and the ending of whatever a timeout stops.
+local function planned(commit)
+  return unpack(commit, 6, 9)
 end
 
-local function settle(id, attempt, how, result, commit)
-  local st = running(id, attempt)
-  if not st then return 0 end
-  local inst = load_instance(st.r)
-  if st.k == 't' then return deadline(st, inst, how, commit) end
-  if not inst or inst.c ~= st.k or inst.a ~= id then
-    discard(st)
-    return 2
+-- The step that waits for an instance's deadline has been carried out.
+local function settle_timer(step, inst, commit)
+  local adv, keep_ms, retention_ms, late = planned(commit)
+  if not (inst and inst.status == 'r' and inst.deadline) then
+    discard(step)
+  elseif adv and inst.version ~= adv.base then
+    give_back(step, MOVED_MS)
+  elseif adv and inst.deadline <= now then
+    discard(step)
+    apply_timeout(inst, adv, keep_ms, retention_ms, late)
+  else
+    -- Given up, or too early since the clock was set back: nobody else moves an instance that nobody looks at.
+    step.v, step.c = nil, nil
+    give_back(step, math.min(FAILED_MS * 2 ^ step.f, FAILED_MAX_MS))
   end
-  if how == 'B' then
-    give_back(st, commit)
-  elseif how == 'Y' then
-    audit(env.cap, inst.id, st.k, '', 'executor.retrying', '{"attempt":' .. attempt .. ',"delayMs":' .. commit ..
-      ',"failure":' .. result .. '}')
-    fail_attempt(st, commit)
-  elseif commit[6] then
-    discard(st)
-    apply(inst, commit[6], commit[7], commit[8])
-  elseif st.a and string.sub(st.a, 1, 10) == '{"failure"' then
-    discard(st)
-    finish(inst, '{"state":' .. cjson.encode(inst.z) .. ',"version":' .. inst.v .. ',"error":' .. UNPLANNED .. '}', 60000)
+end
+
+-- An executor has come to its end.
+local function settle_hop(step, inst, result, commit)
+  local adv, keep_ms, retention_ms = planned(commit)
+  if adv then
+    discard(step)
+    apply_advance(inst, adv, keep_ms, retention_ms)
+  elseif step.a and string.sub(step.a, 1, 10) == '{"failure"' then
+    discard(step)
+    end_operation(inst, '{"state":' .. cjson.encode(inst.state) .. ',"version":' .. inst.version .. ',"error":' ..
+      UNPLANNED .. '}', UNPLANNED_KEEP_MS)
   else
     -- What ended it came before the worker had the definitions: it comes again, as what is known of the step.
-    st.v, st.t, st.a = nil, nil, '{"failure":' .. result .. '}'
-    give_back(st, 0)
+    step.v, step.t, step.a = nil, nil, '{"failure":' .. result .. '}'
+    give_back(step, 0)
+  end
+end
+
+-- Settles one report, and returns its result.
+local function settle(id, attempt, how, result, commit_or_delay)
+  local step = running(id, attempt)
+  if not step then return 0 end
+  local inst, timer = load_instance(step.r), step.k == 't'
+  if not timer and not (inst and inst.operation == step.k and inst.step == id) then
+    discard(step)
+    return 2
+  end
+  if how == 'B' or timer and how == 'Y' then
+    give_back(step, commit_or_delay)
+  elseif how == 'Y' then
+    audit(env.cap, inst.id, step.k, '', 'executor.retrying', '{"attempt":' .. attempt .. ',"delayMs":' ..
+      commit_or_delay .. ',"failure":' .. result .. '}')
+    fail_attempt(step, commit_or_delay)
+  elseif timer then
+    settle_timer(step, inst, commit_or_delay)
+  else
+    settle_hop(step, inst, result, commit_or_delay)
   end
   return 1
 end

@@ -7,5 +7,5 @@ reply:     nothing
 errors:    none
 --]]
 -- @include audit
-for _, one in ipairs(cmsgpack.unpack(entries)) do audit(cap, workflow, operation, actor, one[1], one[2]) end
+for _, entry in ipairs(cmsgpack.unpack(entries)) do audit(cap, workflow, operation, actor, unpack(entry)) end
 return true

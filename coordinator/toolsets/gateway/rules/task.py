@@ -140,8 +140,8 @@ class NextStep(Struct, array_like=True, frozen=True):
     child: str = ""
 
 
-class Advance(Struct, array_like=True, kw_only=True):
-    """What a script writes, all at once, about an instance."""
+class Advance(Struct, kw_only=True, omit_defaults=True):
+    """What a script writes, all at once, about an instance; by these names (``lua/include/advance.lua``)."""
 
     op: str
     base: int

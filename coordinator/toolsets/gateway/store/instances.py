@@ -131,21 +131,22 @@ class InstanceStore(RunStore):
             instance was there already.
         """
         await self._note(project)
+        # None is missing in the script.
         instance = _pack(
-            (
-                new.id,
-                new.definition,
-                new.creator,
-                new.bundle.hash,
-                new.timeout_ms,
-                new.parent,
-                new.nesting,
-                new.session_ms,
-                self._pools.get(project, ""),
-                self.retention_ms,
-                new.transition,
-                carried(),
-            )
+            {
+                "id": new.id,
+                "definition": new.definition,
+                "creator": new.creator,
+                "bundle": new.bundle.hash,
+                "timeout_ms": new.timeout_ms or None,
+                "parent": new.parent or None,
+                "nesting": new.nesting or None,
+                "session_ms": new.session_ms or None,
+                "pool": self._pools.get(project) or None,
+                "retention_ms": self.retention_ms,
+                "transition": new.transition,
+                "trace": carried(),
+            }
         )
         packed = _pack(advance)
 

@@ -1,5 +1,9 @@
 -- @include keys
--- Appends an entry to the audit; `payload` is JSON.
-local function audit(cap, workflow, op, actor, kind, payload)
-  redis.call('XADD', K_GATE_AUDIT, 'MAXLEN', '~', cap, '*', 'w', workflow, 'c', op, 'a', actor, 'e', kind, 'p', payload)
+-- The audit of a project: a stream, K_GATE_AUDIT, of entries with
+--   w instance  c operation  a actor  e type of event  p payload as JSON
+
+-- Appends an entry; about `cap` of them are kept.
+local function audit(cap, workflow, operation, actor, event, payload)
+  redis.call('XADD', K_GATE_AUDIT, 'MAXLEN', '~', cap, '*', 'w', workflow, 'c', operation, 'a', actor, 'e', event,
+    'p', payload)
 end

@@ -1,76 +1,94 @@
 -- @include handoff
 -- @include audit
 -- @include waiters
--- An instance in Redis: a run of steps (include/step.lua of steps), which besides has
+-- An instance in Redis: a run of steps (include/step.lua of steps), whose hash K_RUN .. id has besides
 --   h bundle  z state  v version  t started at  d deadline  k nesting  m parent: instance and operation
 --   y ms that a session is kept  c operation under way, with  ct its transition  cs since  a its step  tr its trace
 --   b the sub-workflow that it waits for;  x outcome  e ended at.  Its status is r running or e ended.
--- K_GATE_DATA: c context  n input  v evidence by kind  f last failure (all JSON)  fa its time
+-- K_GATE_DATA .. id: c context  n input  v evidence by kind  f last failure (all JSON)  fa its time
 --   o open approvals  g all approvals (ids with a blank behind each)
 -- An operation is its correlation id; whoever carries it out shows it, so it is the instance's fence.
+-- In scripts an `inst` is a table with the names that `load_instance` gives to these fields; those that the hash does
+-- not have are nil. A `step` has the stored fields of include/step.lua.
 
-local EVIDENCE = 200 -- kept of each instance
+local EVIDENCE_MAX = 200 -- kept of each instance
 
+-- The instance, or nil.
 local function load_instance(id)
-  local v = redis.call('HMGET', K_RUN .. id, 'o', 's', 'v', 'z', 'c', 'a', 'b', 'm', 'q', 'h', 'd', 'n')
-  if v[1] ~= 'gateway' then return nil end
-  return {id = id, s = v[2], v = tonumber(v[3]), z = v[4], c = v[5] or nil, a = v[6] or nil, b = v[7] or nil,
-    m = v[8] or nil, q = v[9] or nil, h = v[10], d = v[11] or nil, n = v[12]}
+  local room, status, version, state, operation, step, child, parent, pool, bundle, deadline, definition =
+    unpack(redis.call('HMGET', K_RUN .. id, 'o', 's', 'v', 'z', 'c', 'a', 'b', 'm', 'q', 'h', 'd', 'n'))
+  if room ~= 'gateway' then return nil end
+  return {id = id, status = status, version = tonumber(version), state = state, operation = operation or nil,
+    step = step or nil, child = child or nil, parent = parent or nil, pool = pool or nil, bundle = bundle,
+    deadline = deadline and tonumber(deadline) or nil, definition = definition}
 end
 
--- The operation is over.
-local function finish(inst, ending, keep_ms)
-  redis.call('SET', K_GATE_ENDING .. inst.c, ending, 'PX', keep_ms)
+-- Puts the token of an operation on an instance, and the trace that it belongs to if there is one.
+local function set_operation(inst, operation, transition, trace)
+  inst.operation = operation
+  redis.call('HSET', K_RUN .. inst.id, 'c', operation, 'ct', transition, 'cs', at)
+  if trace and trace ~= '' then redis.call('HSET', K_RUN .. inst.id, 'tr', trace) end
+end
+
+-- The operation is over: keeps its ending (JSON) for those that wait for it, and tells them.
+local function end_operation(inst, ending, keep_ms)
+  redis.call('SET', K_GATE_ENDING .. inst.operation, ending, 'PX', keep_ms)
   redis.call('HDEL', K_RUN .. inst.id, 'c', 'ct', 'cs', 'a', 'b', 'tr')
-  inst.c, inst.a, inst.b = nil, nil, nil
-  wake(inst.id)
+  inst.operation, inst.step, inst.child = nil, nil, nil
+  tell_waiters(inst.id)
+end
+
+-- Id of the step that waits for the deadline of an instance.
+local function timer_of(id)
+  return id .. '_t'
 end
 
 -- Ends a step wherever it is; who runs it is told to stop.
 local function stop_step(id)
-  local st = load_step(id)
-  if not st then return end
-  interrupt(st)
-  discard(st)
+  local step = load_step(id)
+  if not step then return end
+  interrupt(step)
+  discard(step)
 end
 
 -- What a sub-workflow hands to the one that waits for it, as JSON; nil: it has not ended.
 local function result_of(id)
-  local v = redis.call('HMGET', K_RUN .. id, 'o', 's', 'z', 'x')
-  if v[1] ~= 'gateway' then return '{"outcome":""}' end
-  if v[2] == 'r' then return nil end
-  return '{"state":' .. cjson.encode(v[3]) .. ',"outcome":' .. cjson.encode(v[4] or '') .. ',"context":' ..
+  local room, status, state, outcome = unpack(redis.call('HMGET', K_RUN .. id, 'o', 's', 'z', 'x'))
+  if room ~= 'gateway' then return '{"outcome":""}' end
+  if status == 'r' then return nil end
+  return '{"state":' .. cjson.encode(state) .. ',"outcome":' .. cjson.encode(outcome or '') .. ',"context":' ..
     (redis.call('HGET', K_GATE_DATA .. id, 'c') or '{}') .. '}'
 end
 
--- Opens the step that has to be over before the operation goes on: see NextStep in rules/task.py.
-local function open_step(inst, kind, task, delay, expires, child)
+-- Opens the step that has to be over before the operation goes on: the fields of NextStep in rules/task.py.
+local function open_step(inst, kind, task, delay_ms, expires_ms, child)
   local number = redis.call('HINCRBY', K_RUN .. inst.id, 'i', 1)
-  local st = {id = inst.id .. '_' .. number, r = inst.id, k = inst.c, f = '1', e = at, q = list_of(inst.q), z = task}
-  inst.a = st.id
-  redis.call('HSET', K_RUN .. inst.id, 'a', st.id)
+  local step = {id = inst.id .. '_' .. number, r = inst.id, k = inst.operation, f = '1', e = at,
+    q = list_of(inst.pool), z = task}
+  inst.step = step.id
+  redis.call('HSET', K_RUN .. inst.id, 'a', step.id)
   if kind == 'child' then
-    st.a = result_of(child)
+    step.a = result_of(child)
     redis.call('HSET', K_RUN .. inst.id, 'b', child)
-    if not st.a then
-      st.s, st.b, st.t = 'g', at, 'g'
-      save_step(st)
-      if expires > 0 then redis.call('ZADD', K_STEP_TIMERS, whole(now + expires), st.id) end
+    if not step.a then
+      step.s, step.b, step.t = 'g', at, 'g'
+      save_step(step)
+      if expires_ms > 0 then redis.call('ZADD', K_STEP_TIMERS, whole(now + expires_ms), step.id) end
       return
     end
   end
-  make_ready_after(st, delay)
+  make_ready_after(step, delay_ms)
 end
 
 -- A sub-workflow has ended: lets the operation go on that waits for it, if any does.
 local function resume_parent(inst)
-  local parent, op = string.match(inst.m or '', '^(%S+) (%S+)$')
-  local waiting = parent and load_instance(parent)
-  if not waiting or waiting.c ~= op or waiting.b ~= inst.id then return end
-  local st = load_step(waiting.a)
-  if st and st.s == 'g' then
-    detach(st)
-    st.a, st.t = result_of(inst.id), nil
-    make_ready(st)
+  local id, operation = string.match(inst.parent or '', '^(%S+) (%S+)$')
+  local parent = id and load_instance(id)
+  if not parent or parent.operation ~= operation or parent.child ~= inst.id then return end
+  local step = load_step(parent.step)
+  if step and step.s == 'g' then
+    detach(step)
+    step.a, step.t = result_of(inst.id), nil
+    make_ready(step)
   end
 end

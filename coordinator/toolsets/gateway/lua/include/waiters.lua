@@ -1,21 +1,22 @@
 -- @include keys
--- Processes that are told when the operation under way on an instance is over, each on its own channel.
+-- Processes that wait for the end of the operation under way on an instance: a set per instance, K_GATE_WAITERS. Each
+-- process is told on a channel of its own (listener.py).
 
-local WAKE = 'fc:gate:'
-local PATIENCE = 120 -- s that a process is on the list
+local CHANNEL = 'fc:gate:'
+local LISTED_SECONDS = 120
 
--- Puts a process on the list; '' is none.
-local function await(workflow, process)
+-- Has a process told when the operation is over; '' is none.
+local function add_waiter(workflow, process)
   if process == '' then return end
   redis.call('SADD', K_GATE_WAITERS .. workflow, process)
-  redis.call('EXPIRE', K_GATE_WAITERS .. workflow, PATIENCE)
+  redis.call('EXPIRE', K_GATE_WAITERS .. workflow, LISTED_SECONDS)
 end
 
--- Tells them, and forgets them.
-local function wake(workflow)
+-- Tells all processes that wait, and forgets them.
+local function tell_waiters(workflow)
   local project = string.sub(P, 5, -3)
   for _, process in ipairs(redis.call('SMEMBERS', K_GATE_WAITERS .. workflow)) do
-    redis.call('PUBLISH', WAKE .. process, project .. ' ' .. workflow)
+    redis.call('PUBLISH', CHANNEL .. process, project .. ' ' .. workflow)
   end
   redis.call('DEL', K_GATE_WAITERS .. workflow)
 end
