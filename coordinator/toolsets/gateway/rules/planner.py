@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -19,36 +19,27 @@ from coordinator.settings.gateway.executor import Executor, Reliability
 from coordinator.settings.gateway.model import OnEnter, State, Transition, Workflow
 from coordinator.steps.model import Failure, Outcome
 from coordinator.toolsets.gateway.rules import machine
+from coordinator.toolsets.gateway.rules.advance import AdvanceBuilder
 from coordinator.toolsets.gateway.rules.bundle import Bundle, candidate
 from coordinator.toolsets.gateway.rules.depth import MAX_DEPTH, too_deep
 from coordinator.toolsets.gateway.rules.guards import Circumstances, evaluate
 from coordinator.toolsets.gateway.rules.mapping import written
-from coordinator.toolsets.gateway.rules.redact import redacted
 from coordinator.toolsets.gateway.rules.scope import Scope
-from coordinator.toolsets.gateway.rules.task import (
-    MAX_CONTEXT,
-    Advance,
-    Approval,
-    Ending,
-    Event,
-    HopTaken,
-    NextStep,
-    Problem,
-    Task,
-)
+from coordinator.toolsets.gateway.rules.task import MAX_CONTEXT, Advance, Approval, Task
 
 _encode = msgspec.json.Encoder().encode
 
-PERMANENT, SELECTION = "permanent_error", "selection_error"
-FLOW_POLL_MS = 200
-FLOW_POLL_MOST_MS = 2_000
-FLOW_LONGEST_MS = 3_600_000
+PERMANENT = "permanent_error"
+FLOW_POLL_MS, FLOW_POLL_MAX_MS = 200, 2_000
+"""How often a flow that an executor waits for is looked at: first, and later at most so rarely."""
+FLOW_TIMEOUT_MS = 3_600_000
+"""How long it is waited for, where the executor says nothing."""
 
 
 def start(bundle: Bundle, task: Task) -> Advance:
     """Begins an instance in its initial state, at version 1."""
     run = _Run(bundle, task)
-    run.record("workflow.started", definitionId=task.definition, input=task.input, nesting=task.nesting or None)
+    run.builder.record("workflow.started", definitionId=task.definition, input=task.input, nesting=task.nesting or None)
     return run.take_hops(run.enter(task.state, task.context))
 
 
@@ -59,9 +50,9 @@ def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = (
         evaluated: the guards that were asked then, and whether they held.
     """
     run = _Run(bundle, task)
-    run.record("transition.requested", transition=task.transition, state=task.state, arguments=task.arguments)
+    run.builder.record("transition.requested", transition=task.transition, state=task.state, arguments=task.arguments)
     for kind, held in evaluated:
-        run.record("guard.evaluated", transition=task.transition, guard=kind, passed=held)
+        run.builder.record("guard.evaluated", transition=task.transition, guard=kind, passed=held)
     return run.take_hops(run.fire())
 
 
@@ -69,7 +60,7 @@ def timeout(bundle: Bundle, task: Task) -> Advance:
     """Moves an instance whose time is over."""
     run = _Run(bundle, task)
     target = run.workflow.on_timeout.target if run.workflow.on_timeout is not None else ""
-    run.record("workflow.timed_out", state=task.state, target=target or None)
+    run.builder.record("workflow.timed_out", state=task.state, target=target or None)
     return run.take_hops(run.enter(target, task.context) if target else run.give_up())
 
 
@@ -81,19 +72,17 @@ def after(bundle: Bundle, task: Task, outcome: Outcome) -> Advance:
 
 def failed(bundle: Bundle, task: Task, failure: Failure) -> Advance:
     """Ends an operation with a failure; fallbacks are not tried."""
-    return _Run(bundle, task).fail(failure)
+    return _Run(bundle, task).builder.fail(failure)
 
 
 class _Run:
-    """One piece of an operation, up to the next executor or the end; what is written is collected on the way."""
+    """One piece of an operation, up to the next executor or the end; the builder collects what is written."""
 
     def __init__(self, bundle: Bundle, task: Task) -> None:
         self.bundle = bundle
         self.workflow: Workflow = bundle.definitions[task.definition]
         self.task = task
-        self._advance = Advance(
-            op=task.op, base=task.version, state=task.state, version=task.version, actor=task.principal.id
-        )
+        self.builder = AdvanceBuilder(self.workflow, task)
         self._hop_follows = False
         """Whether the task's transition is to be taken next, by itself."""
 
@@ -118,7 +107,7 @@ class _Run:
         executor, reliability = self._executor()
         used = candidate(executor, reliability, self.task.candidate) if executor is not None else None
         if executor is None or used is None:
-            return self.fail(Failure("the executor is not there any more", PERMANENT))
+            return self.builder.fail(Failure("the executor is not there any more", PERMANENT))
         if isinstance(outcome, Failure):
             return self._failed(outcome, used, executor, reliability)
         if used.kind == "workflow":
@@ -139,22 +128,23 @@ class _Run:
 
     def give_up(self) -> Advance:
         """Ends an instance where it is, because its time is over."""
-        self._commit(self.task.state, self.task.context, machine.TIMED_OUT)
-        return self._end(machine.TIMED_OUT)
+        self.builder.commit(self.task.state, self.task.context, machine.TIMED_OUT)
+        return self.builder.end(machine.TIMED_OUT)
 
     # --- executors --------------------------------------------------------------------------------
 
     def _execute(self, executor: Executor, reliability: Reliability | None) -> Advance:
+        """Has a worker execute the candidate whose turn it is."""
         used = candidate(executor, reliability, self.task.candidate)
         if used is None:
-            return self.fail(Failure("the executor is not there any more", PERMANENT))
-        self.record("executor.started", **self._about(used))
+            return self.builder.fail(Failure("the executor is not there any more", PERMANENT))
+        self.builder.record("executor.started", **self._about(used))
         if used.kind == "human":
             return self._ask(used)
-        return self._wait_for("run")
+        return self.builder.wait_for("run")
 
     def _ask(self, executor: Executor) -> Advance:
-        """Puts a request into a queue of people; this needs nobody to execute it."""
+        """Asks people for an approval; no worker is needed for that."""
         task = self.task
         request = "hr_" + _digest(task.place, str(len(task.asked)))
         task.asked = [
@@ -162,23 +152,24 @@ class _Run:
             Approval("ask", request, executor.queue, executor.distinct_from is not None, task.principal.id,
                      task.transition),
         ]  # fmt: skip
-        self.record("human.approval.requested", requestId=request, queue=executor.queue)
+        self.builder.record("human.approval.requested", requestId=request, queue=executor.queue)
         self._succeeded(executor)
         return self._executed({"queue": executor.queue, "requestId": request, "status": "queued"})
 
     def _sub_workflow(self, value: Any, used: Executor, executor: Executor, reliability: Reliability | None) -> Advance:
+        """Waits for the sub-workflow that was just started, or goes on with the result of the one it has waited for."""
         task = self.task
         if not task.wait:
             task.wait = value["child"]
-            self.record("sub_workflow.started", definitionId=used.definition_id, workflowId=task.wait)
-            return self._wait_for("child", expires_ms=used.timeout_ms or 0, child=task.wait)
+            self.builder.record("sub_workflow.started", definitionId=used.definition_id, workflowId=task.wait)
+            return self.builder.wait_for("child", expires_ms=used.timeout_ms or 0, child=task.wait)
         child, task.wait = task.wait, ""
         if value.get("outcome") != machine.SUCCESS:
             what = value.get("outcome") or "was forgotten"
-            self.record("sub_workflow.failed", workflowId=child, outcome=what)
+            self.builder.record("sub_workflow.failed", workflowId=child, outcome=what)
             failure = Failure(f"the sub-workflow {child} ended: {what}, in state {value.get('state')!r}", PERMANENT)
             return self._failed(failure, used, executor, reliability)
-        self.record("sub_workflow.completed", workflowId=child, state=value.get("state"))
+        self.builder.record("sub_workflow.completed", workflowId=child, state=value.get("state"))
         self._succeeded(used)
         return self._executed(value.get("context") or {})
 
@@ -189,22 +180,17 @@ class _Run:
             task.wait = ""
             return None
         task.wait = str(value["id"])
-        if task.waited_ms >= (executor.timeout_ms or FLOW_LONGEST_MS):
+        if task.waited_ms >= (executor.timeout_ms or FLOW_TIMEOUT_MS):
             return Failure(f"the flow {task.wait} took too long, and goes on", "timeout")
-        delay = min(FLOW_POLL_MOST_MS, max(FLOW_POLL_MS, task.waited_ms // 2))
+        delay = min(FLOW_POLL_MAX_MS, max(FLOW_POLL_MS, task.waited_ms // 2))
         task.waited_ms += delay
-        return self._wait_for("run", delay_ms=delay)
-
-    def _wait_for(
-        self, kind: Literal["run", "child"], *, delay_ms: int = 0, expires_ms: int = 0, child: str = ""
-    ) -> Advance:
-        self._advance.next = NextStep(kind, self.task.packed(), delay_ms, expires_ms, child)
-        return self._advance
+        return self.builder.wait_for("run", delay_ms=delay)
 
     def _succeeded(self, executor: Executor) -> None:
-        self.record("executor.succeeded", **self._about(executor))
+        """Notes the evidence that the executor leaves; it is recorded with the hop."""
+        self.builder.record("executor.succeeded", **self._about(executor))
         if self.task.candidate:
-            self.record("fallback.selected", **self._about(executor))
+            self.builder.record("fallback.selected", **self._about(executor))
         kind = machine.EVIDENCE.get(executor.kind or "")
         if kind is not None:
             self.task.marks = [*self.task.marks, kind]
@@ -213,9 +199,9 @@ class _Run:
         """Goes on with the next fallback, if there is one."""
         task = self.task
         about = {**self._about(used), "errorClass": failure.type, "message": failure.message}
-        self.record("executor.failed", **about)
+        self.builder.record("executor.failed", **about)
         if task.wait and used.kind == "workflow":
-            self.record("sub_workflow.timed_out", workflowId=task.wait)
+            self.builder.record("sub_workflow.timed_out", workflowId=task.wait)
         task.wait, task.waited_ms = "", 0
         if candidate(executor, reliability, task.candidate + 1) is not None:
             task.candidate += 1
@@ -223,25 +209,25 @@ class _Run:
         if self._timing_out:
             task.candidate = 0
             return self._entered(task.draft or task.context)
-        return self.fail(failure)
+        return self.builder.fail(failure)
 
     # --- what a hop leads to ----------------------------------------------------------------------
 
     def _executed(self, value: Any) -> Advance:
-        """The executor of the transition, or of the entry, has delivered."""
+        """Goes on with what the executor of the transition, or of the entry, has returned."""
         task = self.task
         if task.phase == "enter":
             on_enter = self._on_enter(task.target)
             draft = task.draft if task.draft is not None else task.context
-            return self._entered(self._written(on_enter.output if on_enter else {}, value, draft))
+            return self._entered(self._mapped(on_enter.output if on_enter else {}, value, draft))
         transition = self._transition
-        draft = self._written(transition.output, value, task.context)
+        draft = self._mapped(transition.output, value, task.context)
         target = transition.target
         at = self._circumstances(draft, task.arguments)
         for number, branch in enumerate(transition.branches):
             if evaluate(branch.when, at):
                 target = branch.target
-                self.record("transition.branched", transition=task.transition, branch=number, target=target)
+                self.builder.record("transition.branched", transition=task.transition, branch=number, target=target)
                 break
         return self._arrive(target, draft)
 
@@ -254,7 +240,7 @@ class _Run:
             return self._entered(draft)
         task.phase, task.candidate = "enter", 0
         if on_enter.executor is None:
-            return self._entered(self._written(on_enter.output, None, draft))
+            return self._entered(self._mapped(on_enter.output, None, draft))
         return self._execute(on_enter.executor, on_enter.reliability)
 
     def _entered(self, draft: dict[str, Any]) -> Advance:
@@ -262,14 +248,14 @@ class _Run:
         task = self.task
         if problem := _context_problem(draft):
             if not self._timing_out:
-                return self.fail(Failure(problem, PERMANENT))
+                return self.builder.fail(Failure(problem, PERMANENT))
             draft = task.context
         began = task.kind == "start" and not task.first_done
         outcome = machine.outcome_of(self.workflow, task.target)
         if self._timing_out and outcome:
             outcome = self.workflow.states[task.target].outcome or machine.TIMED_OUT
-        self._commit(task.target, draft, outcome, bump=not began)
-        return self._end(outcome) if outcome else self._next_hop()
+        self.builder.commit(task.target, draft, outcome, bump=not began)
+        return self.builder.end(outcome) if outcome else self._next_hop()
 
     def _next_hop(self) -> Advance:
         """Chooses the transition that is taken next by itself; without one the operation ends."""
@@ -278,140 +264,26 @@ class _Run:
             task.transition, task.arguments, task.then = task.then, task.then_arguments, ""
             return self._continue()
         if not machine.chains(state):
-            return self._end()
+            return self.builder.end()
         if len(task.chain) >= self.workflow.max_chain_depth:
             at = self._circumstances(task.context, {})
-            return self._end(stopped="depth_limit", retry=machine.choice(state, at, lambda kind, held: None) or "")
+            return self.builder.end(
+                stopped="depth_limit", retry=machine.choice(state, at, lambda kind, held: None) or ""
+            )
         chosen = machine.choice(
             state,
             self._circumstances(task.context, {}),
-            lambda kind, held: self.record("guard.evaluated", state=task.state, guard=kind, passed=held),
+            lambda kind, held: self.builder.record("guard.evaluated", state=task.state, guard=kind, passed=held),
         )
         if chosen is None:
-            return self._no_single_choice(state)
+            return self.builder.fail_choice(state)
         task.transition, task.arguments = chosen, machine.default_arguments(state.transitions[chosen])
         return self._continue()
 
     def _continue(self) -> Advance:
         """Leaves the next hop to ``take_hops``."""
         self._hop_follows = True
-        return self._advance
-
-    def _commit(self, target: str, draft: dict[str, Any], outcome: str, *, bump: bool = True) -> None:
-        task, advance = self.task, self._advance
-        transition = self._transition if task.transition else None
-        came_from = task.state
-        task.state, task.context = target, draft
-        if bump:
-            task.version += 1
-        advance.state, advance.version = task.state, task.version
-        advance.context = _encode(draft).decode()
-        advance.failure = "-"
-        self._record_evidence(transition)
-        self._update_approvals(transition, came_from != target or bool(outcome), outcome)
-        if task.first_done:
-            task.chain = [*task.chain, HopTaken(came_from, task.transition, target, task.version)]
-            self.record(
-                "chain.step", transition=task.transition, **{"from": came_from}, to=target, version=task.version
-            )
-        if bump:
-            self.record(
-                "workflow.transitioned", transition=task.transition or None, **{"from": came_from}, to=target,
-                version=task.version,
-            )  # fmt: skip
-        task.first_done = True
-        task.phase, task.candidate, task.draft, task.target = "run", 0, None, ""
-
-    def _record_evidence(self, transition: Transition | None) -> None:
-        """Records the evidence that the hop has left."""
-        task, advance = self.task, self._advance
-        kinds = [*task.marks, *(transition.evidence if transition is not None else ())]
-        if not kinds:
-            return
-        counts = dict(task.evidence)
-        for kind in kinds:
-            counts[kind] = counts.get(kind, 0) + 1
-            about = {"kind": kind, "transition": task.transition, "version": task.version, "correlationId": task.op}
-            advance.evidence = [*advance.evidence, _encode(about).decode()]
-        task.evidence, task.marks = counts, []
-        advance.counts = _encode(counts).decode()
-
-    def _update_approvals(self, transition: Transition | None, left: bool, outcome: str) -> None:
-        """Closes the approvals of the state that is left, and asks for new ones."""
-        task, advance = self.task, self._advance
-        if task.open_approvals and (left or task.asked):
-            resolved = transition is not None and transition.actor == "human"
-            how = Approval("resolved" if resolved else "withdrawn", by=task.principal.id, transition=task.transition)
-            advance.approvals = [*advance.approvals, how]
-            if resolved:
-                self.record("human.approval.resolved", by=task.principal.id, transition=task.transition)
-            task.open_approvals = False
-        if task.asked and not outcome:
-            advance.approvals = [*advance.approvals, *task.asked]
-            task.open_approvals = True
-        task.asked = []
-
-    # --- the end ----------------------------------------------------------------------------------
-
-    def _end(self, outcome: str = "", *, stopped: str = "", retry: str = "") -> Advance:
-        task = self.task
-        if task.chain:
-            self.record("chain.completed", steps=len(task.chain), finalState=task.state, stopped=stopped or None)
-        if outcome:
-            self._advance.ended = outcome
-            self.record("workflow.completed", state=task.state, outcome=outcome, version=task.version)
-        return self._ended(self._ending(outcome=outcome, stopped=stopped, retry=retry))
-
-    def fail(self, failure: Failure) -> Advance:
-        """The operation fails; what it has committed stays."""
-        task = self.task
-        chained = task.first_done
-        details: dict[str, Any] = {"errorClass": failure.type}
-        what = f"transition {task.transition!r}" if task.transition else f"the entry into state {task.target!r}"
-        if chained:
-            details |= {"chain": True, "attemptedTransition": task.transition}
-            self.record("chain.failed", transition=task.transition, errorClass=failure.type, steps=len(task.chain))
-        problem = Problem(
-            code="EXECUTOR_FAILED", message=f"The executor of {what} failed: {failure.message}", details=details
-        )
-        retry = task.transition if chained else ""
-        return self._ended(self._ending(outcome=self._failed_start(), error=problem, retry=retry))
-
-    def _failed_start(self) -> str:
-        """Ends the instance if its start has failed and nobody would go on with it; its outcome, empty: it goes on."""
-        task = self.task
-        if task.kind != "start" or (task.first_done and not task.nesting):
-            return ""
-        # It never was in its first state, or it is a sub-workflow, and somebody waits for its end.
-        self._advance.ended = machine.FAILURE
-        self.record("workflow.completed", state=task.state, outcome=machine.FAILURE, version=task.version)
-        return machine.FAILURE
-
-    def _no_single_choice(self, state: State) -> Advance:
-        """Fails, since not exactly one deterministic transition is possible."""
-        task = self.task
-        names = ", ".join(state.transitions)
-        self.record("chain.failed", state=task.state, errorClass=SELECTION, steps=len(task.chain))
-        problem = Problem(
-            code="CHAIN_FAILED",
-            message=f"In state {task.state!r} exactly one of these transitions must be possible: {names}.",
-            details={"errorClass": SELECTION, "chain": True, "attemptedTransition": next(iter(state.transitions))},
-        )
-        return self._ended(self._ending(outcome=self._failed_start(), error=problem))
-
-    def _ending(self, *, outcome: str = "", stopped: str = "", retry: str = "", error: Problem | None = None) -> Ending:
-        task = self.task
-        return Ending(
-            state=task.state, version=task.version, context=task.context, outcome=outcome, terminal=bool(outcome),
-            chain=task.chain, stopped=stopped, retry=retry, error=error,
-        )  # fmt: skip
-
-    def _ended(self, ending: Ending) -> Advance:
-        if ending.error is not None:
-            told = {"transition": self.task.transition, "code": ending.error.code, "message": ending.error.message}
-            self._advance.failure = _encode(told).decode()
-        self._advance.ending = _encode(ending).decode()
-        return self._advance
+        return self.builder.advance
 
     # --- what is known ----------------------------------------------------------------------------
 
@@ -446,12 +318,14 @@ class _Run:
             counts[kind] = counts.get(kind, 0) + 1
         return Circumstances(task.principal, Scope(context, arguments, task.input), counts)
 
-    def _written(self, output: dict[str, Any], value: Any, context: dict[str, Any]) -> dict[str, Any]:
+    def _mapped(self, output: dict[str, Any], value: Any, context: dict[str, Any]) -> dict[str, Any]:
+        """The context with what an output mapping takes over from a value."""
         if not output:
             return context
         return {**context, **written(output, Scope(context, self.task.arguments, self.task.input, value))}
 
     def _about(self, executor: Executor) -> dict[str, Any]:
+        """What events say of an executor."""
         task = self.task
         about: dict[str, Any] = {"transition": task.transition or None, "kind": executor.kind}
         if task.phase == "enter":
@@ -459,11 +333,6 @@ class _Run:
         if task.candidate:
             about["fallback"] = task.candidate
         return about
-
-    def record(self, kind: str, /, **payload: Any) -> None:
-        """Adds an event to the audit."""
-        shown = redacted({key: value for key, value in payload.items() if value is not None})
-        self._advance.audit = [*self._advance.audit, Event(kind, _encode(shown).decode())]
 
 
 def executor_under_way(bundle: Bundle, task: Task) -> tuple[Executor | None, Reliability | None]:

@@ -1,0 +1,165 @@
+"""What one piece of an operation writes: collected step by step into the ``Advance`` that a script takes.
+
+``planner.py`` decides what happens; a builder keeps the task and the advance in line with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from coordinator.settings.gateway.model import State, Transition, Workflow
+from coordinator.steps.model import Failure
+from coordinator.toolsets.gateway.rules import machine
+from coordinator.toolsets.gateway.rules.redact import redacted
+from coordinator.toolsets.gateway.rules.task import Advance, Approval, Ending, Event, HopTaken, NextStep, Problem, Task
+
+SELECTION = "selection_error"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class AdvanceBuilder:
+    """The advance of a task, which is changed along with it."""
+
+    def __init__(self, workflow: Workflow, task: Task) -> None:
+        self._workflow = workflow
+        self._task = task
+        self.advance = Advance(
+            op=task.op, base=task.version, state=task.state, version=task.version, actor=task.principal.id
+        )
+
+    def record(self, kind: str, /, **payload: Any) -> None:
+        """Adds an event to the audit."""
+        shown = redacted({key: value for key, value in payload.items() if value is not None})
+        self.advance.audit = [*self.advance.audit, Event(kind, _encode(shown).decode())]
+
+    def commit(self, target: str, draft: dict[str, Any], outcome: str, *, bump: bool = True) -> None:
+        """The hop is over: its state and context are those of the instance from now on.
+
+        Args:
+            outcome: of the workflow, if it ends in that state; empty: it goes on.
+            bump: whether this raises the version.
+        """
+        task, advance = self._task, self.advance
+        transition = self._workflow.states[task.state].transitions[task.transition] if task.transition else None
+        came_from = task.state
+        task.state, task.context = target, draft
+        if bump:
+            task.version += 1
+        advance.state, advance.version = task.state, task.version
+        advance.context = _encode(draft).decode()
+        advance.failure = "-"
+        self._record_evidence(transition)
+        self._update_approvals(transition, came_from != target or bool(outcome), outcome)
+        if task.first_done:
+            task.chain = [*task.chain, HopTaken(came_from, task.transition, target, task.version)]
+            self.record(
+                "chain.step", transition=task.transition, **{"from": came_from}, to=target, version=task.version
+            )
+        if bump:
+            self.record(
+                "workflow.transitioned", transition=task.transition or None, **{"from": came_from}, to=target,
+                version=task.version,
+            )  # fmt: skip
+        task.first_done = True
+        task.phase, task.candidate, task.draft, task.target = "run", 0, None, ""
+
+    def _record_evidence(self, transition: Transition | None) -> None:
+        """Records the evidence that the hop has left."""
+        task, advance = self._task, self.advance
+        kinds = [*task.marks, *(transition.evidence if transition is not None else ())]
+        if not kinds:
+            return
+        counts = dict(task.evidence)
+        for kind in kinds:
+            counts[kind] = counts.get(kind, 0) + 1
+            about = {"kind": kind, "transition": task.transition, "version": task.version, "correlationId": task.op}
+            advance.evidence = [*advance.evidence, _encode(about).decode()]
+        task.evidence, task.marks = counts, []
+        advance.counts = _encode(counts).decode()
+
+    def _update_approvals(self, transition: Transition | None, left: bool, outcome: str) -> None:
+        """Closes the approvals of the state that is left, and asks for new ones."""
+        task, advance = self._task, self.advance
+        if task.open_approvals and (left or task.asked):
+            resolved = transition is not None and transition.actor == "human"
+            how = Approval("resolved" if resolved else "withdrawn", by=task.principal.id, transition=task.transition)
+            advance.approvals = [*advance.approvals, how]
+            if resolved:
+                self.record("human.approval.resolved", by=task.principal.id, transition=task.transition)
+            task.open_approvals = False
+        if task.asked and not outcome:
+            advance.approvals = [*advance.approvals, *task.asked]
+            task.open_approvals = True
+        task.asked = []
+
+    def wait_for(
+        self, kind: Literal["run", "child"], *, delay_ms: int = 0, expires_ms: int = 0, child: str = ""
+    ) -> Advance:
+        """The operation goes on when a step is over; see ``NextStep``."""
+        self.advance.next = NextStep(kind, self._task.packed(), delay_ms, expires_ms, child)
+        return self.advance
+
+    def end(self, outcome: str = "", *, stopped: str = "", retry: str = "") -> Advance:
+        """The operation is over, and with an outcome the workflow; ``stopped`` and ``retry``: see ``Ending``."""
+        task = self._task
+        if task.chain:
+            self.record("chain.completed", steps=len(task.chain), finalState=task.state, stopped=stopped or None)
+        if outcome:
+            self.advance.ended = outcome
+            self.record("workflow.completed", state=task.state, outcome=outcome, version=task.version)
+        return self._ended(self._ending(outcome=outcome, stopped=stopped, retry=retry))
+
+    def fail(self, failure: Failure) -> Advance:
+        """The operation fails; what it has committed stays."""
+        task = self._task
+        chained = task.first_done
+        details: dict[str, Any] = {"errorClass": failure.type}
+        what = f"transition {task.transition!r}" if task.transition else f"the entry into state {task.target!r}"
+        if chained:
+            details |= {"chain": True, "attemptedTransition": task.transition}
+            self.record("chain.failed", transition=task.transition, errorClass=failure.type, steps=len(task.chain))
+        problem = Problem(
+            code="EXECUTOR_FAILED", message=f"The executor of {what} failed: {failure.message}", details=details
+        )
+        retry = task.transition if chained else ""
+        return self._ended(self._ending(outcome=self._failed_start(), error=problem, retry=retry))
+
+    def _failed_start(self) -> str:
+        """Ends the instance if nobody would go on after a failed start; returns its outcome, empty: it goes on."""
+        task = self._task
+        if task.kind != "start" or (task.first_done and not task.nesting):
+            return ""
+        # It never was in its first state, or it is a sub-workflow, and somebody waits for its end.
+        self.advance.ended = machine.FAILURE
+        self.record("workflow.completed", state=task.state, outcome=machine.FAILURE, version=task.version)
+        return machine.FAILURE
+
+    def fail_choice(self, state: State) -> Advance:
+        """The operation fails, since not exactly one deterministic transition is possible."""
+        task = self._task
+        names = ", ".join(state.transitions)
+        self.record("chain.failed", state=task.state, errorClass=SELECTION, steps=len(task.chain))
+        problem = Problem(
+            code="CHAIN_FAILED",
+            message=f"In state {task.state!r} exactly one of these transitions must be possible: {names}.",
+            details={"errorClass": SELECTION, "chain": True, "attemptedTransition": next(iter(state.transitions))},
+        )
+        return self._ended(self._ending(outcome=self._failed_start(), error=problem))
+
+    def _ending(self, *, outcome: str = "", stopped: str = "", retry: str = "", error: Problem | None = None) -> Ending:
+        task = self._task
+        return Ending(
+            state=task.state, version=task.version, context=task.context, outcome=outcome, terminal=bool(outcome),
+            chain=task.chain, stopped=stopped, retry=retry, error=error,
+        )  # fmt: skip
+
+    def _ended(self, ending: Ending) -> Advance:
+        """The advance with the ending, and with the failure that the instance shows from now on."""
+        if ending.error is not None:
+            told = {"transition": self._task.transition, "code": ending.error.code, "message": ending.error.message}
+            self.advance.failure = _encode(told).decode()
+        self.advance.ending = _encode(ending).decode()
+        return self.advance
