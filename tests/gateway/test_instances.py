@@ -11,10 +11,10 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.store import OVER, RECORDED, Report, Taken
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
-from coordinator.toolsets.gateway.operations import Snapshot, timed_out
 from coordinator.toolsets.gateway.room import Commit, Spec
 from coordinator.toolsets.gateway.rules.bundle import Packed
 from coordinator.toolsets.gateway.rules.task import Advance, NextStep
+from coordinator.toolsets.gateway.snapshot import Snapshot, timed_out
 from coordinator.toolsets.gateway.store.instances import REPORT, Instance, InstanceStore, NewInstance
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, states

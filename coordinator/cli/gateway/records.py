@@ -20,9 +20,10 @@ from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.gateway.listener import Listener
-from coordinator.toolsets.gateway.operations import Operations, Snapshot, SubmitRequest, new_operation
+from coordinator.toolsets.gateway.operations import Operations, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
+from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.gateway.store.audit import Answered, AuditStore, Entry
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.timestamp import iso

@@ -15,6 +15,6 @@ their text is kept in Redis for as long as an instance needs it (``rules/bundle.
 
 ``contract`` has arguments and results, ``rules`` everything that needs no I/O, ``store`` the typed calls
 of the scripts in ``lua``, ``room`` what workers get from this room, ``tools`` the seven tools. ``operations``
-starts and advances instances for all of them: it waits for the end of an operation with ``listener``, and knows
-from ``durations`` which calls are quick.
+starts and advances instances for all of them: it plans from what it has read (``snapshot``), waits for the end of an
+operation with ``listener``, and knows from ``durations`` which calls are quick.
 """

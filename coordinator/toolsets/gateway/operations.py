@@ -9,8 +9,6 @@ import asyncio
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,12 +23,11 @@ from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.rules import checks, machine, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed
 from coordinator.toolsets.gateway.rules.checks import Rejected
-from coordinator.toolsets.gateway.rules.guards import SYSTEM, Circumstances, Principal
-from coordinator.toolsets.gateway.rules.redact import redacted
-from coordinator.toolsets.gateway.rules.scope import Scope
-from coordinator.toolsets.gateway.rules.task import Advance, Ending, Event, Problem, Task, ending_of
+from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.gateway.rules.task import Task, ending_of
+from coordinator.toolsets.gateway.snapshot import Snapshot, retry_ms, timed_out
 from coordinator.toolsets.gateway.store.audit import AuditStore
-from coordinator.toolsets.gateway.store.instances import Begun, Instance, InstanceStore, NewInstance
+from coordinator.toolsets.gateway.store.instances import Begun, InstanceStore, NewInstance
 
 LOSER_SECONDS = 2.0
 """How long a submit waits for another one that began before it."""
@@ -43,29 +40,6 @@ _ROUNDS = 20
 
 _WORKFLOW = re.compile(r"wf_[0-9a-f]{12,64}")
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
-_counts = msgspec.json.Decoder(dict[str, int]).decode
-
-
-class Snapshot(NamedTuple):
-    """An instance with its definitions at one moment, and how the operation ended that was asked about."""
-
-    id: str
-    instance: Instance
-    bundle: Bundle
-    ending: Ending | None = None
-    """None: no operation was asked about, or it is still under way."""
-
-    @property
-    def workflow(self) -> Workflow:
-        """Its definition."""
-        return self.bundle.definitions[self.instance.definition]
-
-    def circumstances(self, principal: Principal) -> Circumstances:
-        """What guards see of it, without arguments."""
-        context = self.ending.context if self.ending is not None else _decode(self.instance.context)
-        scope = Scope(context, {}, _decode(self.instance.input))
-        return Circumstances(principal, scope, _counts(self.instance.evidence))
 
 
 class StartRequest(NamedTuple):
@@ -123,12 +97,14 @@ class Operations:
         self, store: Store, instances: InstanceStore, audit: AuditStore, listener: Listener, deadline_ms: int = 10_000
     ) -> None:
         self._store = store
-        self._patience = min(LOSER_SECONDS, deadline_ms / 2000)
-        self._hurry = deadline_ms * 0.4 / 1000
+        self._loser_seconds = min(LOSER_SECONDS, deadline_ms / 2000)
+        self._hurried_seconds = deadline_ms * 0.4 / 1000
         self.durations = Durations()
         """How long the operations took that this process waited for."""
         self._seen: OrderedDict[str, tuple[str, str, Workflow]] = OrderedDict()
-        self._executes: dict[tuple[str, str, str], bool] = {}
+        """Instance -> hash of its bundle, key and definition of its workflow there."""
+        self._executes: dict[Key, bool] = {}
+        """Whether a transition of a workflow may have to execute something."""
         self._instances = instances
         self._audit = audit
         self._listener = listener
@@ -160,7 +136,7 @@ class Operations:
             Rejected: WORKFLOW_NOT_FOUND.
         """
         if not _WORKFLOW.fullmatch(workflow):
-            # What callers say becomes no part of a key before it was looked at.
+            # An id that was not checked must not become part of a key.
             raise checks.unknown_workflow(workflow)
         for _ in range(_ROUNDS):
             instance = await self._instances.read(project, workflow, operation, waiter)
@@ -174,7 +150,7 @@ class Operations:
             if not instance.late:
                 return snapshot
             await self._expire(project, snapshot)
-        raise _moving()
+        raise _keeps_changing()
 
     async def _expire(self, project: str, snapshot: Snapshot) -> None:
         """Moves an instance whose time is over, which the sweep has not come to yet."""
@@ -223,7 +199,7 @@ class Operations:
             if found != new.id:
                 # The request id was used before: that instance is the answer.
                 changed = asyncio.Event()
-            seconds = self._patient_seconds(packed.bundle, asked.hurried) if asked.wait else 0.0
+            seconds = self._wait_seconds(packed.bundle, asked.hurried) if asked.wait else 0.0
             key = (packed.hash, asked.definition, asked.capability) if advance.next is not None else None
             return await self._finished(asked.project, found, operation, changed, seconds, key)
 
@@ -234,7 +210,7 @@ class Operations:
             asked: the capability that it was to call; empty: none.
         """
         if why.code != checks.NO_DEFINITION:
-            events = refusal_events(asked, why, definitionId=definition)
+            events = checks.refusal_events(asked, why, definitionId=definition)
             await self._audit.write(project, events, operation=new_operation(), actor=principal.id)
 
     # --- advancing --------------------------------------------------------------------------------
@@ -252,7 +228,7 @@ class Operations:
             if rejected.code != checks.NO_WORKFLOW:
                 await self._audit.write(
                     asked.project,
-                    refusal_events(asked.transition, rejected),
+                    checks.refusal_events(asked.transition, rejected),
                     workflow=asked.workflow,
                     operation=asked.operation,
                     actor=asked.principal.id,
@@ -271,14 +247,14 @@ class Operations:
             for _ in range(_ROUNDS):
                 snapshot = await self.get(project, workflow, self._listener.process)
                 instance = snapshot.instance
-                # The one who was first may have been this very call, made a moment ago.
+                # What was first may have been this very call, made a moment ago.
                 first = bool(instance.operation) or instance.version != asked.expected
                 if first and (repeated := await self._repeated(asked)) is not None:
                     return repeated
                 if instance.operation and instance.version == asked.expected and not waited:
-                    # Somebody was first; whether he succeeds decides what becomes of this one.
+                    # Another submit was first; whether that succeeds decides what becomes of this one.
                     await self._listener.ready()
-                    await _within(changed, self._patience)
+                    await _within(changed, self._loser_seconds)
                     changed.clear()
                     waited = True
                     continue
@@ -289,11 +265,11 @@ class Operations:
                     rejected.snapshot = snapshot
                     raise
                 if begun.what == "begun":
-                    seconds = self._patient_seconds(snapshot.bundle, asked.hurried)
+                    seconds = self._wait_seconds(snapshot.bundle, asked.hurried)
                     key = instance.bundle, instance.definition, asked.transition
                     return await self._finished(project, workflow, begun.operation, changed, seconds, key)
                 recorder().restarted("workflow.submit")
-        raise _moving()
+        raise _keeps_changing()
 
     async def _begin(self, asked: SubmitRequest, snapshot: Snapshot) -> Begun:
         instance = snapshot.instance
@@ -311,7 +287,7 @@ class Operations:
             snapshot.circumstances(asked.principal),
             [one.requester for one in instance.approvals if one.distinct],
         )
-        task = task_of(snapshot, asked.operation, "submit", asked.principal)
+        task = snapshot.task(asked.operation, "submit", asked.principal)
         task.transition, task.arguments = asked.transition, fired.arguments
         advance = planner.submit(snapshot.bundle, task, fired.guards)
         if advance.next is not None:
@@ -341,15 +317,15 @@ class Operations:
         begun: tuple[str, str, bool] = msgspec.msgpack.decode(reply)
         workflow, operation = workflow or begun[0], begun[1]
         snapshot = await self.get(project, workflow)
-        seconds = self._patient_seconds(snapshot.bundle, hurried)
+        seconds = self._wait_seconds(snapshot.bundle, hurried)
         return await self._finished(project, workflow, operation, asyncio.Event(), seconds)
 
     # --- waiting ----------------------------------------------------------------------------------
 
-    def _patient_seconds(self, bundle: Bundle, hurried: bool) -> float:
-        """How long somebody waits for what he has begun."""
+    def _wait_seconds(self, bundle: Bundle, hurried: bool) -> float:
+        """How long a call waits for the operation that it has begun."""
         stated = bundle.limits.submit_wait_ms / 1000
-        return min(stated, self._hurry) if hurried else stated
+        return min(stated, self._hurried_seconds) if hurried else stated
 
     async def _finished(
         self,
@@ -380,67 +356,6 @@ class Operations:
             changed.clear()
 
 
-def task_of(snapshot: Snapshot, operation: str, kind: Any, principal: Principal) -> Task:
-    """An operation on an instance as it stands."""
-    instance = snapshot.instance
-    return Task(
-        op=operation,
-        kind=kind,
-        workflow=snapshot.id,
-        definition=instance.definition,
-        principal=principal,
-        input=_decode(instance.input),
-        nesting=instance.nesting,
-        open_approvals=bool(instance.approvals),
-        state=instance.state,
-        version=instance.version,
-        context=_decode(instance.context),
-        evidence=_counts(instance.evidence),
-    )
-
-
-def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
-    """What follows from the end of an instance's time, and the ending of what was under way then."""
-    instance = snapshot.instance
-    # Whoever comes first plans the same: the sweep, or somebody who looks at it.
-    operation = "cor_" + blake2b(f"{snapshot.id} {instance.deadline}".encode(), digest_size=8).hexdigest()
-    task = task_of(snapshot, operation, "timeout", Principal(id=SYSTEM, roles=(SYSTEM,)))
-    advance = planner.timeout(snapshot.bundle, task)
-    stale = checks.stale(instance.version, instance.version + 1)
-    on_timeout = snapshot.workflow.on_timeout
-    late = Ending(
-        state=on_timeout.target if on_timeout is not None else instance.state,
-        version=instance.version + 1,
-        context=task.context,
-        error=Problem(code=stale.code, message=stale.message, details={"timedOut": True}),
-    )
-    return advance, _encode(late).decode()
-
-
-def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence[Event]:
-    """What the audit says of a refusal.
-
-    Args:
-        more: further facts.
-    """
-    events = [
-        Event("guard.evaluated", _encode({"transition": transition, "guard": kind, "passed": held}).decode())
-        for kind, held in rejected.guards
-    ]
-    message = rejected.message
-    if rejected.code == checks.SCHEMA:
-        # Which values were wrong, not what they were.
-        places = ", ".join(one["path"] for one in rejected.details["violations"])
-        message = f"The input does not match its schema: {places}."
-    told = redacted({"transition": transition[:200], **more, "code": rejected.code, "message": message})
-    return [*events, Event("transition.rejected", _encode(told).decode())]
-
-
-def retry_ms(instance: Instance) -> int:
-    """When to look again at what is under way: the longer it takes already, the later."""
-    return min(5_000, max(200, (instance.now - instance.since) // 2))
-
-
 def new_operation() -> str:
     """A correlation id."""
     return "cor_" + secrets.token_hex(8)
@@ -456,10 +371,10 @@ async def _within(changed: asyncio.Event, seconds: float) -> None:
         async with asyncio.timeout(seconds):
             await changed.wait()
     except TimeoutError:
-        pass  # whoever waits looks for himself
+        pass  # the caller reads the instance again anyway
 
 
-def _moving() -> ToolFailure:
+def _keeps_changing() -> ToolFailure:
     return ToolFailure(
         "conflict", "the workflow is changed by others all the time; repeat the call", retry_after_ms=200
     )

@@ -14,11 +14,11 @@ from coordinator.settings.gateway.executor import Reliability
 from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Success, Work
 from coordinator.steps.room import Configurable, Executor
 from coordinator.store import Script
-from coordinator.toolsets.gateway.operations import Snapshot, timed_out
 from coordinator.toolsets.gateway.rules import planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.calls import Call, Unresolved, call_of, key_of
 from coordinator.toolsets.gateway.rules.task import Advance, Task, unpacked
+from coordinator.toolsets.gateway.snapshot import Snapshot, timed_out
 from coordinator.toolsets.gateway.store.instances import REPORT, InstanceStore
 
 if TYPE_CHECKING:

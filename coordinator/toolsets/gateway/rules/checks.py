@@ -12,8 +12,10 @@ from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue
 from coordinator.toolsets.gateway.rules.graph import ends
 from coordinator.toolsets.gateway.rules.guards import Circumstances, failing
+from coordinator.toolsets.gateway.rules.redact import redacted
 from coordinator.toolsets.gateway.rules.resolve import Resolved
 from coordinator.toolsets.gateway.rules.schemas import Violation, told, violations, with_defaults
+from coordinator.toolsets.gateway.rules.task import Event
 
 STALE, INVALID, ACTOR = "STALE_WORKFLOW_VERSION", "INVALID_TRANSITION", "ACTOR_MISMATCH"
 GUARD, SCHEMA = "GUARD_REJECTED", "INPUT_SCHEMA_VIOLATION"
@@ -21,6 +23,8 @@ NO_WORKFLOW, NO_DEFINITION, NO_ITEM = "WORKFLOW_NOT_FOUND", "DEFINITION_NOT_FOUN
 _SHOWN = 200
 """Characters of an unknown name that are repeated in a message."""
 _CAPABILITY, _ARGUMENTS = "capability", "arguments"
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Rejected(Exception):
@@ -186,6 +190,25 @@ def called(catalogue: Catalogue, given: dict[str, Any]) -> Called:
     if len(rest) == 1 and isinstance(nested, dict) and _ARGUMENTS not in properties:
         rest, place = nested, "input.arguments"
     return Called(capability, checked(capability.schema, rest, place))
+
+
+def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence[Event]:
+    """What the audit says of a refusal: the guards that were evaluated, then why it was refused.
+
+    Args:
+        more: further fields of the last event.
+    """
+    events = [
+        Event("guard.evaluated", _encode({"transition": transition, "guard": kind, "passed": held}).decode())
+        for kind, held in rejected.guards
+    ]
+    message = rejected.message
+    if rejected.code == SCHEMA:
+        # Which values were wrong, not what they were.
+        places = ", ".join(one["path"] for one in rejected.details["violations"])
+        message = f"The input does not match its schema: {places}."
+    shown = redacted({"transition": transition[:200], **more, "code": rejected.code, "message": message})
+    return [*events, Event("transition.rejected", _encode(shown).decode())]
 
 
 def _violated(found: Sequence[Violation]) -> Rejected:

@@ -18,13 +18,13 @@ from coordinator.toolsets.gateway.contract.workflow import (
     UnderWay,
     WorkflowAnswer,
 )
-from coordinator.toolsets.gateway.operations import Snapshot, retry_ms
 from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.links import Links
 from coordinator.toolsets.gateway.rules.task import Ending, HopTaken
 from coordinator.toolsets.gateway.rules.task import Problem as Failed
+from coordinator.toolsets.gateway.snapshot import Snapshot, retry_ms
 from coordinator.toolsets.gateway.store.instances import Instance
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Reply

@@ -8,12 +8,13 @@ from coordinator.settings.gateway.model import PROXY
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
-from coordinator.toolsets.gateway.operations import Snapshot, StartRequest, SubmitRequest, new_operation
+from coordinator.toolsets.gateway.operations import StartRequest, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules import checks, machine
 from coordinator.toolsets.gateway.rules.checks import Called, Rejected
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal
 from coordinator.toolsets.gateway.rules.resolve import READY, session_of
 from coordinator.toolsets.gateway.rules.scope import Scope
+from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
 from coordinator.toolsets.gateway.tools.desk import Desk
 from coordinator.toolsets.gateway.tools.discovery import sees

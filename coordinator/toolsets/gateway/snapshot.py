@@ -1,0 +1,82 @@
+"""An instance as one read of the store has found it, and what is planned from that."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from coordinator.settings.gateway.model import Workflow
+from coordinator.toolsets.gateway.rules import checks, planner
+from coordinator.toolsets.gateway.rules.bundle import Bundle
+from coordinator.toolsets.gateway.rules.guards import SYSTEM, Circumstances, Principal
+from coordinator.toolsets.gateway.rules.scope import Scope
+from coordinator.toolsets.gateway.rules.task import Advance, Ending, Problem, Task
+from coordinator.toolsets.gateway.store.instances import Instance
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_counts = msgspec.json.Decoder(dict[str, int]).decode
+
+
+class Snapshot(NamedTuple):
+    """An instance with its definitions at one moment, and how the operation ended that was asked about."""
+
+    id: str
+    instance: Instance
+    bundle: Bundle
+    ending: Ending | None = None
+    """None: no operation was asked about, or it is still under way."""
+
+    @property
+    def workflow(self) -> Workflow:
+        """Its definition."""
+        return self.bundle.definitions[self.instance.definition]
+
+    def circumstances(self, principal: Principal) -> Circumstances:
+        """What guards see of it, without arguments."""
+        context = self.ending.context if self.ending is not None else _decode(self.instance.context)
+        scope = Scope(context, {}, _decode(self.instance.input))
+        return Circumstances(principal, scope, _counts(self.instance.evidence))
+
+    def task(self, operation: str, kind: Literal["submit", "timeout"], principal: Principal) -> Task:
+        """An operation on the instance as it stands."""
+        instance = self.instance
+        return Task(
+            op=operation,
+            kind=kind,
+            workflow=self.id,
+            definition=instance.definition,
+            principal=principal,
+            input=_decode(instance.input),
+            nesting=instance.nesting,
+            open_approvals=bool(instance.approvals),
+            state=instance.state,
+            version=instance.version,
+            context=_decode(instance.context),
+            evidence=_counts(instance.evidence),
+        )
+
+
+def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
+    """What follows from the end of an instance's time, and the ending of what was under way then."""
+    instance = snapshot.instance
+    # The sweep and a call that reads the instance plan the same operation, so it does not matter which is first.
+    operation = "cor_" + blake2b(f"{snapshot.id} {instance.deadline}".encode(), digest_size=8).hexdigest()
+    task = snapshot.task(operation, "timeout", Principal(id=SYSTEM, roles=(SYSTEM,)))
+    advance = planner.timeout(snapshot.bundle, task)
+    stale = checks.stale(instance.version, instance.version + 1)
+    on_timeout = snapshot.workflow.on_timeout
+    late = Ending(
+        state=on_timeout.target if on_timeout is not None else instance.state,
+        version=instance.version + 1,
+        context=task.context,
+        error=Problem(code=stale.code, message=stale.message, details={"timedOut": True}),
+    )
+    return advance, _encode(late).decode()
+
+
+def retry_ms(instance: Instance) -> int:
+    """When to look again at what is under way: the longer it takes already, the later."""
+    return min(5_000, max(200, (instance.now - instance.since) // 2))
