@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from coordinator.errors import invalid
 from coordinator.settings.gateway.executor import Executor
@@ -32,14 +31,12 @@ from coordinator.toolsets.gateway.contract.discovery import (
     TransitionShown,
 )
 from coordinator.toolsets.gateway.rules import checks
-from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Listed
+from coordinator.toolsets.gateway.rules.catalogue import Listed
 from coordinator.toolsets.gateway.rules.graph import ends
-from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, all_hold
+from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.links import Links
-from coordinator.toolsets.gateway.rules.resolve import READY
-from coordinator.toolsets.gateway.rules.schemas import with_defaults
-from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.rules.search import words
+from coordinator.toolsets.gateway.rules.visibility import seen_sessions, sees, visible
 from coordinator.toolsets.gateway.tools.answers import refusal_of, rejected
 from coordinator.toolsets.gateway.tools.desk import Desk
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
@@ -56,37 +53,43 @@ _SHOWN = ("kind", "command", "connection", "tool", "method", "path", "queue", "d
 """Fields of an executor that may be told: never arguments, headers or environments."""
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
-    """The tools."""
-    links, refusal = desk.links, refusal_of(desk.links)
+class Discovery:
+    """The handlers of the tools that show what there is. Nothing is started or changed by them."""
 
-    async def home(call: Call, args: Home) -> HomeAnswer:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._links = desk.links
+
+    async def home(self, call: Call, args: Home) -> HomeAnswer:
+        """gateway.home."""
         del args
-        found = [item(one, links) for one in visible(desk.catalogue, Principal.of(call.caller))]
-        return HomeAnswer(items=found, links=[links.search()])
+        found = [_item(one, self._links) for one in visible(self._desk.catalogue, Principal.of(call.caller))]
+        return HomeAnswer(items=found, links=[self._links.search()])
 
-    async def search(call: Call, args: Search) -> SearchAnswer:
+    async def search(self, call: Call, args: Search) -> SearchAnswer:
+        """gateway.search."""
         if len(args.query) > MAX_QUERY or len(words(args.query)) > MAX_WORDS:
             raise invalid("query", f"must be at most {MAX_WORDS} words and {MAX_QUERY} characters")
         if not 1 <= args.limit <= MAX_LIMIT:
             raise invalid("limit", f"must be 1 to {MAX_LIMIT}")
         if args.kind is not None and args.kind not in KINDS:
             raise invalid("kind", f"must be one of {', '.join(KINDS)}")
-        catalogue = desk.catalogue
+        catalogue = self._desk.catalogue
         if catalogue.gateway.discovery.visibility == "all":
             found = catalogue.index.search(args.query, args.kind, args.limit)
         else:
             seen = {one.id for one in visible(catalogue, Principal.of(call.caller))}
             every = catalogue.index.search(args.query, args.kind, len(catalogue.index))
             found = [one for one in every if one.id in seen][: args.limit]
-        hits = [Hit(score=one.score, item=item(catalogue.items[one.id], links)) for one in found]
-        return SearchAnswer(results=hits, links=[links.home()])
+        hits = [Hit(score=one.score, item=_item(catalogue.items[one.id], self._links)) for one in found]
+        return SearchAnswer(results=hits, links=[self._links.home()])
 
-    async def describe(call: Call, args: Describe) -> DescribeAnswer | Reply:
-        found = desk.catalogue.items.get(args.id)
-        if found is None or not sees(desk.catalogue, found.id, Principal.of(call.caller)):
-            return rejected(checks.unknown_item(args.id), Principal.of(call.caller), links)
-        shown = item(found, links)
+    async def describe(self, call: Call, args: Describe) -> DescribeAnswer | Reply:
+        """gateway.describe."""
+        found = self._desk.catalogue.items.get(args.id)
+        if found is None or not sees(self._desk.catalogue, found.id, Principal.of(call.caller)):
+            return rejected(checks.unknown_item(args.id), Principal.of(call.caller), self._links)
+        shown = _item(found, self._links)
         return DescribeAnswer(
             id=shown.id,
             kind=shown.kind,
@@ -95,37 +98,47 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             tags=shown.tags,
             available=shown.available,
             examples=list(found.examples) or UNSET,
-            links=links.start(found, with_schema=True),
+            links=self._links.start(found, with_schema=True),
         )
 
-    async def explain(call: Call, args: Explain) -> Explanation | TransitionShown | Reply:
-        catalogue = desk.catalogue
+    async def explain(self, call: Call, args: Explain) -> Explanation | TransitionShown | Reply:
+        """workflow.explain."""
+        catalogue = self._desk.catalogue
         name = args.definition_id
         workflow = catalogue.sessions() if name == PROXY else catalogue.workflows.get(name)
         if workflow is None:
-            return rejected(checks.unknown_definition(name), Principal.of(call.caller), links)
-        more = _links(desk, name)
+            return rejected(checks.unknown_definition(name), Principal.of(call.caller), self._links)
+        more = self._start_links(name)
         if name == PROXY:
-            workflow = _seen_of(catalogue, workflow, Principal.of(call.caller))
+            workflow = seen_sessions(catalogue, workflow, Principal.of(call.caller))
         if args.transition is None:
-            return _explained(name, workflow, more)
+            return _definition(name, workflow, more)
         places = [(key, state.transitions[args.transition]) for key, state in workflow.states.items()
                   if args.transition in state.transitions]  # fmt: skip
         if not places:
             unknown = checks.unknown_transition(name, args.transition)
-            return rejected(unknown, Principal.of(call.caller), links, more=[links.explain(name)])
-        return _shown(name, args.transition, places, more)
+            return rejected(unknown, Principal.of(call.caller), self._links, more=[self._links.explain(name)])
+        return _transition(name, args.transition, places, more)
 
-    reading: dict[str, Any] = {"read_only": True, "idempotent": True, "refusal": refusal}
+    def _start_links(self, name: str) -> list[Link]:
+        listed = self._desk.catalogue.items.get(name)
+        return self._links.start(listed) if listed is not None else [self._links.home()]
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Discovery(desk)
+    common: dict[str, Any] = {"read_only": True, "idempotent": True, "refusal": refusal_of(desk.links)}
+    sheddable = {**common, "criticality": Criticality.SHEDDABLE}
     return (
-        Tool("gateway.home", _HOME, Home, (HomeAnswer,), home, criticality=Criticality.SHEDDABLE, **reading),
-        Tool("gateway.search", _SEARCH, Search, (SearchAnswer,), search, criticality=Criticality.SHEDDABLE, **reading),
-        Tool("gateway.describe", _DESCRIBE, Describe, (DescribeAnswer,), describe, **reading),
-        Tool("workflow.explain", _EXPLAIN, Explain, (Explanation, TransitionShown, Refusal), explain, **reading),
+        Tool("gateway.home", _HOME, Home, (HomeAnswer,), handle.home, **sheddable),
+        Tool("gateway.search", _SEARCH, Search, (SearchAnswer,), handle.search, **sheddable),
+        Tool("gateway.describe", _DESCRIBE, Describe, (DescribeAnswer,), handle.describe, **common),
+        Tool("workflow.explain", _EXPLAIN, Explain, (Explanation, TransitionShown, Refusal), handle.explain, **common),
     )
 
 
-def item(listed: Listed, links: Links) -> Item:
+def _item(listed: Listed, links: Links) -> Item:
     """An item as gateway.home and gateway.search show it."""
     return Item(
         id=listed.id,
@@ -138,39 +151,8 @@ def item(listed: Listed, links: Links) -> Item:
     )
 
 
-def visible(catalogue: Catalogue, principal: Principal) -> Sequence[Listed]:
-    """What a principal may see, in the catalogue's order."""
-    return [one for one in catalogue.items.values() if sees(catalogue, one.id, principal)]
-
-
-def sees(catalogue: Catalogue, id: str, principal: Principal, arguments: Mapping[str, Any] | None = None) -> bool:
-    """Whether there is, as far as a principal is told, something with this id.
-
-    Args:
-        arguments: what he calls it with; None: he does not yet.
-    """
-    if catalogue.gateway.discovery.visibility == "all":
-        return True
-    capability = catalogue.capabilities.get(id)
-    if capability is None:
-        return True
-    given = {} if arguments is None else with_defaults(capability.schema, dict(arguments))
-    return all_hold(capability.guards, Circumstances(principal, Scope({}, given)))
-
-
-def _seen_of(catalogue: Catalogue, sessions: Workflow, principal: Principal) -> Workflow:
-    """The definition of sessions with what a principal may see."""
-    ready = sessions.states[READY]
-    seen = {name: one for name, one in ready.transitions.items() if sees(catalogue, name, principal)}
-    return replace(sessions, states={READY: replace(ready, transitions=seen)})
-
-
-def _links(desk: Desk, name: str) -> list[Link]:
-    listed = desk.catalogue.items.get(name)
-    return desk.links.start(listed) if listed is not None else [desk.links.home()]
-
-
-def _explained(name: str, workflow: Workflow, links: list[Link]) -> Explanation:
+def _definition(name: str, workflow: Workflow, links: list[Link]) -> Explanation:
+    """All states of a workflow, with the names of their transitions."""
     states = {}
     for key, state in workflow.states.items():
         if ends(state):
@@ -186,7 +168,9 @@ def _explained(name: str, workflow: Workflow, links: list[Link]) -> Explanation:
     )
 
 
-def _shown(name: str, transition: str, places: Sequence[tuple[str, Transition]], links: list[Link]) -> TransitionShown:
+def _transition(
+    name: str, transition: str, places: Sequence[tuple[str, Transition]], links: list[Link]
+) -> TransitionShown:
     """The transition of the first state that has it, and all states that do."""
     found = places[0][1]
     return TransitionShown(
@@ -205,6 +189,7 @@ def _shown(name: str, transition: str, places: Sequence[tuple[str, Transition]],
 
 
 def _executor(executor: Executor | None) -> dict[str, Any] | None:
+    """What may be told of an executor."""
     if executor is None:
         return None
     names = {field.name: field.encode_name for field in msgspec.structs.fields(executor)}

@@ -8,16 +8,17 @@ from coordinator.settings.gateway.model import PROXY
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
+from coordinator.toolsets.gateway.durations import Key
 from coordinator.toolsets.gateway.operations import StartRequest, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules import checks, machine
 from coordinator.toolsets.gateway.rules.checks import Called, Rejected
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal
 from coordinator.toolsets.gateway.rules.resolve import READY, session_of
 from coordinator.toolsets.gateway.rules.scope import Scope
+from coordinator.toolsets.gateway.rules.visibility import sees
 from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
 from coordinator.toolsets.gateway.tools.desk import Desk
-from coordinator.toolsets.gateway.tools.discovery import sees
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
@@ -34,76 +35,164 @@ _SUBMIT = (
 )
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
-    """The tools."""
-    links, refusal = desk.links, refusal_of(desk.links)
+class Workflows:
+    """The handlers of the tools that start, show and advance instances."""
 
-    async def start(call: Call, args: Start) -> WorkflowAnswer | Reply:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._operations = desk.operations
+        self._links = desk.links
+
+    async def start(self, call: Call, args: Start) -> WorkflowAnswer | Reply:
+        """workflow.start."""
         principal = Principal.of(call.caller)
         request = keyed(principal.id, args.request_id, "workflow.start", args.definition_id, args.input)
         try:
             if args.definition_id == PROXY:
-                snapshot = await _start_session(desk, call.project, principal, args, request)
+                snapshot = await self._start_session(call.project, principal, args, request)
             else:
-                snapshot = await _start_workflow(desk, call.project, principal, args, request)
+                snapshot = await self._start_workflow(call.project, principal, args, request)
         except Rejected as refused:
-            hurried = not _may_wait(desk, args)
-            if (repeated := await desk.operations.repeated(call.project, request, hurried=hurried)) is not None:
+            hurried = not self.start_may_wait(args)
+            if (repeated := await self._operations.repeated(call.project, request, hurried=hurried)) is not None:
                 # It began under definitions that this process does not have, or has no more.
-                return answer(repeated, principal, links)
+                return answer(repeated, principal, self._links)
             asked = args.input.get("capability") if args.definition_id == PROXY else None
             capability = asked if isinstance(asked, str) else ""
-            await desk.operations.refuse(call.project, principal, args.definition_id, capability, refused)
-            return rejected(refused, principal, links, more=_ways_out(desk, args, principal))
-        return answer(snapshot, principal, links)
+            await self._operations.refuse(call.project, principal, args.definition_id, capability, refused)
+            return rejected(refused, principal, self._links, more=self._links_of_refused(args, principal))
+        return answer(snapshot, principal, self._links)
 
-    async def get(call: Call, args: Get) -> WorkflowAnswer | Reply:
+    async def get(self, call: Call, args: Get) -> WorkflowAnswer | Reply:
+        """workflow.get."""
         principal = Principal.of(call.caller)
         try:
-            snapshot = await desk.operations.get(call.project, args.workflow_id)
+            snapshot = await self._operations.get(call.project, args.workflow_id)
         except Rejected as refused:
-            return rejected(refused, principal, links)
-        return answer(snapshot, principal, links)
+            return rejected(refused, principal, self._links)
+        return answer(snapshot, principal, self._links)
 
-    async def submit(call: Call, args: Submit) -> WorkflowAnswer | Reply:
+    async def submit(self, call: Call, args: Submit) -> WorkflowAnswer | Reply:
+        """workflow.submit."""
         principal = Principal.of(call.caller)
         asked = (args.workflow_id, args.expected_version, args.transition, args.arguments)
         request = keyed(principal.id, args.request_id, "workflow.submit", *asked)
         try:
-            hurried = not submitting(args)
+            hurried = not self.submit_may_wait(args)
             submission = SubmitRequest(call.project, principal, *asked, request, new_operation(), hurried)
-            snapshot = await desk.operations.submit(submission)
+            snapshot = await self._operations.submit(submission)
         except Rejected as refused:
-            return rejected(refused, principal, links)
-        return answer(snapshot, principal, links)
+            return rejected(refused, principal, self._links)
+        return answer(snapshot, principal, self._links)
 
-    def starting(args: Start) -> bool:
-        return _may_wait(desk, args)
+    def start_may_wait(self, args: Start) -> bool:
+        """Whether a start may take long."""
+        key = self._executed_by(args)
+        return key is not None and not self._operations.durations.quick(key)
 
-    def submitting(args: Submit) -> bool:
-        return desk.operations.may_wait(args.workflow_id, args.transition)
+    def submit_may_wait(self, args: Submit) -> bool:
+        """Whether a submit may take long."""
+        return self._operations.may_wait(args.workflow_id, args.transition)
 
+    async def _start_workflow(
+        self, project: str, principal: Principal, args: Start, request: IdempotencyKey
+    ) -> Snapshot:
+        """A workflow in its initial state."""
+        packed = self._desk.catalogue.definition(args.definition_id)
+        if packed is None:
+            raise checks.unknown_definition(args.definition_id)
+        workflow = packed.bundle.definitions[args.definition_id]
+        given = checks.checked(workflow.input_schema, args.input, "input")
+        hurried = not self.start_may_wait(args)
+        return await self._operations.start(
+            StartRequest(project, principal, args.definition_id, packed, given, request=request, hurried=hurried)
+        )
+
+    async def _start_session(
+        self, project: str, principal: Principal, args: Start, request: IdempotencyKey
+    ) -> Snapshot:
+        """A session with a capability; with arguments it is called at once."""
+        given = args.input
+        name = given.get("capability")
+        if isinstance(name, str) and not sees(self._desk.catalogue, name, principal, _arguments_of(given)):
+            raise checks.unknown_capability(name)
+        called = checks.called(self._desk.catalogue, given)
+        capability = called.capability
+        packed = self._desk.catalogue.session(capability.id)
+        if packed is None:
+            raise checks.unknown_definition(PROXY)
+        if called.arguments is not None:
+            _check_call(called, principal, given)
+        hours = self._desk.catalogue.gateway.limits.proxy_hours
+        return await self._operations.start(
+            StartRequest(
+                project,
+                principal,
+                PROXY,
+                packed,
+                given,
+                request=request,
+                capability=capability.id,
+                arguments=called.arguments,
+                session_ms=hours * 3_600_000,
+                hurried=not self.start_may_wait(args),
+            )
+        )
+
+    def _links_of_refused(self, args: Start, principal: Principal) -> list[Link]:
+        """Links of a refused start: the same again, with the schema of the input."""
+        wanted = args.definition_id
+        if wanted == PROXY and isinstance(args.input.get("capability"), str):
+            wanted = args.input["capability"]
+        listed = self._desk.catalogue.items.get(wanted)
+        if listed is None or not sees(self._desk.catalogue, listed.id, principal, _arguments_of(args.input)):
+            return [self._links.home(), self._links.search()]
+        return [*self._links.start(listed, with_schema=True), self._links.describe(listed.id)]
+
+    def _executed_by(self, args: Start) -> Key | None:
+        """What a start executes, as its duration is noted; None: nothing, or it is refused."""
+        catalogue = self._desk.catalogue
+        if args.definition_id == PROXY:
+            capability = args.input.get("capability")
+            if not isinstance(capability, str) or len(args.input) == 1:
+                return None
+            session = catalogue.session(capability)
+            return (session.hash, PROXY, capability) if session is not None else None
+        packed = catalogue.definition(args.definition_id)
+        if packed is None:
+            return None
+        workflow = packed.bundle.definitions[args.definition_id]
+        if not machine.entry_executes(workflow, workflow.initial_state):
+            return None
+        return packed.hash, args.definition_id, ""
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """The tools."""
+    handle, refusal = Workflows(desk), refusal_of(desk.links)
     return (
         Tool(
             "workflow.start",
             _START,
             Start,
             (WorkflowAnswer,),
-            start,
-            waits=starting,
+            handle.start,
+            waits=handle.start_may_wait,
             parks=True,
             destructive=True,
             open_world=True,
             refusal=refusal,
         ),
-        Tool("workflow.get", _GET, Get, (WorkflowAnswer,), get, read_only=True, idempotent=True, refusal=refusal),
+        Tool(
+            "workflow.get", _GET, Get, (WorkflowAnswer,), handle.get, read_only=True, idempotent=True, refusal=refusal
+        ),
         Tool(
             "workflow.submit",
             _SUBMIT,
             Submit,
             (WorkflowAnswer,),
-            submit,
-            waits=submitting,
+            handle.submit,
+            waits=handle.submit_may_wait,
             parks=True,
             criticality=Criticality.CRITICAL,
             destructive=True,
@@ -113,53 +202,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     )
 
 
-async def _start_workflow(
-    desk: Desk, project: str, principal: Principal, args: Start, request: IdempotencyKey
-) -> Snapshot:
-    packed = desk.catalogue.definition(args.definition_id)
-    if packed is None:
-        raise checks.unknown_definition(args.definition_id)
-    workflow = packed.bundle.definitions[args.definition_id]
-    given = checks.checked(workflow.input_schema, args.input, "input")
-    hurried = not _may_wait(desk, args)
-    return await desk.operations.start(
-        StartRequest(project, principal, args.definition_id, packed, given, request=request, hurried=hurried)
-    )
-
-
-async def _start_session(
-    desk: Desk, project: str, principal: Principal, args: Start, request: IdempotencyKey
-) -> Snapshot:
-    """A session with a capability; with arguments it is called at once."""
-    given = args.input
-    name = given.get("capability")
-    if isinstance(name, str) and not sees(desk.catalogue, name, principal, _told(given)):
-        raise checks.unknown_capability(name)
-    called = checks.called(desk.catalogue, given)
-    capability = called.capability
-    packed = desk.catalogue.session(capability.id)
-    if packed is None:
-        raise checks.unknown_definition(PROXY)
-    if called.arguments is not None:
-        _check_call(called, principal, given)
-    hours = desk.catalogue.gateway.limits.proxy_hours
-    return await desk.operations.start(
-        StartRequest(
-            project,
-            principal,
-            PROXY,
-            packed,
-            given,
-            request=request,
-            capability=capability.id,
-            arguments=called.arguments,
-            session_ms=hours * 3_600_000,
-            hurried=not _may_wait(desk, args),
-        )
-    )
-
-
-def _told(given: dict[str, Any]) -> dict[str, Any] | None:
+def _arguments_of(given: dict[str, Any]) -> dict[str, Any] | None:
     """The arguments in the input of a session, as guards would see them; None: there are none."""
     rest = {key: value for key, value in given.items() if key != "capability"}
     if not rest:
@@ -172,29 +215,3 @@ def _check_call(called: Called, principal: Principal, given: dict[str, Any]) -> 
     """Refuses a call whose guards do not hold, before there is a session."""
     transition = session_of(called.capability).states[READY].transitions[called.capability.id]
     checks.passed(transition, Circumstances(principal, Scope({}, called.arguments or {}, given)))
-
-
-def _ways_out(desk: Desk, args: Start, principal: Principal) -> list[Link]:
-    """Links of a refused start: the same again, with the schema of the input."""
-    wanted = args.definition_id
-    if wanted == PROXY and isinstance(args.input.get("capability"), str):
-        wanted = args.input["capability"]
-    listed = desk.catalogue.items.get(wanted)
-    if listed is None or not sees(desk.catalogue, listed.id, principal, _told(args.input)):
-        return [desk.links.home(), desk.links.search()]
-    return [*desk.links.start(listed, with_schema=True), desk.links.describe(listed.id)]
-
-
-def _may_wait(desk: Desk, args: Start) -> bool:
-    """Whether a start may take long."""
-    if args.definition_id == PROXY:
-        capability = args.input.get("capability")
-        packed = desk.catalogue.session(capability) if isinstance(capability, str) and len(args.input) > 1 else None
-        return packed is not None and not desk.operations.durations.quick((packed.hash, PROXY, str(capability)))
-    packed = desk.catalogue.definition(args.definition_id)
-    if packed is None:
-        return False
-    workflow = packed.bundle.definitions[args.definition_id]
-    if not machine.entry_executes(workflow, workflow.initial_state):
-        return False
-    return not desk.operations.durations.quick((packed.hash, args.definition_id, ""))
