@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.cli.gateway.problems import sound, told
+from coordinator.cli.gateway.problems import findings, sound
 from coordinator.settings import Settings, SettingsError, load_settings
 from coordinator.settings.gateway.model import Gateway
 from coordinator.toolsets.gateway.rules.bundle import packed, unpacked
@@ -218,8 +218,8 @@ def test_what_is_odd_is_told_and_stops_nothing(tmp_path: Path, workflows: Json, 
     file = tmp_path / "fleet.yaml"
     file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", "workflows": workflows}}))
     loaded = sound(load_settings({}, {}, file))
-    assert [level for level, _ in told(loaded)] == ["warning"] * len(told(loaded))
-    assert any(says in sentence for _, sentence in told(loaded)), told(loaded)
+    assert [level for level, _ in findings(loaded)] == ["warning"] * len(findings(loaded))
+    assert any(says in sentence for _, sentence in findings(loaded)), findings(loaded)
 
 
 def test_guards_that_nobody_asks_are_told(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_guards_that_nobody_asks_are_told(tmp_path: Path) -> None:
     }
     file = tmp_path / "fleet.yaml"
     file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", **parts}}))
-    found = told(sound(load_settings({}, {}, file)))
+    found = findings(sound(load_settings({}, {}, file)))
     assert [level for level, _ in found] == ["warning"] * 2
     assert all("the guards of the capability 'deploy' are not asked here" in sentence for _, sentence in found)
 
@@ -255,7 +255,7 @@ def test_a_dead_end_with_a_timeout_is_none(tmp_path: Path) -> None:
     dead_end = states(a={"transitions": {"t": {"target": "b"}}}, b={}, c={"terminal": True})
     workflow = {**dead_end, "timeoutMs": 5, "onTimeout": {"target": "c"}}
     file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", "workflows": {"w": workflow}}}))
-    assert told(load_settings({}, {}, file)) == []
+    assert findings(load_settings({}, {}, file)) == []
 
 
 def test_a_connection_cannot_be_stated_twice(tmp_path: Path) -> None:

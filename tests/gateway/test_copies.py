@@ -110,7 +110,7 @@ async def test_a_file_that_was_moved_away_is_made_anew(store: Store, project: st
 async def test_copying_goes_on_after_what_nobody_expected(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(executor, "_RESTART_SECONDS", 0.01)
     copied, file, position = Copied(store, project), tmp_path / "audit.jsonl", keys.gate_copied.key(project)
     sink = section(audit={"sink": "file", "path": str(file)})
     steps = StepStore(store, store, Handoff.of(copied.settings))

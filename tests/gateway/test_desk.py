@@ -28,7 +28,7 @@ async def test_news_that_cannot_be_used_are_not_the_last(
         if len(looked) > 1:
             again.set()
             return
-        desk._look.set()
+        desk._servers_changed.set()
         raise ValueError("a server said what nobody expects")
 
     monkeypatch.setattr(desk, "_take_servers", take)
@@ -37,7 +37,7 @@ async def test_news_that_cannot_be_used_are_not_the_last(
         # News of the subscription's beginning may come in between, so it is told until it is heard.
         async with asyncio.timeout(60):
             while not again.is_set():
-                desk._look.set()
+                desk._servers_changed.set()
                 await asyncio.sleep(0)
     finally:
         await desk.drain()
@@ -55,7 +55,7 @@ async def test_news_that_come_during_a_look_are_followed_by_another(
         nonlocal looks
         looks += 1
         if looks == 1:
-            desk._look.set()
+            desk._servers_changed.set()
         else:
             again.set()
 

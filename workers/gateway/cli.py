@@ -92,7 +92,7 @@ class _Running:
         self._ended: asyncio.Future[int] = self._loop.create_future()
 
     async def result(self, strict: bool, secrets: AbstractSet[str]) -> Outcome:
-        """What it said, when it has ended; in what it complains of ``secrets`` are hidden."""
+        """Its outcome, when it has ended; ``secrets`` are hidden in its stderr."""
         threading.Thread(target=self._wait, name=f"command {self._process.pid}", daemon=True).start()
         kept = _Kept(MAX_STDOUT), _Kept(MAX_STDERR)
         readers = [
@@ -114,17 +114,17 @@ class _Running:
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
-        return _outcome(code, kept[0].told(), kept[1].told(), strict, secrets)
+        return _outcome(code, kept[0].text(), kept[1].text(), strict, secrets)
 
     async def _end(self) -> None:
-        """Ends the whole group, first politely."""
+        """Ends the whole group: SIGTERM, and after the grace period SIGKILL."""
         self._signal(signal.SIGTERM)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_SECONDS):
                     await asyncio.shield(self._ended)
         finally:
-            # Also where whoever waits is cancelled again meanwhile, by the end of his workflow or of the worker.
+            # Also where this is cancelled again meanwhile, by the end of the workflow or of the worker.
             self._signal(signal.SIGKILL)
         await asyncio.shield(self._ended)
 
@@ -135,16 +135,16 @@ class _Running:
 
     def _wait(self) -> None:
         code = self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
-            self._loop.call_soon_threadsafe(self._tell, code)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for it
+            self._loop.call_soon_threadsafe(self._set_ended, code)
 
-    def _tell(self, code: int) -> None:
+    def _set_ended(self, code: int) -> None:
         if not self._ended.done():
             self._ended.set_result(code)
 
 
 class _Kept(asyncio.Protocol):
-    """Keeps the beginning of what comes through a pipe."""
+    """Reads a pipe, and keeps at most the first bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -161,7 +161,7 @@ class _Kept(asyncio.Protocol):
         if not self.over.done():
             self.over.set_result(None)
 
-    def told(self) -> tuple[str, int]:
+    def text(self) -> tuple[str, int]:
         """The text that came so far, and how many bytes were dropped."""
         text = self.data.decode(errors="replace")
         if self.dropped:
@@ -182,16 +182,16 @@ def _outcome(
     code: int, stdout: tuple[str, int], stderr: tuple[str, int], strict: bool, secrets: AbstractSet[str]
 ) -> Outcome:
     text, dropped = stdout
-    complaint = hidden(stderr[0], secrets)
+    errors = hidden(stderr[0], secrets)
     if code != 0 and strict:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        said = _last_line(complaint) or _last_line(hidden(text, secrets))
+        said = _last_line(errors) or _last_line(hidden(text, secrets))
         return permanent(f"the command {how}" + (f": {said}" if said else ""))
     found: dict[str, Any] = {
         "exitCode": code,
         "success": code == 0,
         "stdout": text,
-        "stderr": complaint,
+        "stderr": errors,
         "text": text.strip(),
         "json": None if dropped else _json(text),
     }

@@ -29,7 +29,8 @@ COPY_SECONDS = 1.0
 """How often what is new is copied."""
 LEASE_MS = 20_000
 """How long the lease is a worker's after it last asked for it."""
-_WHAT = "audit"
+_LEASE = "audit"
+"""The name of the leader's lease."""
 
 
 class AuditCopies:
@@ -61,12 +62,12 @@ class AuditCopies:
                 await asyncio.sleep(COPY_SECONDS)
         finally:
             if self._leads:
-                await self._leases.release(_WHAT, self._process)
+                await self._leases.release(_LEASE, self._process)
 
     async def _copy_as_leader(self, file: Path) -> None:
         """Copies what is new, if that is this worker's part now."""
         try:
-            self._leads = await self._leases.acquire(_WHAT, self._process, LEASE_MS)
+            self._leads = await self._leases.acquire(_LEASE, self._process, LEASE_MS)
             if self._leads:
                 await self.copy(file)
         except (ToolFailure, OSError) as error:

@@ -33,9 +33,9 @@ _log = structlog.get_logger(__name__)
 
 _ARGUMENT_KEY = "_idempotencyKey"
 _SHED = ("store_unavailable", "store_full", "over_capacity", "draining")
-_AGAIN_SECONDS = 5.0
-"""When what runs beside the attempts begins again after it broke off."""
-_CREATE, _LOOK = "workflow_create", "workflow_get"
+_RESTART_SECONDS = 5.0
+"""After which a background task that failed is started again."""
+_CREATE, _GET = "workflow_create", "workflow_get"
 
 
 class Background(Protocol):
@@ -90,7 +90,7 @@ class GatewayExecutor:
 
     async def open(self) -> None:
         """Called in the worker's event loop before the first attempt."""
-        self._tasks = [asyncio.create_task(_kept_up(one), name=type(one).__name__) for one in self._background]
+        self._tasks = [asyncio.create_task(_restarting(one), name=type(one).__name__) for one in self._background]
 
     async def close(self) -> None:
         """Called after the last attempt."""
@@ -128,21 +128,21 @@ class GatewayExecutor:
         if job.call.connection:
             connection = self._connections.get(job.call.connection, "cli")
             if connection is None:
-                return _gone(job.call.connection)
+                return _no_connection(job.call.connection)
         return await run_command(job.call, connection, os.environ)
 
     async def _request(self, step: StepRun, job: Job) -> Outcome:
         del step
         connection = self._connections.get(job.call.connection, "rest")
         if connection is None:
-            return _gone(job.call.connection)
+            return _no_connection(job.call.connection)
         return await self._rest.request(job.call, connection, os.environ)
 
     async def _mcp(self, step: StepRun, job: Job) -> Outcome:
         # The MCP client is there when there is a server.
         server = self._connections.server(job.call.connection)
         if server is None:
-            return _gone(job.call.connection)
+            return _no_connection(job.call.connection)
         from workers.gateway.mcp import call_tool
 
         key = job.call.key or step.idempotency_key
@@ -187,7 +187,7 @@ class GatewayExecutor:
         except Rejected as rejected:
             return permanent(f"the sub-workflow {name!r} was not started: {rejected.message}")
         except ToolFailure as failure:
-            return _of_store(failure)
+            return _store_failure(failure)
         return Success({"child": child})
 
     async def _flow(self, step: StepRun, job: Job) -> Outcome:
@@ -199,7 +199,7 @@ class GatewayExecutor:
             if isinstance(outcome, Failure):
                 return outcome
             return Success({"id": outcome.value["id"], "status": "running"})
-        outcome = await self._call_own(_LOOK, step, {"id": int(job.task.wait)}, caller)
+        outcome = await self._call_own(_GET, step, {"id": int(job.task.wait)}, caller)
         if isinstance(outcome, Failure):
             return outcome
         found = outcome.value
@@ -229,21 +229,21 @@ class GatewayExecutor:
         return transient(message, outcome.after_ms) if outcome.retryable else permanent(message)
 
 
-async def _kept_up(one: Background) -> None:
-    """Has it begin again whatever it met; nobody waits for it, so nobody else would notice."""
+async def _restarting(one: Background) -> None:
+    """Runs it until it is cancelled, again after each failure."""
     while True:
         try:
             await one.run()
         except Exception:
             _log.exception("what runs beside the gateway's attempts broke off", part=type(one).__name__)
-        await asyncio.sleep(_AGAIN_SECONDS)
+        await asyncio.sleep(_RESTART_SECONDS)
 
 
-def _gone(connection: str) -> Failure:
+def _no_connection(connection: str) -> Failure:
     return unreachable(f"there is no connection {connection!r} of this kind now")
 
 
-def _of_store(failure: ToolFailure) -> Failure:
+def _store_failure(failure: ToolFailure) -> Failure:
     if failure.kind == "permanent":
         return permanent(failure.message)
     return transient(failure.message, failure.retry_after_ms or 0)

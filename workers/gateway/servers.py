@@ -32,8 +32,11 @@ LEASE_MS = 20_000
 LOOK_SECONDS = 5.0
 """How often a worker looks whether it leads, and what is due."""
 _LIST_SECONDS = 60.0
-_WHAT = "servers"
-_LONGEST = 4_000
+"""How long a server may take to list its tools."""
+_LEASE = "servers"
+"""The name of the leader's lease."""
+_MAX_DESCRIPTION = 4_000
+"""Characters of a tool's description that are kept."""
 
 
 class ServerLists:
@@ -55,7 +58,7 @@ class ServerLists:
         self._known: dict[str, ServerTools] = {}
 
     def changed(self, name: str) -> None:
-        """A server said that its tools are others now, or could not be reached: whoever knows asks."""
+        """A server said that its tools have changed, or could not be reached: this worker asks it, whether it leads or not."""
         self._hints.add(name)
         self._look.set()
 
@@ -82,17 +85,17 @@ class ServerLists:
                     pass  # time to look again
         finally:
             if leads:
-                await self._servers.release(_WHAT, self._process)
+                await self._servers.release(_LEASE, self._process)
 
     async def _lead(self, leads: bool) -> bool:
         """Does what is due, if this worker leads, and what it knows to be due; returns whether it leads."""
         wanted = self._wanted()
         self._hints &= wanted
         if wanted or leads:
-            leads = await self._servers.acquire(_WHAT, self._process, LEASE_MS)
+            leads = await self._servers.acquire(_LEASE, self._process, LEASE_MS)
         if not leads and not self._hints:
             return leads
-        # Others may have found out things since.
+        # Other workers may have asked servers meanwhile.
         asked = await self._servers.time()
         self._known = dict(await self._servers.read())
         due = self._hints | ({name for name in wanted if self._is_due(name)} if leads else set())
@@ -152,6 +155,6 @@ class ServerLists:
         except (ConnectionFailed, CallRefused) as failed:
             return None, str(failed)
         return tuple(
-            ImportedTool(one.name, one.title, one.description[:_LONGEST], dict(one.input_schema))
+            ImportedTool(one.name, one.title, one.description[:_MAX_DESCRIPTION], dict(one.input_schema))
             for one in sorted(tools, key=lambda tool: tool.name)
         ), ""

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.gateway.problems import told
+from coordinator.cli.gateway.problems import findings
 from coordinator.cli.terminal import counted
 from coordinator.settings import LoadedSettings, Settings, SettingsError, convert, load_settings
 from coordinator.settings.gateway import includes
@@ -33,7 +33,7 @@ def check(
     loaded = _loaded(file)
     if loaded.settings.gateway is None:
         raise CommandFailed(f"{file} has no section 'gateway'", Exit.USAGE)
-    found = told(loaded)
+    found = findings(loaded)
     for level, sentence in found:
         print(f"{level}: {sentence}")
     errors = sum(level == "error" for level, _ in found)
@@ -49,15 +49,15 @@ def _loaded(file: Path) -> LoadedSettings:
     data, lines = read_yaml(file)
     if includes.SECTION in data or not {"version", "workflows", "capabilities", "proxy"} & data.keys():
         return load_settings({}, {}, file)
-    told: list[tuple[str, str]] = []
+    problems: list[tuple[str, str]] = []
     section, places = includes.expanded(data, {(includes.SECTION, *at): line for at, line in lines.items()}, file)
 
     def report(at: KeyPath, sentence: str) -> None:
-        told.append((includes.nearest(places, at) or str(file), sentence))
+        problems.append((includes.nearest(places, at) or str(file), sentence))
 
     made = convert.convert(section, Gateway, (includes.SECTION,), report)
-    if told:
-        raise SettingsError(f"{place}: {sentence}" for place, sentence in told)
+    if problems:
+        raise SettingsError(f"{place}: {sentence}" for place, sentence in problems)
     loaded = load_settings({}, {}, None)
     settings = Settings(gateway=made)
     return dataclasses.replace(loaded, settings=settings, config=file.absolute(), places=places)

@@ -16,13 +16,13 @@ def sound(loaded: LoadedSettings) -> LoadedSettings:
         SettingsError: with every error and its place.
     """
     if loaded.settings.gateway is not None:
-        errors = [sentence for level, sentence in told(loaded) if level == "error"]
+        errors = [sentence for level, sentence in findings(loaded) if level == "error"]
         if errors:
             raise SettingsError(errors)
     return loaded
 
 
-def told(loaded: LoadedSettings) -> list[tuple[str, str]]:
+def findings(loaded: LoadedSettings) -> list[tuple[str, str]]:
     """Everything that is wrong or odd: ``error`` or ``warning``, and a sentence with its place."""
     # Imported here: most fleets that are started have no gateway.
     from coordinator.toolsets.gateway.rules.lint import problems

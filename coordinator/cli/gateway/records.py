@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 _APPROVAL = re.compile(r"hr_[0-9a-f]{8,64}")
 _FOLLOW_SECONDS = 0.5
-_PAGES = 200
+_MAX_PAGES = 200
 
 Project = Annotated[str, Parameter(help="The project.")]
 Id = Annotated[str, Parameter(help="The approval, as `fleet gateway approvals` shows it.")]
@@ -217,7 +217,7 @@ async def _last(records: AuditStore, project: str, count: int, filtered: bool) -
         return await records.newest(project, count)
     found: list[Entry] = []
     position = ""
-    for _ in range(_PAGES):
+    for _ in range(_MAX_PAGES):
         page = await records.read(project, position, 5_000)
         if not page:
             break
@@ -238,12 +238,12 @@ def _print(entry: Entry, format: str) -> None:
 
 
 def _with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:
-    """As ``with_store``; what the gateway refuses is a failure too."""
+    """As ``with_store``; a refusal of the gateway fails the command."""
 
-    async def sentenced(store: Store) -> R:
+    async def reported(store: Store) -> R:
         try:
             return await act(store)
         except Rejected as rejected:
             raise CommandFailed(f"{rejected.code}: {rejected.message}") from None
 
-    return with_store(loaded, sentenced)
+    return with_store(loaded, reported)

@@ -14,7 +14,7 @@ QUICK_SECONDS = 0.1
 """What takes this long, or longer, is slow."""
 _SHARE = 0.3
 """The weight of the newest time in the average."""
-_MOST = 20_000
+_MAX_KEYS = 20_000
 """Keys that are remembered."""
 
 Key = tuple[str, ...]
@@ -36,5 +36,5 @@ class Durations:
         before = self._seconds.pop(key, seconds)
         # A slow time takes the place of the average: the next caller should not be kept waiting on the fast path.
         self._seconds[key] = seconds if seconds >= QUICK_SECONDS else before + (seconds - before) * _SHARE
-        if len(self._seconds) > _MOST:
+        if len(self._seconds) > _MAX_KEYS:
             self._seconds.popitem(last=False)

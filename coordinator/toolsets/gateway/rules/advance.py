@@ -159,7 +159,7 @@ class AdvanceBuilder:
     def _ended(self, ending: Ending) -> Advance:
         """The advance with the ending, and with the failure that the instance shows from now on."""
         if ending.error is not None:
-            told = {"transition": self._task.transition, "code": ending.error.code, "message": ending.error.message}
-            self.advance.failure = _encode(told).decode()
+            failure = {"transition": self._task.transition, "code": ending.error.code, "message": ending.error.message}
+            self.advance.failure = _encode(failure).decode()
         self.advance.ending = _encode(ending).decode()
         return self.advance

@@ -22,7 +22,8 @@ from coordinator.toolsets.gateway.rules.resolve import OWN, READY, Resolved, all
 from coordinator.toolsets.gateway.rules.search import Entry, Index
 
 WORKFLOW, CAPABILITY, CONNECTION = "workflow", "capability", "connection"
-_SHOWN = 100
+_MAX_SHOWN = 100
+"""Characters of a bad name that are repeated in a sentence."""
 
 
 class ImportedTool(Struct, frozen=True):
@@ -183,7 +184,7 @@ class Catalogue:
                 continue
             if unfit := _unfit(name, tool):
                 self.collisions.append(
-                    f"the tool {tool.name[:_SHOWN]!r} of the connection {stated.connection!r} is left out: {unfit}"
+                    f"the tool {tool.name[:_MAX_SHOWN]!r} of the connection {stated.connection!r} is left out: {unfit}"
                 )
                 continue
             capability = Resolved(

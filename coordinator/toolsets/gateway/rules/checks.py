@@ -14,7 +14,7 @@ from coordinator.toolsets.gateway.rules.graph import ends
 from coordinator.toolsets.gateway.rules.guards import Circumstances, failing
 from coordinator.toolsets.gateway.rules.redact import redacted
 from coordinator.toolsets.gateway.rules.resolve import Resolved
-from coordinator.toolsets.gateway.rules.schemas import Violation, told, violations, with_defaults
+from coordinator.toolsets.gateway.rules.schemas import Violation, sentence, violations, with_defaults
 from coordinator.toolsets.gateway.rules.task import Event
 
 STALE, INVALID, ACTOR = "STALE_WORKFLOW_VERSION", "INVALID_TRANSITION", "ACTOR_MISMATCH"
@@ -98,12 +98,12 @@ def unknown_definition(definition: str) -> Rejected:
 
 
 def unknown_capability(name: str) -> Rejected:
-    """No such capability, as far as the caller is told."""
+    """No such capability, or none that the caller may see."""
     return _violated([Violation("input.capability", f"there is no capability {_quoted(name)}; see gateway.search")])
 
 
 def unknown_item(id: str) -> Rejected:
-    """No such workflow, capability or connection, as far as the caller is told."""
+    """No such workflow, capability or connection, or none that the caller may see."""
     return Rejected(NO_ITEM, f"There is nothing with the id {_quoted(id)} here.")
 
 
@@ -214,7 +214,7 @@ def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence
 def _violated(found: Sequence[Violation]) -> Rejected:
     return Rejected(
         SCHEMA,
-        f"The input does not match its schema: {told(found)}.",
+        f"The input does not match its schema: {sentence(found)}.",
         {"violations": [{"path": one.path, "message": one.message} for one in found]},
     )
 

@@ -1,4 +1,4 @@
-"""How deep values may be nested: what is deeper can be kept, but not be told to everybody any more."""
+"""How deep values may be nested: what is deeper could be stored, but not be sent to every client."""
 
 from __future__ import annotations
 

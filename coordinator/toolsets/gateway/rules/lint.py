@@ -137,9 +137,9 @@ class _Lint:
             sentence = unknown("workflow", executor.definition_id or "", self._gateway.workflows)
             yield Problem("error", (*at, "definitionId"), sentence)
         if executor.kind == "builtin":
-            told = "the gateway's own tools cannot be executed" if executor.tool.startswith(OWN) else ""
-            if told := told or self._tool_problem(executor.tool):
-                yield Problem("error", (*at, "tool"), told)
+            sentence = "the gateway's own tools cannot be executed" if executor.tool.startswith(OWN) else ""
+            if sentence := sentence or self._tool_problem(executor.tool):
+                yield Problem("error", (*at, "tool"), sentence)
         yield from _idempotency(at, executor.idempotency_key)
         shown = msgspec.to_builtins(executor)
         for text, place in _paths({key: value for key, value in shown.items() if key != "flow"}, at):
@@ -203,14 +203,14 @@ class _Lint:
 
 
 def _schema(at: KeyPath, schema: Mapping[str, Any] | None) -> Iterator[Problem]:
-    if schema is not None and (told := schema_problem(schema)):
-        yield Problem("error", at, told)
+    if schema is not None and (sentence := schema_problem(schema)):
+        yield Problem("error", at, sentence)
 
 
 def _output(at: KeyPath, output: Mapping[str, Any]) -> Iterator[Problem]:
     for key, spec in output.items():
-        if told := mapping.problem(spec):
-            yield Problem("error", (*at, key), told)
+        if sentence := mapping.problem(spec):
+            yield Problem("error", (*at, key), sentence)
 
 
 def _path(at: KeyPath, text: str) -> Iterator[Problem]:
@@ -227,8 +227,8 @@ def _idempotency(at: KeyPath, template: bool | str | None) -> Iterator[Problem]:
     if isinstance(template, str):
         for name in _PLACEHOLDER.findall(template):
             if name not in VARIABLES:
-                told = unknown("variable", name, VARIABLES)
-                yield Problem("error", (*at, "idempotencyKey"), told)
+                sentence = unknown("variable", name, VARIABLES)
+                yield Problem("error", (*at, "idempotencyKey"), sentence)
 
 
 def _paths(value: Any, at: KeyPath) -> Iterator[tuple[str, KeyPath]]:

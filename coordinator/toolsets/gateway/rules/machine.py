@@ -27,7 +27,7 @@ EVIDENCE: Mapping[str, str] = {
 
 
 def actor_problem(transition: Transition, roles: Sequence[str]) -> str:
-    """Why somebody with these roles is not the actor that a transition asks for; empty: he is."""
+    """Why a principal with these roles is not the actor that a transition asks for; empty: it is."""
     if transition.actor == "human" and HUMAN not in roles:
         return "The transition requires a human principal, but the submitter isn't human."
     if transition.actor == "system" and SYSTEM not in roles:
@@ -59,7 +59,7 @@ def choice(state: State, at: Circumstances, report: Report) -> str | None:
 
 def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[tuple[str, Transition]]:
     """The transitions that are shown to a principal: not those that others take, nor, where links are
-    filtered by guards, those that he could not take without arguments."""
+    filtered by guards, those whose guards do not hold without arguments."""
     state = workflow.states[state_name]
     if ends(state):
         return

@@ -53,8 +53,8 @@ def problem(spec: Any) -> str:
         if name in _ARITHMETIC and not (isinstance(operands, list) and len(operands) == 2):
             return f"{name} needs a list of two operands"
         for operand in operands if name in OPERATORS and isinstance(operands, list) else ():
-            if is_path(operand) and (told := problem(operand)):
-                return told
+            if is_path(operand) and (sentence := problem(operand)):
+                return sentence
     return ""
 
 

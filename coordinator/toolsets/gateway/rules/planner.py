@@ -44,7 +44,7 @@ def start(bundle: Bundle, task: Task) -> Advance:
 
 
 def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = ()) -> Advance:
-    """Takes the transition that the task names; who asks, with what and whether he may was checked before.
+    """Takes the transition that the task names; principal, arguments and guards were checked before.
 
     Args:
         evaluated: the guards that were asked then, and whether they held.
@@ -244,7 +244,7 @@ class _Run:
         return self._execute(on_enter.executor, on_enter.reliability)
 
     def _entered(self, draft: dict[str, Any]) -> Advance:
-        """Commits the hop, and takes the next one if that needs nobody."""
+        """Commits the hop, and goes on with the next one, if one follows by itself."""
         task = self.task
         if problem := _context_problem(draft):
             if not self._timing_out:

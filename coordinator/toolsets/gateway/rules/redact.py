@@ -16,9 +16,10 @@ _SECRET = re.compile(
 _OPENING = ("{", "[")
 """What JSON begins with that can hide something."""
 _decode, _encode = msgspec.json.decode, msgspec.json.Encoder().encode
-_LONGEST = 2_000
-_MOST = 200
-_DEEPEST = 12
+_MAX_TEXT = 2_000
+"""Characters of a text that are shown."""
+_MAX_ENTRIES = 200
+_MAX_DEPTH = 12
 
 
 def redacted(value: Any, depth: int = 0) -> Any:
@@ -26,19 +27,19 @@ def redacted(value: Any, depth: int = 0) -> Any:
 
     Texts that are JSON are looked into: what is sent on to others often is.
     """
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return "..."
     if isinstance(value, dict):
-        shown = list(value.items())[:_MOST]
+        shown = list(value.items())[:_MAX_ENTRIES]
         return {
             key: REDACTED if _SECRET.search(key) and entry is not None else redacted(entry, depth + 1)
             for key, entry in shown
         }
     if isinstance(value, list | tuple):
-        return [redacted(entry, depth + 1) for entry in value[:_MOST]]
+        return [redacted(entry, depth + 1) for entry in value[:_MAX_ENTRIES]]
     if isinstance(value, str):
         text = _inner(value, depth)
-        return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+        return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "..."
     return value
 
 

@@ -14,10 +14,12 @@ from coordinator.toolsets.gateway.rules import validator
 
 MAX_ARGUMENTS = 64 * 1024
 """Bytes of JSON that the arguments of a transition, or the input of a workflow, may have."""
-_MOST_TOLD, _MOST_LOOKED_AT = 10, 100
-_LONGEST = 300
+_MAX_SHOWN, _MAX_FOUND = 10, 100
+"""Violations of one value: that are reported, and after which checking stops."""
+_MAX_MESSAGE = 300
 _VALIDATORS: dict[bytes, Any] = {}
-_MOST_KEPT = 20_000
+"""By the JSON of the schema."""
+_MAX_VALIDATORS = 20_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -61,14 +63,14 @@ def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[
         return []
     try:
         validator.begin()
-        found = list(islice(_validator(schema).iter_errors(value), _MOST_LOOKED_AT))
+        found = list(islice(_validator(schema).iter_errors(value), _MAX_FOUND))
         errors = sorted(found, key=lambda error: list(map(str, error.absolute_path)))
     except validator.TooLong:
         return [Violation(name, "takes too long to be checked against its schema")]
     except Exception as error:
         # A schema of a downstream server that refers to what is not there; ours are checked when they are read.
         return [Violation(name, f"cannot be checked: its schema is no good ({type(error).__name__})")]
-    return [_violation(error, name) for error in errors[:_MOST_TOLD]]
+    return [_violation(error, name) for error in errors[:_MAX_SHOWN]]
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
@@ -79,15 +81,15 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
         validator.begin()
         list(validator.validator(schema).iter_errors({}))
     except jsonschema.SchemaError as error:
-        return f"is no JSON Schema: {'.'.join(map(str, error.absolute_path)) or 'it'}: {error.message[:_LONGEST]}"
+        return f"is no JSON Schema: {'.'.join(map(str, error.absolute_path)) or 'it'}: {error.message[:_MAX_MESSAGE]}"
     except Exception as error:
-        return f"is no JSON Schema that can be used: {str(error)[:_LONGEST]}"
+        return f"is no JSON Schema that can be used: {str(error)[:_MAX_MESSAGE]}"
     if schema.get("type", "object") != "object":
         return "must describe an object"
     return ""
 
 
-def told(found: Iterable[Violation]) -> str:
+def sentence(found: Iterable[Violation]) -> str:
     """The violations in a sentence."""
     return "; ".join(f"{one.path}: {one.message}" for one in found)
 
@@ -96,7 +98,7 @@ def _validator(schema: Mapping[str, Any]) -> Any:
     key = _encode(schema)
     made = _VALIDATORS.get(key)
     if made is None:
-        if len(_VALIDATORS) >= _MOST_KEPT:
+        if len(_VALIDATORS) >= _MAX_VALIDATORS:
             _VALIDATORS.clear()
         made = _VALIDATORS[key] = validator.validator(schema)
     return made
@@ -113,11 +115,13 @@ def _violation(error: Any, name: str) -> Violation:
         extra = sorted(set(error.instance) - set(error.schema.get("properties", {})))
         return Violation(f"{path}.{extra[0]}" if extra else path, f"is not known; allowed: {known}")
     if error.validator == "enum":
-        return Violation(path, f"must be one of {', '.join(_json(one) for one in error.validator_value)}"[:_LONGEST])
+        return Violation(
+            path, f"must be one of {', '.join(_json(one) for one in error.validator_value)}"[:_MAX_MESSAGE]
+        )
     if error.validator == "type":
         kinds = error.validator_value
         return Violation(path, f"must be of type {kinds if isinstance(kinds, str) else ' or '.join(kinds)}")
-    return Violation(path, str(error.message)[:_LONGEST])
+    return Violation(path, str(error.message)[:_MAX_MESSAGE])
 
 
 def _required(missing: list[str], schema: Mapping[str, Any]) -> str:

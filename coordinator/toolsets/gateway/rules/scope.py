@@ -13,7 +13,7 @@ MISSING: Any = object()
 _PATH = re.compile(r"\$(?P<rest>(?:\.[\w-]+|\[\d{1,9}\])*)")
 _SEGMENT = re.compile(r"\.([\w-]+)|\[(\d+)\]")
 
-_LONGEST_INDEX = 10
+_MAX_INDEX_DIGITS = 9
 
 ROOTS: Mapping[tuple[str, ...], str] = {
     ("context",): "context",
@@ -121,7 +121,7 @@ def _member(value: Any, segment: str | int) -> Any:
         return value.get(segment, MISSING) if isinstance(segment, str) else MISSING
     if isinstance(value, list | tuple):
         if isinstance(segment, str):
-            if not (segment.isascii() and segment.isdigit() and len(segment) < _LONGEST_INDEX):
+            if not (segment.isascii() and segment.isdigit() and len(segment) <= _MAX_INDEX_DIGITS):
                 return MISSING
             segment = int(segment)
         return value[segment] if segment < len(value) else MISSING

@@ -1,4 +1,4 @@
-"""An operation on an instance on its way through executors, and what a script is told to do about it."""
+"""An operation on its way through executors (``Task``), what a script writes of it (``Advance``), how it ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Approval(Struct, array_like=True, frozen=True):
     id: str = ""
     queue: str = ""
     distinct: bool = False
-    """Whether it must be resolved by somebody else than who asked."""
+    """Whether the requester must not resolve it."""
     by: str = ""
     transition: str = ""
 

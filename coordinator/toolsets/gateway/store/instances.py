@@ -27,7 +27,7 @@ class Approval(Struct, array_like=True, frozen=True):
     id: str
     queue: str
     distinct: bool
-    """Whether it must be resolved by somebody else than who asked."""
+    """Whether the requester must not resolve it."""
     requester: str
     asked_at: int
 

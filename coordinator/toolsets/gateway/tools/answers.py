@@ -143,8 +143,8 @@ def _add_facts(made: WorkflowAnswer, instance: Instance) -> None:
     evidence = []
     for one in instance.last_evidence:
         at, _, text = one.partition(" ")
-        told = _decode(text)
-        evidence.append(EvidenceShown(kind=told["kind"], transition=told["transition"], at=iso(int(at))))
+        about = _decode(text)
+        evidence.append(EvidenceShown(kind=about["kind"], transition=about["transition"], at=iso(int(at))))
     if evidence:
         made.evidence = evidence
     if instance.approvals:
@@ -153,9 +153,12 @@ def _add_facts(made: WorkflowAnswer, instance: Instance) -> None:
             for one in instance.approvals
         ]
     if instance.failure:
-        told = _decode(instance.failure)
+        failure = _decode(instance.failure)
         made.last_failure = LastFailure(
-            transition=told["transition"], code=told["code"], message=told["message"], at=iso(instance.failed_at)
+            transition=failure["transition"],
+            code=failure["code"],
+            message=failure["message"],
+            at=iso(instance.failed_at),
         )
 
 

@@ -35,9 +35,9 @@ class Desk:
     def __init__(self, services: Services) -> None:
         store, settings = services.store, services.settings
         self.links = Links(settings.tool_name_style == "underscore")
-        self._look = asyncio.Event()
+        self._servers_changed = asyncio.Event()
         """Set when the tools of downstream servers are to be read again."""
-        self.listener = Listener(store, self._look.set)
+        self.listener = Listener(store, self._servers_changed.set)
         self.instances = InstanceStore(store, settings)
         self.audit = AuditStore(store, settings)
         self.operations = Operations(store, self.instances, self.audit, self.listener, settings.request_deadline_ms)
@@ -48,7 +48,7 @@ class Desk:
         """What agents find now; never changed, only replaced."""
         self._started = self._following = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
 
     # --- what is in force -------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ class Desk:
         self._replace(Catalogue(settings.gateway, settings.connections, self._known))
         if self._started:
             self._begin()
-            self._spawn(self._tell("config.reloaded"), "gateway reload")
+            self._spawn(self._audit_event("config.reloaded"), "gateway reload")
 
     def start(self) -> None:
         """Begins to hear of downstream servers, if there is a gateway."""
@@ -74,7 +74,7 @@ class Desk:
         self._following = True
         self.listener.start()
         self._spawn(self._follow_servers(), "gateway servers")
-        self._spawn(self._tell("server.initialized"), "gateway start")
+        self._spawn(self._audit_event("server.initialized"), "gateway start")
 
     async def drain(self) -> None:
         """Ends the waiting of calls, and what runs in the background."""
@@ -84,17 +84,17 @@ class Desk:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _replace(self, catalogue: Catalogue) -> None:
-        for sentence in sorted(set(catalogue.collisions) - self._told):
+        for sentence in sorted(set(catalogue.collisions) - self._reported):
             _log.error("a tool of a downstream server is left out", reason=sentence)
-        self._told = frozenset(catalogue.collisions)
+        self._reported = frozenset(catalogue.collisions)
         if self._started:
             catalogue.prepare()
         self.catalogue = catalogue
 
     async def _follow_servers(self) -> None:
         while True:
-            # Before the look: what is told while it goes on may be newer than what it has found.
-            self._look.clear()
+            # Before reading: a change that is published meanwhile may be newer than what is read.
+            self._servers_changed.clear()
             try:
                 await self._take_servers()
             except ToolFailure as failure:
@@ -104,7 +104,7 @@ class Desk:
                 _log.exception("what is known of downstream servers cannot be used")
             try:
                 async with asyncio.timeout(REFRESH_SECONDS):
-                    await self._look.wait()
+                    await self._servers_changed.wait()
             except TimeoutError:
                 pass  # in case that something was missed
 
@@ -126,7 +126,7 @@ class Desk:
         wanted = {one.connection for one in gateway.proxy.imports}
         recorder().gateway_servers_unavailable(sum(not found[name].available for name in wanted & found.keys()))
 
-    async def _tell(self, event: str) -> None:
+    async def _audit_event(self, event: str) -> None:
         """Writes to the audit that definitions are in force: each process at its start, one for all after a reload."""
         gateway = self._settings.gateway
         version = idempotency_key("", "", "gateway", msgspec.to_builtins(gateway)).fingerprint
@@ -144,7 +144,7 @@ class Desk:
         try:
             task = asyncio.get_running_loop().create_task(work, name=name)
         except RuntimeError:
-            # No loop: nobody serves calls here.
+            # No event loop: this process serves no calls.
             work.close()
             return
         self._tasks.add(task)

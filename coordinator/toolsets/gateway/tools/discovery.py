@@ -193,10 +193,10 @@ def _executor(executor: Executor | None) -> dict[str, Any] | None:
     if executor is None:
         return None
     names = {field.name: field.encode_name for field in msgspec.structs.fields(executor)}
-    told = {names[name]: getattr(executor, name) for name in _SHOWN}
+    shown = {names[name]: getattr(executor, name) for name in _SHOWN}
     kind = executor.kind
     return {
         key: value
-        for key, value in told.items()
+        for key, value in shown.items()
         if value not in (None, "") and (key != "method" or kind == "rest") and (key != "queue" or kind == "human")
     }
