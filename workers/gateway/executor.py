@@ -18,7 +18,7 @@ from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.operations import Operations, StartRequest
-from coordinator.toolsets.gateway.room import KNOWN, Job
+from coordinator.toolsets.gateway.room import ERROR_CLASSES, Job
 from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.bundle import Packed
 from coordinator.toolsets.gateway.rules.checks import Rejected
@@ -221,7 +221,7 @@ class GatewayExecutor:
         if found is None:
             return permanent(f"the coordinator has no tool {tool!r} now")
         outcome = await found.call(step, dict(arguments), caller)
-        if isinstance(outcome, Success) or outcome.type in KNOWN:
+        if isinstance(outcome, Success) or outcome.type in ERROR_CLASSES:
             return outcome
         message = f"{outcome.message} ({outcome.type})"
         if outcome.type in _SHED:

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-TRIM_BATCH = 100
-TRIMS = 1_000
-"""Batches at a time, at most."""
+FORGET_BATCH, MAX_BATCHES = 100, 1_000
+"""Instances that one script forgets, and scripts in one go."""
 DEADLINE = "t"
 """Key of the step that waits for an instance's deadline."""
 GRACE_MS = 5_000
 """How much longer than its own limit an attempt may take before the engine stops it."""
 
-_CLASSES = {"expired": "timeout", "poisoned": "permanent_error", "stopped": "permanent_error"}
+ERROR_CLASSES = frozenset(("timeout", "transient_error", "rate_limited", "connection_error", "permanent_error"))
+"""Classes of errors that a retry policy can name."""
+_ENGINE_CLASSES = {"expired": "timeout", "poisoned": "permanent_error", "stopped": "permanent_error"}
 """What the engine calls failures of its own -> class of error."""
-KNOWN = frozenset(("timeout", "transient_error", "rate_limited", "connection_error", "permanent_error"))
 
 
 class Job(Work, frozen=True, kw_only=True):
@@ -174,9 +174,9 @@ class GatewayRoom:
     async def tidy(self, project: str) -> bool:
         """Forgets instances whose retention is over, and sessions that nobody uses."""
         more = True
-        for _ in range(TRIMS):
-            forgotten, more = await self._instances.forget(project, TRIM_BATCH)
-            if forgotten < TRIM_BATCH:
+        for _ in range(MAX_BATCHES):
+            forgotten, more = await self._instances.forget(project, FORGET_BATCH)
+            if forgotten < FORGET_BATCH:
                 break
         return not more
 
@@ -207,8 +207,8 @@ def _job(task: Task, bundle: Bundle, hash: str, call: Call, reliability: Reliabi
 
 def _classed(failure: Failure, child: str) -> Failure:
     """A failure under one of the classes that a policy can name; ``child``: the sub-workflow that was waited for."""
-    kind = _CLASSES.get(failure.type, failure.type)
+    kind = _ENGINE_CLASSES.get(failure.type, failure.type)
     message = failure.message
     if failure.type == "expired":  # nothing else is waited for that can
         message = f"the sub-workflow {child} did not end in time, and goes on"
-    return Failure(message, kind if kind in KNOWN else "permanent_error", failure.retryable)
+    return Failure(message, kind if kind in ERROR_CLASSES else "permanent_error", failure.retryable)
