@@ -38,6 +38,15 @@ async def test_a_retry_waits_for_its_time(rig: Rig) -> None:
     assert (await rig.step(flow, "start")).attempt == 2
 
 
+@pytest.mark.parametrize("new", [NewStep("start"), NewStep("start", "gate"), NewStep("start", delay_ms=60_000)])
+async def test_what_no_worker_has_begun_none_can_report(rig: Rig, new: NewStep) -> None:
+    flow = await rig.create(Plan((new,)))
+    before = await rig.flow(flow)
+    taken = await rig.worker.reports("default", [Report(str(flow + 1), 1, "D", "null", then("next"))])
+    assert taken.results == [REFUSED]
+    assert await rig.flow(flow) == before
+
+
 async def test_an_attempt_that_never_began_has_no_start(rig: Rig) -> None:
     flow = await rig.create()
     (step,) = await rig.worker.take()

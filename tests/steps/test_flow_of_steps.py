@@ -174,6 +174,22 @@ async def test_nothing_begins_that_became_ready_in_the_call_that_the_flow_failed
     assert {step.key for step in await rig.worker.take(3)} == again
 
 
+async def test_a_step_that_is_reported_together_with_the_end_of_its_flow_comes_after_it(rig: Rig) -> None:
+    flow = await rig.create(then("a", "b", "c"))
+    a, b, c = await rig.worker.take(3)
+    reports = [
+        Report(a.step, 1, "F", '{"error":"first"}', Plan(error="first")),
+        Report(b.step, 1, "F", '{"error":"second"}', Plan(error="second")),
+        Report(c.step, 1, "D", "null", then("next")),
+    ]
+    taken = await rig.worker.reports("default", reports, 1)
+    assert (taken.results, taken.steps) == ([RECORDED, OVER, OVER], [])
+    found = await rig.flow(flow)
+    assert (found.row.status, found.row.error, len(found.steps)) == ("failed", "first", 3)
+    assert [event["k"] for event in await rig.events()].count("flow_failed") == 1
+    assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (3, "failed")
+
+
 async def test_a_failure_that_the_flow_goes_on_after(rig: Rig) -> None:
     flow = await rig.create()
     (step,) = await rig.worker.take()

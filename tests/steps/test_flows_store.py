@@ -106,6 +106,8 @@ async def test_cancelling_ends_everything_that_is_open(rig: Rig) -> None:
     (running,) = await rig.worker.take()
     assert await rig.flows.cancel("default", NO_KEY, flow, "bob") == (True, "cancelled")
     assert await rig.flows.cancel("default", NO_KEY, flow, "eve") == (False, "cancelled")
+    told = (await rig.events())[-1]
+    assert (told["k"], told["i"], told["a"]) == ("flow_cancelled", str(flow), "bob")
     found = await rig.flow(flow)
     assert (found.row.status, found.row.cancelled_by, found.row.completed_at) == ("cancelled", "bob", None)
     assert found.row.cancelled_at is not None

@@ -495,10 +495,24 @@ async def test_pointers_that_a_worker_died_with_go_once_their_steps_do_not_wait(
     assert await split.elsewhere.command("KEYS", "fc:{RQ}:job:*") == [f"fc:{{RQ}}:job:{waits.job}".encode()]
 
 
+async def test_a_pointer_of_an_attempt_that_was_given_back_does_not_wait_for_the_next(split: Split) -> None:
+    await split.rig.create()
+    await split.worker.steps.relay("default")
+    (pointer,) = await split.worker.steps.pop(1)
+    (step,) = (await split.worker.steps.begin("default", [pointer.job])).steps
+    # The worker gives the step back, and is killed before it has acknowledged the pointer.
+    await split.worker.report(step, "B", 0)
+    assert await split.worker.steps.missing("default", [(pointer.job, "fleet-steps")]) == []
+    assert await split.worker.steps.drop_spent() == 1
+    await split.worker.steps.relay("default")
+    assert [step.attempt for step in await split.take()] == [2]
+
+
 async def test_strangers_jobs_in_a_queue_elsewhere(split: Split) -> None:
     await split.elsewhere.command("HSET", "fc:{RQ}:job:mine", "data", "x")
     await split.elsewhere.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "gone", "mine")
     assert [tuple(pointer) for pointer in await split.worker.steps.pop(5)] == [("", "mine", "fleet-steps")]
+    popped = "fc:{RQ}:queue:fleet-steps:intermediate"
+    assert await split.elsewhere.command("LRANGE", popped, 0, -1) == [b"mine"]
     assert await split.worker.steps.drop_spent() == 0
-    left = await split.elsewhere.command("LRANGE", "fc:{RQ}:queue:fleet-steps:intermediate", 0, -1)
-    assert left == [b"mine"]
+    assert await split.elsewhere.command("LRANGE", popped, 0, -1) == [b"mine"]

@@ -58,7 +58,7 @@ class ServerLists:
         self._known: dict[str, ServerTools] = {}
 
     def changed(self, name: str) -> None:
-        """A server said that its tools have changed, or could not be reached: this worker asks it, whether it leads or not."""
+        """A server said that its tools have changed, or could not be reached: this worker asks it, also where it does not lead."""
         self._hints.add(name)
         self._look.set()
 
