@@ -152,6 +152,52 @@ async def test_a_full_queue_turns_away_the_least_critical() -> None:
     assert front.admission.waiting == 0
 
 
+@pytest.mark.parametrize("criticality", Criticality)
+async def test_after_a_call_that_found_the_queue_full_others_do_not_even_try_unless_they_are_critical(
+    criticality: Criticality,
+) -> None:
+    front = Front(queue_most=0)
+    front.fill(CRITICAL, 12)
+    with pytest.raises(ToolFailure) as refused:
+        await front.wait(criticality)
+    assert code(refused) == "over_capacity"
+    assert (front.admission.turns_away(criticality) == 0) == (criticality is CRITICAL)
+
+
+def test_fewer_are_let_in_while_the_store_is_slow() -> None:
+    front = Front(most_limit=64, hard_limit=64)
+    for ticket in front.fill(SHEDDABLE, 32):
+        front.admission.leave(ticket)
+    for _ in range(10):
+        front.now += 0.1
+        front.admission.store_call(1.0, ok=True)
+    front.fill(SHEDDABLE, 4)
+    assert front.enter(SHEDDABLE) is None
+
+
+@pytest.mark.parametrize("waited", [False, True])
+async def test_fewer_are_let_in_while_calls_wait_for_the_event_loop(waited: bool) -> None:
+    front = Front(most_limit=400, hard_limit=400)
+    late = front.enter(SHEDDABLE)
+    assert late is not None
+    if waited:
+        held = front.fill(CRITICAL, 399)
+        waiting = front.wait(SHEDDABLE)
+        await asyncio.sleep(0)
+        front.now += 1.0
+        for ticket in held:
+            front.admission.leave(ticket)
+        front.now += 0.005
+        front.admission.leave(await waiting)
+    else:
+        front.now += 0.005
+        front.admission.begins(late)
+    front.now += 0.1
+    front.admission.store_call(0.001, ok=True)
+    front.fill(SHEDDABLE, 31)
+    assert front.enter(SHEDDABLE) is None
+
+
 async def test_nobody_waits_for_longer_than_the_settings_say() -> None:
     front = Front(queue_ms=20)
     front.fill(CRITICAL, 12)
@@ -274,7 +320,7 @@ def test_a_store_that_fails_is_left_alone() -> None:
 
 def test_who_is_turned_away_again_and_again_is_told_to_wait_longer() -> None:
     front = Front(queue_most=0)
-    front.fill(CRITICAL, 12)
+    held = front.fill(CRITICAL, 12)
     told = []
     for _ in range(3000):
         with pytest.raises(ToolFailure) as refused:
@@ -282,6 +328,11 @@ def test_who_is_turned_away_again_and_again_is_told_to_wait_longer() -> None:
         told.append(refused.value.retry_after_ms or 0)
     assert told == sorted(told)
     assert (told[0], told[-1]) == (250, 5000)
+    front.admission.leave(held.pop())
+    front.fill(CRITICAL, 1)
+    with pytest.raises(ToolFailure) as refused:
+        asyncio.run(front.admission.wait(NORMAL, "", ""))
+    assert refused.value.retry_after_ms == 250, "somebody was let in"
 
 
 def test_other_settings_hold_for_the_next_call() -> None:
@@ -312,15 +363,36 @@ async def test_where_waiting_is_in_vain_nobody_else_waits() -> None:
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
-@pytest.mark.parametrize("seconds", [0, 15])
-async def test_nobody_waits_for_long_while_the_last_surplus_is_not_long_ago(seconds: int) -> None:
-    """From its end on, however long it lasted."""
+@pytest.mark.parametrize(("criticality", "ended"), [(NORMAL, {"sheddable", "normal"}), (CRITICAL, {"critical"})])
+async def test_who_waited_in_vain_ends_the_waiting_of_those_below_unless_it_is_critical(
+    criticality: Criticality, ended: set[str]
+) -> None:
+    front = Front(queue_ms=60_000)
+    front.fill(CRITICAL, 12)
+    waiting = [front.wait(each) for each in Criticality if each is not criticality]
+    await asyncio.sleep(0)
+    front.configure(queue_ms=20)
+    await front.wait_in_vain(criticality)
+    assert set(front.watcher.shed_calls) == {(each, "queue_timeout") for each in ended}
+    assert front.admission.turns_away(CRITICAL) == 0
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("seconds", "traced"), [(0, False), (15, False), (15, True)])
+async def test_nobody_waits_for_long_while_the_last_surplus_is_not_long_ago(seconds: int, traced: bool) -> None:
+    """From its end on, however long it lasted; calls that are traced all ``enter``."""
     front = Front(queue_ms=20)
     held = front.fill(CRITICAL, 12)
     await front.wait_in_vain(NORMAL)
     for _ in range(20 * seconds):
         front.now += 0.05
-        assert front.admission.turns_away(NORMAL) > 0
+        if traced:
+            with pytest.raises(ToolFailure):
+                front.enter(NORMAL)
+        else:
+            assert front.admission.turns_away(NORMAL) > 0
     front.configure(queue_ms=60_000)
     urgent = front.wait(CRITICAL)
     began = asyncio.get_running_loop().time()
