@@ -109,9 +109,21 @@ async def test_a_bad_token_is_an_error(front: Front, token: str, reason: str, wo
     assert front.hooks.refused == [reason]
 
 
-async def test_other_credentials_are_none(front: Front) -> None:
+async def test_a_challenge_stays_one_header_whatever_a_reason_holds(front: Front) -> None:
+    """Reasons may name what is in documents of others."""
+    front.doors.verifier.outcomes[JWT] = Outcome(status="rejected", verifier="jwks", reason='"a\\b"\r\nx: ü')
+    response = await ask(front, JWT)
+    assert response.status == 401
+    words = r'error_description="the token does not verify: \"a\\b\"??x: ?", scope="rig"'
+    assert words in response.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize("scheme", ["Basic", "Digest"])
+async def test_other_credentials_are_none(front: Front, scheme: str) -> None:
+    """Whatever follows them, and however long their name: here a token that is known, behind one as long as Bearer."""
+    assert (await ask(front, front.all)).status == 200
     headers, body = modern("tools/call", ADD)
-    response = await send(front.app, "POST", "/mcp", [*headers, ("authorization", "Basic YTpi")], body)
+    response = await send(front.app, "POST", "/mcp", [*headers, ("authorization", f"{scheme} {front.all}")], body)
     assert response.status == 401
     assert "error" not in challenge(response)
 
@@ -278,6 +290,7 @@ async def test_keys_that_are_not_to_be_had_are_no_fault_of_the_client(front: Fro
     [
         ("", "", ["rig", "rig.read", "gateway", "gateway.read", "flows", "flows.read"]),
         ("/mcp", "/mcp", ["rig", "rig.read"]),
+        ("/mcp/", "/mcp", ["rig", "rig.read"]),
         ("/mcp/gateway,rig", "/mcp/gateway,rig", ["rig", "rig.read", "gateway", "gateway.read"]),
         ("/p/alpha/mcp", "/p/alpha/mcp", ["rig", "rig.read"]),
     ],
