@@ -58,7 +58,7 @@ class ServerLists:
         self._known: dict[str, ServerTools] = {}
 
     def changed(self, name: str) -> None:
-        """A server said that its tools have changed, or could not be reached: this worker asks it, also where it does not lead."""
+        """A server said that its tools changed, or could not be reached: this worker asks it, leader or not."""
         self._hints.add(name)
         self._look.set()
 
