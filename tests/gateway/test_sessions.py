@@ -163,7 +163,7 @@ async def test_what_a_session_asks_people_is_forgotten_with_it(make_lab: MakeLab
 async def test_however_many_sessions_are_over_they_are_forgotten_in_one_go(
     make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "TRIM_BATCH", 2)
+    monkeypatch.setattr(room, "FORGET_BATCH", 2)
     lab = make_lab(capabilities=CAPABILITIES)
     for _ in range(5):
         name = (await lab.start("proxy_default", capability="nothing"))["workflowId"]

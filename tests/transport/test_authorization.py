@@ -111,7 +111,7 @@ async def test_a_bad_token_is_an_error(front: Front, token: str, reason: str, wo
 
 async def test_a_challenge_stays_one_header_whatever_a_reason_holds(front: Front) -> None:
     """Reasons may name what is in documents of others."""
-    front.doors.verifier.outcomes[JWT] = Outcome(status="rejected", verifier="jwks", reason='"a\\b"\r\nx: ü')
+    front.authenticators.verifier.outcomes[JWT] = Outcome(status="rejected", verifier="jwks", reason='"a\\b"\r\nx: ü')
     response = await ask(front, JWT)
     assert response.status == 401
     words = r'error_description="the token does not verify: \"a\\b\"??x: ?", scope="rig"'
