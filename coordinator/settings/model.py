@@ -109,7 +109,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "A port of `fleet worker` for /metrics, /readyz and /healthz, for a host or a pod where no front-end "
-                "serves them. 0: none; `fleet up` has none either."
+                "serves them. Of several workers on a host one alone can have it; /metrics there speaks for all of "
+                "them. 0: none; `fleet up` has none either."
             ),
             ge=0,
             le=65535,
@@ -165,7 +166,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "The Redis (7.0 or later) that holds all state. Empty starts an embedded one in data_dir, private "
-                "to this machine."
+                "to this machine. The variable FLEET_REDIS_PASSWORD keeps the password out of the URL."
             ),
             pattern=r"^((rediss?|unix)://\S+)?\Z",
             extra={
