@@ -35,7 +35,7 @@ _FOLLOW_SECONDS = 0.5
 _MAX_PAGES = 200
 
 Project = Annotated[str, Parameter(help="The project.")]
-Id = Annotated[str, Parameter(help="The approval, as `fleet gateway approvals` shows it.")]
+Id = Annotated[str, Parameter(help="The approval, as `fleet gateway approvals list` shows it.")]
 Format = Annotated[Literal["text", "json"], Parameter(help="Shape of the output; json is one object a line.")]
 
 
