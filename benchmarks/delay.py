@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from typing import cast
+from typing import NamedTuple, cast
 
 import uvloop
 
@@ -21,13 +21,21 @@ class _Delay:
     seconds = 0.0
 
 
+class _Answer(NamedTuple):
+    """An answer that is held back."""
+
+    due: float
+    """When it goes on, by the event loop's clock."""
+    data: bytes
+
+
 class _Server(asyncio.Protocol):
     """The side of the server: its answers are held back."""
 
     def __init__(self, client: asyncio.Transport, delay: _Delay) -> None:
         self._client = client
         self._delay = delay
-        self._held: deque[tuple[float, bytes]] = deque()
+        self._held: deque[_Answer] = deque()
 
     def data_received(self, data: bytes) -> None:
         loop = asyncio.get_running_loop()
@@ -36,12 +44,12 @@ class _Server(asyncio.Protocol):
             return
         due = loop.time() + self._delay.seconds
         # In the order in which they came, also when the delay becomes shorter.
-        due = max(due, self._held[-1][0]) if self._held else due
-        self._held.append((due, data))
+        due = max(due, self._held[-1].due) if self._held else due
+        self._held.append(_Answer(due, data))
         loop.call_at(due, self._pass_on)
 
     def _pass_on(self) -> None:
-        self._client.write(self._held.popleft()[1])
+        self._client.write(self._held.popleft().data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._client.close()

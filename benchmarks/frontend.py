@@ -63,6 +63,14 @@ class Server(NamedTuple):
     """Of the agents."""
 
 
+class Run(NamedTuple):
+    """One run against one server."""
+
+    load: Load
+    cpu_us: float
+    """CPU time of the server per request."""
+
+
 async def create_items(url: str, count: int) -> list[str]:
     """Creates items to claim; returns their ids."""
     async with items_on(url) as (tools, _):
@@ -97,20 +105,20 @@ def _token(file: Path, agent: str) -> str:
     return token
 
 
-def measure(server: Server, items: list[str], seconds: float) -> tuple[Load, float]:
-    """One run against one server: the load, and CPU microseconds per request of the server."""
+def measure(server: Server, items: list[str], seconds: float) -> Run:
+    """One run against one server."""
     os.environ["BENCH_ITEMS"] = ",".join(items)
     os.environ["BENCH_ERA"] = server.era
     os.environ["BENCH_TOKENS"] = ",".join(server.tokens)
     os.environ["BENCH_SEED"] = str(random.getrandbits(31))
     before = cpu_seconds(server.pid)
     load = wrk(f"http://127.0.0.1:{server.port}{server.path}", _SCRIPT, CONNECTIONS, seconds)
-    return load, (cpu_seconds(server.pid) - before) / load.requests * 1e6
+    return Run(load, (cpu_seconds(server.pid) - before) / load.requests * 1e6)
 
 
 def main(rounds: str = "5", seconds: str = "3", fsync: str = "everysec") -> None:
     """Runs the comparison."""
-    runs: dict[str, list[tuple[Load, float]]] = defaultdict(list)
+    runs: dict[str, list[Run]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
         give_core = stack.enter_context(core_kept_free())
         store = stack.enter_context(embedded(fsync))
@@ -125,26 +133,26 @@ def main(rounds: str = "5", seconds: str = "3", fsync: str = "everysec") -> None
     _report(runs, int(rounds))
 
 
-def _report(runs: dict[str, list[tuple[Load, float]]], rounds: int) -> None:
-    def ratio(of: str, to: str, figure: Callable[[Load, float], float]) -> float:
-        return median([figure(*a) / figure(*b) for a, b in zip(runs[of], runs[to], strict=True)])
+def _report(runs: dict[str, list[Run]], rounds: int) -> None:
+    def ratio(of: str, to: str, figure: Callable[[Run], float]) -> float:
+        return median([figure(one) / figure(other) for one, other in zip(runs[of], runs[to], strict=True)])
 
-    def rate(load: Load, cpu: float) -> float:
-        return load.per_second
+    def rate(run: Run) -> float:
+        return run.load.per_second
 
-    def p99(load: Load, cpu: float) -> float:
-        return load.p99_ms
+    def p99(run: Run) -> float:
+        return run.load.p99_ms
 
-    def cpu(load: Load, cpu: float) -> float:
-        return cpu
+    def cpu(run: Run) -> float:
+        return run.cpu_us
 
     rows = [
         (
             name,
-            f"{median([load.per_second for load, _ in found]):,.0f}",
-            f"{median([load.p99_ms for load, _ in found]):.2f}",
-            f"{median([cpu for _, cpu in found]):.1f}",
-            sum(load.errors for load, _ in found),
+            f"{median(map(rate, found)):,.0f}",
+            f"{median(map(p99, found)):.2f}",
+            f"{median(map(cpu, found)):.1f}",
+            sum(run.load.errors for run in found),
         )
         for name, found in runs.items()
     ]
@@ -156,8 +164,8 @@ def _report(runs: dict[str, list[tuple[Load, float]]], rounds: int) -> None:
         ("against", "requests/s ratio", "p99 ratio", "CPU ratio"),
         [(other, *(f"{ratio(FRONT, other, figure):.2f}x" for figure in (rate, p99, cpu))) for other in others],
     )
+    more_us = median([bearer.cpu_us - plain.cpu_us for plain, bearer in zip(runs[FRONT], runs[BEARER], strict=True)])
     console.print(
-        f"a claim with a bearer token takes {ratio(BEARER, FRONT, cpu):.2f}x the CPU of one without, "
-        f"{median([b[1] - a[1] for a, b in zip(runs[FRONT], runs[BEARER], strict=True)]):+.1f} us"
+        f"a claim with a bearer token takes {ratio(BEARER, FRONT, cpu):.2f}x the CPU of one without, {more_us:+.1f} us"
     )
     console.print(f"run {uuid4().hex[:8]}: goals >= 0.8x bare-link (p99 <= 1.5x), 2x bare-pool, 8x sdk, 12x fastmcp\n")

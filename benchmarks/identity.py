@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 import uvloop
 from jwt.algorithms import get_default_algorithms
 
-from benchmarks.frontend import CONNECTIONS, Server, create_items, measure
+from benchmarks.frontend import CONNECTIONS, Run, Server, create_items, measure
 from benchmarks.support import console, embedded, front_end, percentile, table
 from coordinator.identity.build import build_verifier
 from coordinator.settings.identity import VerifierSettings
@@ -142,7 +142,7 @@ def _claims(url: str, key_server: KeyServer, rounds: int, seconds: float) -> Non
     key_server.serve(jwks(signer))
     # claim.lua numbers agents from 1.
     proofs = ",".join(signer.token(f"agent-{n}") for n in range(1, CONNECTIONS + 1))
-    runs: dict[str, list[tuple[float, float, float]]] = {"no proof": [], "verified proof": []}
+    runs: dict[str, list[Run]] = {"no proof": [], "verified proof": []}
     with contextlib.ExitStack() as stack:
         items = asyncio.run(create_items(url, CONNECTIONS))
         servers = [_serving(stack, url, key_server, verified) for verified in (False, True)]
@@ -150,17 +150,22 @@ def _claims(url: str, key_server: KeyServer, rounds: int, seconds: float) -> Non
         for turn in range(rounds + 1):
             for server in random.sample(servers, 2):
                 os.environ["BENCH_PROOFS"] = proofs if server.name == "verified proof" else ""
-                load, cpu = measure(server, items, seconds if turn else 1)
+                run = measure(server, items, seconds if turn else 1)
                 if turn:
-                    runs[server.name].append((load.per_second, load.p99_ms, cpu))
+                    runs[server.name].append(run)
     rows = [
-        (name, *(f"{median([run[n] for run in found]):,.{digits}f}" for n, digits in ((0, 0), (1, 2), (2, 1))))
+        (
+            name,
+            f"{median([run.load.per_second for run in found]):,.0f}",
+            f"{median([run.load.p99_ms for run in found]):,.2f}",
+            f"{median([run.cpu_us for run in found]):,.1f}",
+        )
         for name, found in runs.items()
     ]
     title = f"claim_item over HTTP, {CONNECTIONS} connections, one process each, median of {rounds} rounds"
     table(title, ("claims with", "claims/s", "p99 ms", "server CPU us/claim"), rows)
     pairs = list(zip(runs["verified proof"], runs["no proof"], strict=True))
-    ratio = median([mine[2] / other[2] for mine, other in pairs])
+    ratio = median([verified.cpu_us / plain.cpu_us for verified, plain in pairs])
     console.print(f"a verified claim costs {ratio:.2f}x the CPU of an unverified one; goal <= {_GOAL_RATIO}x\n")
 
 

@@ -24,7 +24,7 @@ import msgspec
 import uvloop
 
 from benchmarks.loader import PROJECT, Shape, servers
-from benchmarks.server import Server, items_on
+from benchmarks.server import Server, Slow, items_on
 from benchmarks.support import console, table
 from coordinator.store.keys import waiter
 from coordinator.toolsets.tool import Call, Tool
@@ -224,8 +224,8 @@ CASES: dict[str, Callable[[Caller], Awaitable[Prepared]]] = {
 }
 
 
-async def _runs(url: str, runs: int) -> tuple[dict[str, list[tuple[float, str]]], float]:
-    found: dict[str, list[tuple[float, str]]] = {name: [] for name in CASES}
+async def _runs(url: str, runs: int) -> tuple[dict[str, list[Slow]], float]:
+    found: dict[str, list[Slow]] = {name: [] for name in CASES}
     loops = []
     async with items_on(url) as (tools, server):
         loop = server.client.script_load(_LOOP)
@@ -235,8 +235,7 @@ async def _runs(url: str, runs: int) -> tuple[dict[str, list[tuple[float, str]]]
                 call = await prepare(caller)
                 server.watch_slow(_SLOW_US)
                 await call()
-                slowest = server.slowest()
-                found[name].append((slowest.ms, slowest.script) if slowest else (0.0, ""))
+                found[name].append(server.slowest() or Slow("", 0.0))
             began = time.perf_counter()
             server.client.evalsha(loop, 1, "none")
             loops.append((time.perf_counter() - began) * 1e6)
@@ -252,8 +251,8 @@ def main(items: str = "10000", runs: str = "3") -> None:
         found, loop_us = runner.run(_runs(started[int(items)].url, int(runs)))
     rows = []
     for name, each in found.items():
-        times = [ms for ms, _ in each]
-        rows.append((name, max(each)[1], f"{median(times):.1f}", f"{max(times):.1f}"))
+        longest = max(each, key=lambda slow: slow.ms)
+        rows.append((name, longest.script, f"{median([slow.ms for slow in each]):.1f}", f"{longest.ms:.1f}"))
     table(
         f"The largest calls among {int(items):,} items, {runs} runs",
         ("call", "script", "median ms", "longest ms"),

@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from statistics import median
+from typing import NamedTuple
 
 from benchmarks.loader import FAMILY, PROJECT, servers
 from benchmarks.rivals.cycles import Cycles
@@ -32,6 +33,15 @@ from benchmarks.server import Server
 from benchmarks.support import console, table
 
 GOAL = 4.0
+
+
+class Round(NamedTuple):
+    """What one round measured of each side."""
+
+    plain: Rate
+    recording: Rate
+    """PostgreSQL with the store's records."""
+    ours: Rate
 
 
 def sync_ms(times: int = 200) -> float:
@@ -59,7 +69,7 @@ def main(items: str = "20000", rounds: str = "3", cycles: str = "3000", clients:
         recording.keep_records()
         server = Server(started[count].url)
         ours = Cycles(started[count].url, PROJECT, callers)
-        found: list[tuple[Rate, Rate, Rate]] = []
+        found: list[Round] = []
         for number in range(many + 1):
             rival.tidy()
             recording.tidy()
@@ -68,7 +78,7 @@ def main(items: str = "20000", rounds: str = "3", cycles: str = "3000", clients:
             server.begin()
             made = Rate(*ours.run(each), 2 * server.cost().cpu_us)
             if number:
-                found.append((theirs, recorded, made))
+                found.append(Round(theirs, recorded, made))
         ours.close()
         server.close()
         version = rival.sql("SHOW server_version").strip()
@@ -76,13 +86,13 @@ def main(items: str = "20000", rounds: str = "3", cycles: str = "3000", clients:
         f"Claim and complete, {count:,} items, {callers} clients, median of {many} rounds of {each:,} cycles",
         ("side", "cycles/s", "client CPU us/cycle", "server CPU us/cycle"),
         [
-            _row(f"PostgreSQL {version}, pgbench", [one[0] for one in found]),
-            _row("the same with the store's records", [one[1] for one in found]),
-            _row("the store's scripts", [one[2] for one in found]),
+            _row(f"PostgreSQL {version}, pgbench", [one.plain for one in found]),
+            _row("the same with the store's records", [one.recording for one in found]),
+            _row("the store's scripts", [one.ours for one in found]),
         ],
     )
-    plain = median([made.per_second / theirs.per_second for theirs, _, made in found])
-    equal = median([made.per_second / theirs.per_second for _, theirs, made in found])
+    plain = median([one.ours.per_second / one.plain.per_second for one in found])
+    equal = median([one.ours.per_second / one.recording.per_second for one in found])
     console.print(
         f"{plain:.2f}x PostgreSQL (goal >= {GOAL}x), {equal:.2f}x with the same records; "
         f"one write to this disk takes {sync_ms():.2f} ms\n"

@@ -23,7 +23,7 @@ import uvloop
 
 from benchmarks.loader import FAMILY, PROJECT, Shape, item_id, servers
 from benchmarks.server import Server, items_on
-from benchmarks.support import console, table
+from benchmarks.support import console, percentile, table
 from coordinator.toolsets.items.contract.query import QueryItems
 from coordinator.toolsets.items.rules.query import may_take_long
 from coordinator.toolsets.tool import Call, Tool
@@ -92,10 +92,9 @@ async def _measure(side: Side, make: Make, calls: int) -> Found:
         await side.tool.handler(Call(PROJECT), arguments)
         waits.append((time.perf_counter() - began) * 1000)
     cost, slowest = side.server.cost(), side.server.slowest()
-    waits.sort()
     return Found(
-        waits[calls // 2],
-        waits[calls * 99 // 100],
+        percentile(waits, 0.5),
+        percentile(waits, 0.99),
         cost.calls / calls,
         cost.cpu_us / 1000,
         slowest.ms if slowest else 0,
@@ -144,7 +143,5 @@ def main(sizes: str = "1000,20000", calls: str = "50") -> None:
             )
         columns = ("search", "p50 ms", "p99 ms", "script runs", "server CPU ms per run", "longest run ms")
         table(f"Searches among {size:,} items", columns, rows)
-    longest = max(found.items(), key=lambda entry: entry[1].longest_ms)
-    console.print(
-        f"longest script run: {longest[1].longest_ms:.1f} ms, {longest[0][0]} among {longest[0][1]:,} items\n"
-    )
+    name, size = max(found, key=lambda kind: found[kind].longest_ms)
+    console.print(f"longest script run: {found[name, size].longest_ms:.1f} ms, {name} among {size:,} items\n")

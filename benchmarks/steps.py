@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.rivals import jobs as rivals
 from benchmarks.rivals.postgresql import postgresql
-from benchmarks.support import Missing, console, cpu_seconds, embedded, table
+from benchmarks.support import Missing, console, cpu_seconds, embedded, percentile, table
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
@@ -153,21 +153,21 @@ def throughput(shape: spec.Flow, processes: int, count: int) -> Run:
         async def act(store: Store, flows: FlowStore) -> Run:
             pid = int((await store.command("INFO", "server")).split(b"process_id:")[1].split(b"\r")[0])
             await create(flows, shape, count)
-            first = await completed(store), time.perf_counter()
-            while first[0] < count * rivals.LOW:
+            first, began = await completed(store), time.perf_counter()
+            while first < count * rivals.LOW:
                 await asyncio.sleep(0.002)
-                first = await completed(store), time.perf_counter()
+                first, began = await completed(store), time.perf_counter()
             await store.command("CONFIG", "RESETSTAT")
             before = [cpu_seconds(one) for one in (*pids, pid)]
             await until(store, round(count * rivals.HIGH))
-            last = await completed(store), time.perf_counter()
+            last, ended = await completed(store), time.perf_counter()
             after = [cpu_seconds(one) for one in (*pids, pid)]
-            steps = (last[0] - first[0]) * len(shape)
+            steps = (last - first) * len(shape)
             # Calls of scripts: what workers send besides is a handful of signs of life.
             calls = (await stats(store)).get("fcall", 0) / steps
             await until(store, count)
             used = [(late - early) / steps * 1e6 for early, late in zip(before, after, strict=True)]
-            return Run(steps / (last[1] - first[1]), calls, sum(used[:-1]), used[-1])
+            return Run(steps / (ended - began), calls, sum(used[:-1]), used[-1])
 
         run: Run = on_store(server.url, act)
         return run
@@ -335,9 +335,9 @@ def main(flows: str = "1000", rounds: str = "1") -> None:
     for name, (first, then) in goals.items():
         if name in theirs:
             console.print(f"{best / median(theirs[name]):.1f}x {name} (goal >= {first}x, then {then}x)")
-    waits = sorted(latency())
-    console.print(f"ready to started, idle: p50 {waits[len(waits) // 2]} ms, p99 {waits[len(waits) * 99 // 100]} ms "
-                  "(goal < 50 ms)")  # fmt: skip
+    waits = latency()
+    p50, p99 = percentile(waits, 0.5), percentile(waits, 0.99)
+    console.print(f"ready to started, idle: p50 {p50:.0f} ms, p99 {p99:.0f} ms (goal < 50 ms)")
     console.print(f"the step of a killed worker runs again after {recovery() / 1000:.1f} s (goal <= 6 s)")
     console.print(f"a finished flow of 5 steps: {memory():,.0f} bytes (goal <= 1,500)")
     empty, full = gates()

@@ -57,13 +57,13 @@ def between(done: Any, total: int, seconds: float = 300) -> float:
     Raises:
         TimeoutError: it does not get there.
     """
-    end, first = time.monotonic() + seconds, None
+    end, first, began = time.monotonic() + seconds, None, 0.0
     while time.monotonic() < end:
         count, now = done(), time.perf_counter()
         if first is None and count >= total * LOW:
-            first = (count, now)
-        if first is not None and count >= total * HIGH and now > first[1]:
-            return float((count - first[0]) / (now - first[1]))
+            first, began = count, now
+        if first is not None and count >= total * HIGH and now > began:
+            return float((count - first) / (now - began))
         time.sleep(0.005)
     raise TimeoutError(f"{done()} of {total} done after {seconds} s")
 
