@@ -121,7 +121,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _arguments(root: Json, node: Json, prefix: str, above: tuple[str, ...]) -> Iterator[list[str]]:
-    """A row for each argument, members of objects and elements of arrays included."""
+    """A row for each argument, members of objects and elements of arrays and mappings included."""
     for name, member in node.get("properties", {}).items():
         required = name in node.get("required", ())
         yield [
@@ -134,7 +134,7 @@ def _arguments(root: Json, node: Json, prefix: str, above: tuple[str, ...]) -> I
         ]
         for inner, mark in _inner(root, member):
             reference = inner.get("$ref", "")
-            if reference not in above:
+            if not reference or reference not in above:
                 yield from _arguments(root, _resolved(root, inner), f"{prefix}{name}{mark}.", (*above, reference))
 
 
@@ -146,6 +146,8 @@ def _inner(root: Json, node: Json) -> Iterator[tuple[Json, str]]:
             yield from ((inner, "[]" + mark) for inner, mark in _inner(root, found["items"]))
         elif "properties" in found:
             yield option, ""
+        elif isinstance(found.get("additionalProperties"), dict):
+            yield from ((inner, ".*" + mark) for inner, mark in _inner(root, found["additionalProperties"]))
 
 
 def _resolved(root: Json, node: Json) -> Json:
@@ -161,7 +163,8 @@ def _type(root: Json, node: Json) -> str:
         if found.get("type") == "array":
             words.append(f"array of {_type(root, found['items'])}" if found.get("items") else "array")
         else:
-            words.append(str(found.get("type", "any")))
+            types = found.get("type", "string" if "enum" in found else "any")
+            words += [types] if isinstance(types, str) else types
     return " or ".join(dict.fromkeys(words))
 
 
