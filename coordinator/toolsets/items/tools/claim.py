@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from msgspec import UNSET
@@ -51,6 +52,178 @@ _LOST = {
     "superseded": "a later entry of this call was acquired instead: one claim per agent",
 }
 
+_COLLISIONS = {"already_claimed": "busy", "stale_fence": "stale_fence"}
+"""Outcome of a claim -> how it is counted."""
+
+_NEW, _RENEWAL = Criticality.NORMAL, Criticality.CRITICAL
+"""Looked up once: a member of an enumeration takes a call in Python 3.11."""
+
+
+class _Named(Protocol):
+    """What claims and releases have in common."""
+
+    @property
+    def item_id(self) -> str | None: ...
+
+
+class Claims:
+    """The handler of the tool that claims and releases items."""
+
+    def __init__(self, work: WorkStore, parking: Parking, services: Services) -> None:
+        self._work = work
+        self._parking = parking
+        self._services = services
+        self._metrics = recorder()
+        self._warn = ThrottledWarnings()
+
+    async def claim_item(self, call: Call, args: ClaimItem) -> ClaimItemResult:
+        """Claims and releases items for the trusted actor."""
+        selector = _check(args)
+        claims, releases = args.claims, args.releases
+        try:
+            trusted = await self._services.resolve_actor(checked(given(args.actor)))
+        except Distrusted as distrusted:
+            for _ in claims:
+                self._metrics.claim(distrusted.code)
+            raise
+        agent = trusted.id
+        for entry in claims:
+            if entry.agent_id is not None and entry.agent_id != agent:
+                self._warn("agentId", "agentId of a claim is ignored: the trusted actor is another")
+                break
+        record = idempotency_key(agent, args.request_id, "claim_item", claims, releases)
+        letting_go: list[tuple[str, int]] = []
+        if releases:
+            ids = await self._work.resolve(call.project, _ids(releases, "releases"))
+            letting_go = list(map(_letting_go, ids, releases))
+        if selector is not None:
+            reply = await self._by_selector(call, args, record, trusted, selector, letting_go)
+        else:
+            ids = _ids(claims, "claims")
+            if ids and min(map(len, ids)) < FULL:
+                ids = await self._work.resolve(call.project, ids)
+            reply = await self._work.claim(call.project, record, agent, list(map(_taking, ids, claims)), letting_go)
+        claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
+        released = list(map(_released, releases, reply.releases))
+        won = freed = 0
+        for result in claimed:
+            won += result.outcome == "success"
+            self._metrics.claim(result.outcome)
+            if result.outcome in _COLLISIONS:
+                self._metrics.claim_conflict(_COLLISIONS[result.outcome], call.project, result.item_id or "")
+        for freeing in released:
+            freed += freeing.outcome == "success"
+        return ClaimItemResult(
+            claim_results=claimed,
+            release_results=released,
+            summary=ClaimSummary(
+                claims_total=len(claimed),
+                claims_succeeded=won,
+                claims_failed=len(claimed) - won,
+                releases_total=len(released),
+                releases_succeeded=freed,
+                releases_failed=len(released) - freed,
+            ),
+        )
+
+    async def _by_selector(
+        self,
+        call: Call,
+        args: ClaimItem,
+        record: IdempotencyKey,
+        trusted: Trusted,
+        selector: Selector,
+        releases: Sequence[tuple[str, int]],
+    ) -> ClaimReply:
+        """Claims the best item that a selector matches, and waits for one if the call says so."""
+        place = "claims[0].selector."
+        parent = ""
+        if above := not_blank(selector.parent_id):
+            parent = await self._work.resolve_one(call.project, above, f"{place}parentId", record)
+        wanted = selection.selector(selector, parent, place=place)
+        ttl_ms = args.claims[0].ttl_seconds * 1000
+        find = partial(self._work.claim_next, call.project, record, trusted.id, ttl_ms, wanted, releases)
+        if not args.wait_ms:
+            return await find()
+        park = partial(find, process=self._parking.process)
+        return await self._parking.claim(call.project, record, park, args.wait_ms, call.idle)
+
+
+def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
+    """The tool."""
+    handle = Claims(work, parking, services)
+    return (
+        Tool(
+            "claim_item",
+            _DESCRIPTION,
+            ClaimItem,
+            (ClaimItemResult,),
+            handle.claim_item,
+            waits=_waits,
+            parks=True,
+            criticality=_weigh,
+        ),
+    )
+
+
+def _waits(args: ClaimItem) -> bool:
+    """Whether a call may take longer than a request normally does."""
+    return args.wait_ms > 0
+
+
+def _weigh(given: ClaimItem) -> Criticality:
+    """A claim that shows its fence is renewed; one without may be for new work."""
+    for entry in given.claims:
+        if entry.fence_token is None:
+            return _NEW
+    return _RENEWAL
+
+
+def _check(args: ClaimItem) -> Selector | None:
+    """The selector of the call, if it has one.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    claims = args.claims
+    if not claims and not args.releases:
+        raise invalid("claims", "at least one of claims and releases must be non-empty")
+    if len(claims) + len(args.releases) > MAX_ENTRIES:
+        raise invalid("claims", f"at most {MAX_ENTRIES} claims and releases in one call")
+    if not is_uuid(args.request_id):
+        raise invalid("requestId", "must be a UUID")
+    for number, entry in enumerate(claims):
+        if bool(not_blank(entry.item_id)) == (entry.selector is not None):
+            raise invalid(f"claims[{number}]", "give exactly one of itemId and selector")
+        if entry.selector is not None and len(claims) > 1:
+            raise invalid(f"claims[{number}].selector", "must be the only claim of the call: one claim per agent")
+        if entry.selector is not None and entry.fence_token is not None:
+            raise invalid(f"claims[{number}].fenceToken", "goes with itemId, not with a selector")
+        ref = entry.claim_ref
+        if ref is not None and (not ref.strip() or len(ref) > MAX_REF):
+            raise invalid(f"claims[{number}].claimRef", f"must be 1 to {MAX_REF} characters, not blank")
+    selector = claims[0].selector if claims else None
+    if args.wait_ms and selector is None:
+        raise invalid("waitMs", "needs a claim by selector")
+    return selector
+
+
+def _ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
+    """The item of each entry, in the inner form: an id, or a prefix that is to be resolved."""
+    ids = [to_inner(entry.item_id or "") for entry in entries]
+    if "" in ids:
+        raise no_id(f"{field}[{ids.index('')}].itemId")
+    return ids
+
+
+def _taking(item: str, entry: ClaimEntry) -> tuple[str, int, int]:
+    """A claim as the store takes it."""
+    return item, entry.ttl_seconds * 1000, entry.fence_token or 0
+
+
+def _letting_go(item: str, entry: ReleaseEntry) -> tuple[str, int]:
+    return item, entry.fence_token or 0
+
 
 def _claimed(entry: ClaimEntry, result: tuple[str, str, int, int, int], agent: str, now: int) -> ClaimResult:
     outcome, inner, when, first, fence = result
@@ -92,167 +265,3 @@ def _released(entry: ReleaseEntry, result: tuple[str, str]) -> ReleaseResult:
     if outcome == "ambiguous":
         return ReleaseResult(item_id=item, outcome="not_found", error=refused(outcome))
     return ReleaseResult(item_id=item, outcome=outcome, error=_LOST.get(outcome, UNSET))
-
-
-def _taking(item: str, entry: ClaimEntry) -> tuple[str, int, int]:
-    """A claim as the store takes it."""
-    return item, entry.ttl_seconds * 1000, entry.fence_token or 0
-
-
-def _letting_go(item: str, entry: ReleaseEntry) -> tuple[str, int]:
-    return item, entry.fence_token or 0
-
-
-class _Named(Protocol):
-    """What claims and releases have in common."""
-
-    @property
-    def item_id(self) -> str | None: ...
-
-
-def _ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
-    """The item of each entry, in the inner form: an id, or a prefix that is to be resolved."""
-    ids = [to_inner(entry.item_id or "") for entry in entries]
-    if "" in ids:
-        raise no_id(f"{field}[{ids.index('')}].itemId")
-    return ids
-
-
-def _check(args: ClaimItem) -> Selector | None:
-    """The selector of the call, if it has one.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR naming the field.
-    """
-    claims = args.claims
-    if not claims and not args.releases:
-        raise invalid("claims", "at least one of claims and releases must be non-empty")
-    if len(claims) + len(args.releases) > MAX_ENTRIES:
-        raise invalid("claims", f"at most {MAX_ENTRIES} claims and releases in one call")
-    if not is_uuid(args.request_id):
-        raise invalid("requestId", "must be a UUID")
-    for number, entry in enumerate(claims):
-        if bool(not_blank(entry.item_id)) == (entry.selector is not None):
-            raise invalid(f"claims[{number}]", "give exactly one of itemId and selector")
-        if entry.selector is not None and len(claims) > 1:
-            raise invalid(f"claims[{number}].selector", "must be the only claim of the call: one claim per agent")
-        if entry.selector is not None and entry.fence_token is not None:
-            raise invalid(f"claims[{number}].fenceToken", "goes with itemId, not with a selector")
-        ref = entry.claim_ref
-        if ref is not None and (not ref.strip() or len(ref) > MAX_REF):
-            raise invalid(f"claims[{number}].claimRef", f"must be 1 to {MAX_REF} characters, not blank")
-    selector = claims[0].selector if claims else None
-    if args.wait_ms and selector is None:
-        raise invalid("waitMs", "needs a claim by selector")
-    return selector
-
-
-_COLLISIONS = {"already_claimed": "busy", "stale_fence": "stale_fence"}
-"""Outcome of a claim -> how it is counted."""
-
-
-def waits(args: ClaimItem) -> bool:
-    """Whether a call may take longer than a request normally does."""
-    return args.wait_ms > 0
-
-
-def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
-    """claim_item."""
-    metrics, warn = recorder(), ThrottledWarnings()
-
-    async def by_selector(
-        call: Call,
-        args: ClaimItem,
-        record: IdempotencyKey,
-        trusted: Trusted,
-        selector: Selector,
-        releases: Sequence[tuple[str, int]],
-    ) -> ClaimReply:
-        place = "claims[0].selector."
-        parent = ""
-        if above := not_blank(selector.parent_id):
-            parent = await work.resolve_one(call.project, above, f"{place}parentId", record)
-        wanted = selection.selector(selector, parent, place=place)
-        ttl_ms = args.claims[0].ttl_seconds * 1000
-
-        async def run(wait_ms: int) -> ClaimReply:
-            process = parking.process if wait_ms else ""
-            return await work.claim_next(call.project, record, trusted.id, ttl_ms, wanted, releases, wait_ms, process)
-
-        if not args.wait_ms:
-            return await run(0)
-        return await parking.claim(call.project, record, run, args.wait_ms, call.idle)
-
-    async def claim_item(call: Call, args: ClaimItem) -> ClaimItemResult:
-        selector = _check(args)
-        claims, releases = args.claims, args.releases
-        try:
-            trusted = await services.resolve_actor(checked(given(args.actor)))
-        except Distrusted as distrusted:
-            for _ in claims:
-                metrics.claim(distrusted.code)
-            raise
-        agent = trusted.id
-        for entry in claims:
-            if entry.agent_id is not None and entry.agent_id != agent:
-                warn("agentId", "agentId of a claim is ignored: the trusted actor is another")
-                break
-        record = idempotency_key(agent, args.request_id, "claim_item", claims, releases)
-        letting_go: list[tuple[str, int]] = []
-        if releases:
-            ids = await work.resolve(call.project, _ids(releases, "releases"))
-            letting_go = list(map(_letting_go, ids, releases))
-        if selector is not None:
-            reply = await by_selector(call, args, record, trusted, selector, letting_go)
-        else:
-            ids = _ids(claims, "claims")
-            if ids and min(map(len, ids)) < FULL:
-                ids = await work.resolve(call.project, ids)
-            reply = await work.claim(call.project, record, agent, list(map(_taking, ids, claims)), letting_go)
-        claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
-        released = list(map(_released, releases, reply.releases))
-        won = freed = 0
-        for result in claimed:
-            won += result.outcome == "success"
-            metrics.claim(result.outcome)
-            if result.outcome in _COLLISIONS:
-                metrics.claim_conflict(_COLLISIONS[result.outcome], call.project, result.item_id or "")
-        for freeing in released:
-            freed += freeing.outcome == "success"
-        return ClaimItemResult(
-            claim_results=claimed,
-            release_results=released,
-            summary=ClaimSummary(
-                claims_total=len(claimed),
-                claims_succeeded=won,
-                claims_failed=len(claimed) - won,
-                releases_total=len(released),
-                releases_succeeded=freed,
-                releases_failed=len(released) - freed,
-            ),
-        )
-
-    return (
-        Tool(
-            "claim_item",
-            _DESCRIPTION,
-            ClaimItem,
-            (ClaimItemResult,),
-            claim_item,
-            waits=waits,
-            parks=True,
-            criticality=_weigh,
-        ),
-    )
-
-
-_NEW, _RENEWAL = Criticality.NORMAL, Criticality.CRITICAL
-"""Looked up once: a member of an enumeration takes a call in Python 3.11."""
-
-
-def _weigh(given: ClaimItem) -> Criticality:
-    """A claim that shows its fence is renewed; one without may be for new work."""
-    for entry in given.claims:
-        if entry.fence_token is None:
-            return _NEW
-    return _RENEWAL

@@ -36,14 +36,27 @@ _DESCRIPTION = (
 )
 
 
-def tools(reads: ReadStore) -> tuple[Tool, ...]:
-    """get_context."""
+class Contexts:
+    """The handler of the tool that shows where things stand."""
 
-    async def item_mode(call: Call, args: GetContext, given: str) -> ItemContextResult:
-        item = await reads.resolve_one(call.project, given, "itemId")
-        context = await reads.context(call.project, item, args.include_ancestors)
+    def __init__(self, reads: ReadStore) -> None:
+        self._reads = reads
+
+    async def get_context(
+        self, call: Call, args: GetContext
+    ) -> ItemContextResult | SessionResumeResult | HealthCheckResult:
+        """A snapshot: of the item if one is given, of a session since a time, else of everything."""
+        if item := not_blank(args.item_id):
+            return await self._item_mode(call, args, item)
+        if since := not_blank(args.since):
+            return await self._session_resume(call, args, since)
+        return await self._health_check(call, args)
+
+    async def _item_mode(self, call: Call, args: GetContext, given: str) -> ItemContextResult:
+        item = await self._reads.resolve_one(call.project, given, "itemId")
+        context = await self._reads.context(call.project, item, args.include_ancestors)
         role = ROLE_NAMES[context.role]
-        standing = rules.Standing(role, reads.schemas.current.resolve_reported(context.filled), context.filled)
+        standing = rules.Standing(role, self._reads.schemas.current.resolve_reported(context.filled), context.filled)
         return ItemContextResult(
             mode="item",
             item=ContextItem(
@@ -62,39 +75,11 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             claim_detail=rules.claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
         )
 
-    async def of_roles(call: Call, args: GetContext, *roles: str) -> tuple[dict[str, list[Listed]], bool]:
-        """The best items of each role, and whether there are more.
-
-        They are looked for in one run, so that one that goes from one of the roles to another is in one list.
-        """
-        letters = [classes.OF_ROLE[role] for role in roles]
-        ranked = await reads.ranked(call.project, "", "".join(letters), rules.LISTED_PER_ROLE)
-        ids: list[str] = []
-        for best in classes.best_of_each(ranked, letters):
-            ids += islice(best, rules.LISTED_PER_ROLE)
-        found: dict[str, list[Listed]] = {role: [] for role in roles}
-        codes = [ROLE_CODES[role] for role in roles]
-        for entry in await reads.listed(call.project, codes, ids, args.include_ancestors):
-            found[ROLE_NAMES[entry.role]].append(entry)
-        return found, sum(group.size for group in ranked) > len(ids)
-
-    def active(args: GetContext, found: dict[str, list[Listed]]) -> tuple[list[ListedItem], list[StalledItem]]:
-        schemas = reads.schemas.current
-        items: list[ListedItem] = []
-        stalled: list[StalledItem] = []
-        for role in _ACTIVE:
-            for entry in found[role]:
-                items.append(_listed(entry, role, args))
-                standing = rules.Standing(role, schemas.resolve_reported(entry.filled), entry.filled)
-                if standing.missing:
-                    stalled.append(_stalled(entry, role, standing, args))
-        return items, stalled
-
-    async def session_resume(call: Call, args: GetContext, since: str) -> SessionResumeResult:
+    async def _session_resume(self, call: Call, args: GetContext, since: str) -> SessionResumeResult:
         start = max(0, instant(since, "since"))
-        found, truncated = await of_roles(call, args, *_ACTIVE)
-        items, stalled = active(args, found)
-        rows, more = await reads.transitions(call.project, start, rules.transitions_wanted(args.limit))
+        found, truncated = await self._of_roles(call, args, *_ACTIVE)
+        items, stalled = self._active(args, found)
+        rows, more = await self._reads.transitions(call.project, start, rules.transitions_wanted(args.limit))
         return SessionResumeResult(
             mode="session-resume",
             since=since,
@@ -104,11 +89,11 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             truncated=True if truncated or more else UNSET,
         )
 
-    async def health_check(call: Call, args: GetContext) -> HealthCheckResult:
-        found, truncated = await of_roles(call, args, *_ACTIVE, "blocked")
-        items, stalled = active(args, found)
+    async def _health_check(self, call: Call, args: GetContext) -> HealthCheckResult:
+        found, truncated = await self._of_roles(call, args, *_ACTIVE, "blocked")
+        items, stalled = self._active(args, found)
         try:
-            live, expired = await reads.claims(call.project)
+            live, expired = await self._reads.claims(call.project)
         except ToolFailure:
             summary = None  # the rest is still worth having (seed 004)
         else:
@@ -122,20 +107,45 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             truncated=True if truncated else UNSET,
         )
 
-    async def get_context(call: Call, args: GetContext) -> ItemContextResult | SessionResumeResult | HealthCheckResult:
-        if item := not_blank(args.item_id):
-            return await item_mode(call, args, item)
-        if since := not_blank(args.since):
-            return await session_resume(call, args, since)
-        return await health_check(call, args)
+    async def _of_roles(self, call: Call, args: GetContext, *roles: str) -> tuple[dict[str, list[Listed]], bool]:
+        """The best items of each role, and whether there are more.
 
+        They are looked for in one run, so that one that goes from one of the roles to another is in one list.
+        """
+        letters = [classes.OF_ROLE[role] for role in roles]
+        ranked = await self._reads.ranked(call.project, "", "".join(letters), rules.LISTED_PER_ROLE)
+        ids: list[str] = []
+        for best in classes.best_of_each(ranked, letters):
+            ids += islice(best, rules.LISTED_PER_ROLE)
+        found: dict[str, list[Listed]] = {role: [] for role in roles}
+        codes = [ROLE_CODES[role] for role in roles]
+        for entry in await self._reads.listed(call.project, codes, ids, args.include_ancestors):
+            found[ROLE_NAMES[entry.role]].append(entry)
+        return found, sum(group.size for group in ranked) > len(ids)
+
+    def _active(self, args: GetContext, found: dict[str, list[Listed]]) -> tuple[list[ListedItem], list[StalledItem]]:
+        schemas = self._reads.schemas.current
+        items: list[ListedItem] = []
+        stalled: list[StalledItem] = []
+        for role in _ACTIVE:
+            for entry in found[role]:
+                items.append(_listed(entry, role, args))
+                standing = rules.Standing(role, schemas.resolve_reported(entry.filled), entry.filled)
+                if standing.missing:
+                    stalled.append(_stalled(entry, role, standing, args))
+        return items, stalled
+
+
+def tools(reads: ReadStore) -> tuple[Tool, ...]:
+    """The tool."""
+    handle = Contexts(reads)
     return (
         Tool(
             "get_context",
             _DESCRIPTION,
             GetContext,
             (ItemContextResult, SessionResumeResult, HealthCheckResult),
-            get_context,
+            handle.get_context,
             read_only=True,
             idempotent=True,
             criticality=_weigh,

@@ -40,36 +40,31 @@ _MANAGE = (
 )
 
 
-def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
-    """manage_items."""
-    seconds = services.settings.request_deadline_ms / 1000 * _OF_DEADLINE
+class Items:
+    """The handler of the tool that creates, changes and deletes items."""
 
-    async def record_for(args: ManageItems) -> IdempotencyKey:
-        return await keyed(
-            services, args.actor, args.request_id, "manage_items",
-            args.operation, args.items, args.ids, args.parent_id, args.traits, args.recursive,
-        )  # fmt: skip
+    def __init__(self, items: ItemStore, services: Services) -> None:
+        self._items = items
+        self._services = services
+        self._seconds = services.settings.request_deadline_ms / 1000 * _OF_DEADLINE
 
-    async def resolved(project: str, given: Sequence[str | None], field: str) -> list[str | ToolFailure]:
-        """Inner ids for what callers wrote; '' where nothing was written, a failure where it is malformed."""
-        parsed: list[str | ToolFailure] = []
-        for text in given:
-            try:
-                parsed.append(parse(text, field) if text and text.strip() else "")
-            except ToolFailure as failure:
-                parsed.append(failure)
-        wanted = [inner for inner in parsed if isinstance(inner, str) and inner]
-        found = iter(await items.resolve(project, wanted))
-        return [next(found) if isinstance(inner, str) and inner else inner for inner in parsed]
+    async def manage_items(
+        self, call: Call, args: ManageItems
+    ) -> CreateItemsResult | UpdateItemsResult | DeleteItemsResult:
+        """Creates, updates or deletes items, one by one."""
+        operation = one_of(args.operation, ("create", "update", "delete"), "operation")
+        if operation == "create":
+            return await self._create(call, args)
+        return await (self._update(call, args) if operation == "update" else self._delete(call, args))
 
-    async def create(call: Call, args: ManageItems) -> CreateItemsResult:
+    async def _create(self, call: Call, args: ManageItems) -> CreateItemsResult:
         specs = batch(args.items, "items", MAX_ITEMS)
-        record = await record_for(args)
+        record = await self._record_for(args)
         shared = ""
         if above := rules.not_blank(args.parent_id):
-            shared = await items.resolve_one(call.project, above, "parentId", record)
-        parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
-        schemas = items.schemas.current
+            shared = await self._items.resolve_one(call.project, above, "parentId", record)
+        parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
+        schemas = self._items.schemas.current
         failures: dict[int, str] = {}
         stored: list[tuple[int, rules.Stored]] = []
         for number, (spec, parent) in enumerate(zip(specs, parents, strict=True)):
@@ -79,7 +74,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
                 stored.append((number, rules.new_item(spec, new_id(), parent or shared, args.traits)))
             except ToolFailure as failure:
                 failures[number] = failure.message
-        replies = await items.create(call.project, record, [item for _, item in stored]) if stored else []
+        replies = await self._items.create(call.project, record, [item for _, item in stored]) if stored else []
         created: list[CreatedItem] = []
         for (number, item), (outcome, depth, item_id) in zip(stored, replies, strict=True):
             if outcome == "created":
@@ -94,11 +89,11 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
             available_traits=sorted(schemas.traits) or UNSET,
         )
 
-    async def update(call: Call, args: ManageItems) -> UpdateItemsResult:
+    async def _update(self, call: Call, args: ManageItems) -> UpdateItemsResult:
         specs = batch(args.items, "items", MAX_ITEMS)
-        record = await record_for(args)
-        ids = await resolved(call.project, [spec.id for spec in specs], "id")
-        parents = await resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
+        record = await self._record_for(args)
+        ids = await self._resolved(call.project, [spec.id for spec in specs], "id")
+        parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         failures: dict[int, Failure] = {}
         changes: list[tuple[int, tuple[str, dict[str, str | int | bool]]]] = []
         for number, spec in enumerate(specs):
@@ -106,7 +101,7 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
                 changes.append((number, _change(spec, ids[number], parents[number], args.traits)))
             except ToolFailure as failure:
                 failures[number] = _failed(number, spec, failure.message)
-        replies = await items.update(call.project, record, [change for _, change in changes]) if changes else []
+        replies = await self._items.update(call.project, record, [change for _, change in changes]) if changes else []
         updated: list[UpdatedItem] = []
         for (number, _), (outcome, item_id, modified, verification) in zip(changes, replies, strict=True):
             if outcome == "updated":
@@ -118,12 +113,12 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
         ordered = [failures[number] for number in sorted(failures)]
         return UpdateItemsResult(items=updated, updated=len(updated), failed=len(ordered), failures=ordered or UNSET)
 
-    async def delete(call: Call, args: ManageItems) -> DeleteItemsResult:
+    async def _delete(self, call: Call, args: ManageItems) -> DeleteItemsResult:
         given = batch(args.ids, "ids", MAX_ITEMS)
-        record = await record_for(args)
+        record = await self._record_for(args)
         inner = [parse(text, f"ids[{number}]") for number, text in enumerate(given)]
-        found = await items.resolve(call.project, inner)
-        end = await items.delete(call.project, record, found, args.recursive, seconds)
+        found = await self._items.resolve(call.project, inner)
+        end = await self._items.delete(call.project, record, found, args.recursive, self._seconds)
         if not end.done:
             raise _unfinished(end.deleted)
         failures = [
@@ -144,19 +139,33 @@ def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
             failures=failures or UNSET,
         )
 
-    async def manage_items(call: Call, args: ManageItems) -> CreateItemsResult | UpdateItemsResult | DeleteItemsResult:
-        operation = one_of(args.operation, ("create", "update", "delete"), "operation")
-        if operation == "create":
-            return await create(call, args)
-        return await (update(call, args) if operation == "update" else delete(call, args))
+    async def _record_for(self, args: ManageItems) -> IdempotencyKey:
+        asked = (args.operation, args.items, args.ids, args.parent_id, args.traits, args.recursive)
+        return await keyed(self._services, args.actor, args.request_id, "manage_items", *asked)
 
+    async def _resolved(self, project: str, given: Sequence[str | None], field: str) -> list[str | ToolFailure]:
+        """Inner ids for what callers wrote; '' where nothing was written, a failure where it is malformed."""
+        parsed: list[str | ToolFailure] = []
+        for text in given:
+            try:
+                parsed.append(parse(text, field) if text and text.strip() else "")
+            except ToolFailure as failure:
+                parsed.append(failure)
+        wanted = [inner for inner in parsed if isinstance(inner, str) and inner]
+        found = iter(await self._items.resolve(project, wanted))
+        return [next(found) if isinstance(inner, str) and inner else inner for inner in parsed]
+
+
+def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
+    """The tool."""
+    handle = Items(items, services)
     return (
         Tool(
             "manage_items",
             _MANAGE,
             ManageItems,
             (CreateItemsResult, UpdateItemsResult, DeleteItemsResult),
-            manage_items,
+            handle.manage_items,
             destructive=True,
         ),
     )

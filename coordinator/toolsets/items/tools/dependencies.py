@@ -29,21 +29,33 @@ _DESCRIPTION = (
 )
 
 
-def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
-    """manage_dependencies."""
+class Dependencies:
+    """The handler of the tool that links items."""
 
-    async def create(call: Call, args: ManageDependencies) -> CreateDependenciesResult:
+    def __init__(self, edges: DependencyStore, services: Services) -> None:
+        self._edges = edges
+        self._services = services
+
+    async def manage_dependencies(
+        self, call: Call, args: ManageDependencies
+    ) -> CreateDependenciesResult | DeleteDependenciesResult:
+        """Creates or deletes dependencies."""
+        if one_of(args.operation, ("create", "delete"), "operation") == "create":
+            return await self._create(call, args)
+        return await self._delete(call, args)
+
+    async def _create(self, call: Call, args: ManageDependencies) -> CreateDependenciesResult:
         specs = rules.edges_asked_for(args)
         checked, problems = rules.checked(specs, args)
         if problems:
             return _none_created(problems)
-        record = await keyed(services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
-        ids = await edges.resolve(call.project, [item for edge in checked for item in (edge.source, edge.target)])
+        record = await keyed(self._services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
+        ids = await self._edges.resolve(call.project, [item for edge in checked for item in (edge.source, edge.target)])
         wanted = [
             (new_id(), ids[2 * n], ids[2 * n + 1], edge.type[0], rules.mark(edge.unblock_at))
             for n, edge in enumerate(checked)
         ]
-        reply = await edges.link(call.project, record, wanted)
+        reply = await self._edges.link(call.project, record, wanted)
         if reply.refusals:
             return _none_created([Failure(index=n, error=refused(reason)) for n, reason, _ in reply.refusals])
         return CreateDependenciesResult(
@@ -60,46 +72,43 @@ def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
             created=len(reply.edges),
         )
 
-    async def delete(call: Call, args: ManageDependencies) -> DeleteDependenciesResult:
-        record = await keyed(services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
+    async def _delete(self, call: Call, args: ManageDependencies) -> DeleteDependenciesResult:
+        record = await keyed(self._services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
         source_id, target_id = not_blank(args.from_item_id), not_blank(args.to_item_id)
         if named := not_blank(args.id):
-            deleted = (await edges.unlink(call.project, record, "id", parse_uuid(named, "id"))).deleted
+            deleted = (await self._edges.unlink(call.project, record, "id", parse_uuid(named, "id"))).deleted
             return DeleteDependenciesResult(
                 id=named, deleted=deleted, message=UNSET if deleted else "no such dependency"
             )
         if args.delete_all:
             if not source_id and not target_id:
                 raise invalid("fromItemId", "deleteAll needs fromItemId or toItemId")
-            item = await edges.resolve_one(
+            item = await self._edges.resolve_one(
                 call.project, source_id or target_id, "fromItemId" if source_id else "toItemId", record
             )
-            end = await edges.unlink(call.project, record, "all", item)
+            end = await self._edges.unlink(call.project, record, "all", item)
             return DeleteDependenciesResult(item_id=dashed(end.first), deleted=end.deleted)
         if not source_id or not target_id:
             raise invalid("id", "delete needs id, or fromItemId and toItemId, or deleteAll with one of these")
-        source = await edges.resolve_one(call.project, source_id, "fromItemId", record)
-        target = await edges.resolve_one(call.project, target_id, "toItemId", record)
+        source = await self._edges.resolve_one(call.project, source_id, "fromItemId", record)
+        target = await self._edges.resolve_one(call.project, target_id, "toItemId", record)
         codes = rules.edge_type(args.type, "type")[0] if not_blank(args.type) else "BIR"
-        end = await edges.unlink(call.project, record, "pair", source, target, codes)
+        end = await self._edges.unlink(call.project, record, "pair", source, target, codes)
         return DeleteDependenciesResult(
             from_item_id=dashed(end.first), to_item_id=dashed(end.second), deleted=end.deleted
         )
 
-    async def manage_dependencies(
-        call: Call, args: ManageDependencies
-    ) -> CreateDependenciesResult | DeleteDependenciesResult:
-        if one_of(args.operation, ("create", "delete"), "operation") == "create":
-            return await create(call, args)
-        return await delete(call, args)
 
+def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
+    """The tool."""
+    handle = Dependencies(edges, services)
     return (
         Tool(
             "manage_dependencies",
             _DESCRIPTION,
             ManageDependencies,
             (CreateDependenciesResult, DeleteDependenciesResult),
-            manage_dependencies,
+            handle.manage_dependencies,
             destructive=True,
         ),
     )

@@ -62,34 +62,50 @@ class Prepared(NamedTuple):
     who: Trusted | None
 
 
-def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
-    """manage_notes and query_notes."""
+class Notes:
+    """The handlers of the tools that write and show notes."""
 
-    async def prepared(note: NoteInput) -> Prepared:
-        item = parse(_given(note.item_id, "itemId"), "itemId")
-        key = _given(note.key, "key")
-        if not key.strip() or len(key) > MAX_KEY:
-            raise invalid("key", f"must be 1 to {MAX_KEY} characters, not blank")
-        role = one_of(_given(note.role, "role"), NOTE_ROLES, "role")
-        body = long_text(note.body, "body")
-        who = await attributed(services.resolve_actor, checked(note.actor)) if note.actor else None
-        return Prepared(item, key, role, body, bool(body), who)
+    def __init__(self, notes: NoteStore, services: Services) -> None:
+        self._notes = notes
+        self._services = services
 
-    async def upsert(call: Call, args: ManageNotes) -> UpsertNotesResult:
+    async def manage_notes(self, call: Call, args: ManageNotes) -> UpsertNotesResult | DeleteNotesResult:
+        """Writes or deletes notes."""
+        if one_of(args.operation, ("upsert", "delete"), "operation") == "upsert":
+            return await self._upsert(call, args)
+        return await self._delete(call, args)
+
+    async def query_notes(self, call: Call, args: QueryNotes) -> Note | ListNotesResult:
+        """One note, or those of an item."""
+        if one_of(args.operation, ("get", "list"), "operation") == "get":
+            if not args.id:
+                raise invalid("id", "is required for operation get")
+            found = await self._notes.read(call.project, parse_uuid(args.id, "id"), "", "", True)
+            if not found:
+                raise ToolFailure("RESOURCE_NOT_FOUND", "id: no such note")
+            return _shown(found[0], True)
+        if not args.item_id:
+            raise invalid("itemId", "is required for operation list")
+        role = one_of(given, NOTE_ROLES, "role")[0] if (given := not_blank(args.role)) else ""
+        item = await self._notes.resolve_one(call.project, args.item_id, "itemId")
+        rows = await self._notes.read(call.project, "", item, role, args.include_body)
+        return ListNotesResult(notes=[_shown(row, args.include_body) for row in rows], total=len(rows))
+
+    async def _upsert(self, call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
-        check_signed(notes.schemas.current, [n.actor for n in inputs], "notes")
+        check_signed(self._notes.schemas.current, [n.actor for n in inputs], "notes")
         asked = [(*map(specs.given, (n.item_id, n.key, n.role)), n.body, signature(n.actor)) for n in inputs]
-        record = await keyed(services, args.actor, args.request_id, "manage_notes", args.operation, asked)
+        record = await keyed(self._services, args.actor, args.request_id, "manage_notes", args.operation, asked)
         failures: dict[int, str] = {}
         ready: list[tuple[int, Prepared]] = []
         for number, element in enumerate(inputs):
             try:
-                ready.append((number, await prepared(element)))
+                ready.append((number, await self._prepared(element)))
             except ToolFailure as failure:
                 failures[number] = failure.message
-        ids = await notes.resolve(call.project, [note.item for _, note in ready])
+        ids = await self._notes.resolve(call.project, [note.item for _, note in ready])
         stored = [_stored(item, note) for item, (_, note) in zip(ids, ready, strict=True)]
-        replies = await notes.upsert(call.project, record, stored) if stored else []
+        replies = await self._notes.upsert(call.project, record, stored) if stored else []
         written: list[WrittenNote] = []
         context: dict[str, NoteContext] = {}
         for (number, note), reply in zip(ready, replies, strict=True):
@@ -107,7 +123,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
                     verification=stored_verification(reply.verification),
                 )
             )
-            context[dashed(reply.item)] = _context(reply, notes.schemas.current)
+            context[dashed(reply.item)] = _context(reply, self._notes.schemas.current)
         return UpsertNotesResult(
             notes=written,
             upserted=len(written),
@@ -116,7 +132,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             item_context=context,
         )
 
-    async def delete(call: Call, args: ManageNotes) -> DeleteNotesResult:
+    async def _delete(self, call: Call, args: ManageNotes) -> DeleteNotesResult:
         named = not_blank(args.item_id)
         if not args.ids and not named:
             raise invalid("ids", "delete needs ids or itemId")
@@ -124,45 +140,38 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             raise invalid("key", "needs itemId beside it")
         if args.key is not None and named and not not_blank(args.key):
             raise invalid("key", "must not be blank; without it all notes of the item are deleted")
-        record = await keyed(
-            services, args.actor, args.request_id, "manage_notes", args.operation, args.ids, args.item_id, args.key
-        )
+        asked = (args.operation, args.ids, args.item_id, args.key)
+        record = await keyed(self._services, args.actor, args.request_id, "manage_notes", *asked)
         given = batch(args.ids, "ids", MAX_NOTES) if args.ids else []
         ids = [parse_uuid(text, f"ids[{number}]") for number, text in enumerate(given)]
         item = ""
         if named:
-            item = await notes.resolve_one(call.project, named, "itemId", record)
-        deleted, unknown = await notes.delete(call.project, record, ids, item, not_blank(args.key))
+            item = await self._notes.resolve_one(call.project, named, "itemId", record)
+        deleted, unknown = await self._notes.delete(call.project, record, ids, item, not_blank(args.key))
         failures = [Failure(id=given[position], error="no such note") for position in unknown]
         return DeleteNotesResult(deleted=deleted, failed=len(failures), failures=failures or UNSET)
 
-    async def manage_notes(call: Call, args: ManageNotes) -> UpsertNotesResult | DeleteNotesResult:
-        if one_of(args.operation, ("upsert", "delete"), "operation") == "upsert":
-            return await upsert(call, args)
-        return await delete(call, args)
+    async def _prepared(self, note: NoteInput) -> Prepared:
+        item = parse(_given(note.item_id, "itemId"), "itemId")
+        key = _given(note.key, "key")
+        if not key.strip() or len(key) > MAX_KEY:
+            raise invalid("key", f"must be 1 to {MAX_KEY} characters, not blank")
+        role = one_of(_given(note.role, "role"), NOTE_ROLES, "role")
+        body = long_text(note.body, "body")
+        who = await attributed(self._services.resolve_actor, checked(note.actor)) if note.actor else None
+        return Prepared(item, key, role, body, bool(body), who)
 
-    async def query_notes(call: Call, args: QueryNotes) -> Note | ListNotesResult:
-        if one_of(args.operation, ("get", "list"), "operation") == "get":
-            if not args.id:
-                raise invalid("id", "is required for operation get")
-            found = await notes.read(call.project, parse_uuid(args.id, "id"), "", "", True)
-            if not found:
-                raise ToolFailure("RESOURCE_NOT_FOUND", "id: no such note")
-            return _shown(found[0], True)
-        if not args.item_id:
-            raise invalid("itemId", "is required for operation list")
-        role = one_of(given, NOTE_ROLES, "role")[0] if (given := not_blank(args.role)) else ""
-        item = await notes.resolve_one(call.project, args.item_id, "itemId")
-        rows = await notes.read(call.project, "", item, role, args.include_body)
-        return ListNotesResult(notes=[_shown(row, args.include_body) for row in rows], total=len(rows))
 
+def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Notes(notes, services)
     return (
         Tool(
             "manage_notes",
             _MANAGE,
             ManageNotes,
             (UpsertNotesResult, DeleteNotesResult),
-            manage_notes,
+            handle.manage_notes,
             destructive=True,
         ),
         Tool(
@@ -170,7 +179,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             _QUERY,
             QueryNotes,
             (Note, ListNotesResult),
-            query_notes,
+            handle.query_notes,
             read_only=True,
             idempotent=True,
         ),

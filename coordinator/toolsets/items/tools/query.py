@@ -49,25 +49,35 @@ _DESCRIPTION = (
 )
 
 
-def tools(items: QueryStore) -> tuple[Tool, ...]:
-    """query_items."""
+class Queries:
+    """The handler of the tool that shows items."""
 
-    async def get(call: Call, args: QueryItems) -> FullItem:
+    def __init__(self, items: QueryStore) -> None:
+        self._items = items
+
+    async def query_items(self, call: Call, args: QueryItems) -> FullItem | SearchResult | ItemOverview | RootsOverview:
+        """One item, the page of a search, or an overview."""
+        operation = one_of(args.operation, OPERATIONS, "operation")
+        if operation == "get":
+            return await self._get(call, args)
+        return await (self._search(call, args) if operation == "search" else self._overview(call, args))
+
+    async def _get(self, call: Call, args: QueryItems) -> FullItem:
         if not args.id:
             raise invalid("id", "is required for operation get")
-        item = await items.resolve_one(call.project, args.id, "id")
-        view, path = await items.read(call.project, item, args.include_ancestors)
+        item = await self._items.resolve_one(call.project, args.id, "id")
+        view, path = await self._items.read(call.project, item, args.include_ancestors)
         full = _full(view)
         if args.include_ancestors:
             full.ancestors = ancestors(path)
         return full
 
-    async def search(call: Call, args: QueryItems) -> SearchResult:
+    async def _search(self, call: Call, args: QueryItems) -> SearchResult:
         parent = not_blank(args.parent_id)
         if parent:
-            parent = await items.resolve_one(call.project, parent, "parentId")
+            parent = await self._items.resolve_one(call.project, parent, "parentId")
         asked = rules.search(args, parent)
-        page = await items.search(call.project, asked, args.include_ancestors)
+        page = await self._items.search(call.project, asked, args.include_ancestors)
         found = [FoundItem(**_short(row)) for row in page.rows]
         if args.include_ancestors:
             for item, path in zip(found, page.ancestors, strict=True):
@@ -76,29 +86,27 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
             item.is_claimed = claimed
         return SearchResult(items=found, total=page.total, returned=len(found), limit=asked.limit, offset=asked.offset)
 
-    async def overview(call: Call, args: QueryItems) -> ItemOverview | RootsOverview:
+    async def _overview(self, call: Call, args: QueryItems) -> ItemOverview | RootsOverview:
         if item := not_blank(args.item_id):
-            inner = await items.resolve_one(call.project, item, "itemId")
-            view, counts, children = await items.overview_item(call.project, inner, args.limit or MAX_LIMIT)
+            inner = await self._items.resolve_one(call.project, item, "itemId")
+            view, counts, children = await self._items.overview_item(call.project, inner, args.limit or MAX_LIMIT)
             return ItemOverview(
                 item=_full(view), child_counts=_counts(counts), children=[ShortItem(**_short(row)) for row in children]
             )
-        roots = await items.overview(call.project, args.limit or DEFAULT_ROOTS, args.include_children)
+        roots = await self._items.overview(call.project, args.limit or DEFAULT_ROOTS, args.include_children)
         return RootsOverview(items=[_root(root, args.include_children) for root in roots], total=len(roots))
 
-    async def query_items(call: Call, args: QueryItems) -> FullItem | SearchResult | ItemOverview | RootsOverview:
-        operation = one_of(args.operation, OPERATIONS, "operation")
-        if operation == "get":
-            return await get(call, args)
-        return await (search(call, args) if operation == "search" else overview(call, args))
 
+def tools(items: QueryStore) -> tuple[Tool, ...]:
+    """The tool."""
+    handle = Queries(items)
     return (
         Tool(
             "query_items",
             _DESCRIPTION,
             QueryItems,
             (FullItem, SearchResult, ItemOverview, RootsOverview),
-            query_items,
+            handle.query_items,
             read_only=True,
             idempotent=True,
             waits=rules.may_take_long,

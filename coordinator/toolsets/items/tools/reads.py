@@ -46,14 +46,18 @@ _BLOCKED = (
 )
 
 
-def tools(reads: ReadStore) -> tuple[Tool, ...]:
-    """query_dependencies, get_next_status and get_blocked_items."""
+class Reads:
+    """The handlers of the tools that show what waits for what."""
 
-    async def query_dependencies(call: Call, args: QueryDependencies) -> QueryDependenciesResult:
+    def __init__(self, reads: ReadStore) -> None:
+        self._reads = reads
+
+    async def query_dependencies(self, call: Call, args: QueryDependencies) -> QueryDependenciesResult:
+        """The dependencies of an item, and on request all that is connected with it."""
         direction = one_of(not_blank(args.direction) or "all", DIRECTIONS, "direction")
         wanted_type = edge_type(args.type, "type") if not_blank(args.type) else None
-        item = await reads.resolve_one(call.project, args.item_id, "itemId")
-        found, complete = await reads.edges(call.project, [item], MAX_LISTED_EDGES)
+        item = await self._reads.resolve_one(call.project, args.item_id, "itemId")
+        found, complete = await self._reads.edges(call.project, [item], MAX_LISTED_EDGES)
         if item not in found:
             raise no_such_item("itemId")
         edges = found[item]
@@ -64,38 +68,33 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         ]
         heads: dict[str, graph.Head] = {}
         if args.include_item_info and shown:
-            heads = await reads.heads(call.project, [item, *(edge.other for edge in shown)])
+            heads = await self._reads.heads(call.project, [item, *(edge.other for edge in shown)])
         return QueryDependenciesResult(
             dependencies=[graph.dependency(item, edge, heads) for edge in shown],
             counts=graph.counts(edges),
-            graph=UNSET if args.neighbors_only else await graph_of(call.project, item),
+            graph=UNSET if args.neighbors_only else await self._graph_of(call.project, item),
             truncated=UNSET if complete else True,
         )
 
-    async def graph_of(project: str, item: str) -> DependencyGraph:
-        walk = graph.Walk(item)
-        while wanted := walk.wanted(READ_SLICE):
-            walk.add(wanted, *await reads.edges(project, wanted, walk.edges_left, walk.before(wanted)))
-        chain, depth, truncated = walk.graph()
-        return DependencyGraph(
-            chain=[dashed(item) for item in chain], depth=depth, truncated=True if truncated else UNSET
-        )
-
-    async def get_next_status(call: Call, args: GetNextStatus) -> ReadyStatus | BlockedStatus | TerminalStatus:
-        item = await reads.resolve_one(call.project, args.item_id, "itemId")
-        status = await reads.status(call.project, item)
-        schema = reads.schemas.current.resolve_reported(status.schema)
+    async def get_next_status(self, call: Call, args: GetNextStatus) -> ReadyStatus | BlockedStatus | TerminalStatus:
+        """What an item's next transition would be."""
+        item = await self._reads.resolve_one(call.project, args.item_id, "itemId")
+        status = await self._reads.status(call.project, item)
+        schema = self._reads.schemas.current.resolve_reported(status.schema)
         return next_status(ROLE_NAMES[status.role], status.returns, schema, blockers.unsatisfied(status.blockers))
 
-    async def get_blocked_items(call: Call, args: GetBlockedItems) -> GetBlockedItemsResult:
+    async def get_blocked_items(self, call: Call, args: GetBlockedItems) -> GetBlockedItemsResult:
+        """The items that are blocked, best first, with what blocks them."""
         above = not_blank(args.parent_id)
-        parent = await reads.resolve_one(call.project, above, "parentId") if above else ""
+        parent = await self._reads.resolve_one(call.project, above, "parentId") if above else ""
         # Looked for in one run: an item is blocked all the time that goes from one role to another.
-        ranked = await reads.ranked(call.project, parent, "".join(classes.MAYBE_BLOCKED.values()), BLOCKED_PER_ROLE)
+        ranked = await self._reads.ranked(
+            call.project, parent, "".join(classes.MAYBE_BLOCKED.values()), BLOCKED_PER_ROLE
+        )
         truncated = any(group.cut for group in ranked)
         shown: dict[str, list[BlockedItem]] = {role: [] for role in classes.MAYBE_BLOCKED}
         for ids in classes.best_of_each(ranked, classes.MAYBE_BLOCKED.values()):
-            found, complete = await reads.blocked(
+            found, complete = await self._reads.blocked(
                 call.project, ids, BLOCKED_PER_ROLE, args.include_item_details, args.include_ancestors
             )
             truncated |= not complete
@@ -104,13 +103,26 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
         items = [entry for entries in shown.values() for entry in entries]
         return GetBlockedItemsResult(blocked_items=items, total=len(items), truncated=True if truncated else UNSET)
 
+    async def _graph_of(self, project: str, item: str) -> DependencyGraph:
+        walk = graph.Walk(item)
+        while wanted := walk.wanted(READ_SLICE):
+            walk.add(wanted, *await self._reads.edges(project, wanted, walk.edges_left, walk.before(wanted)))
+        chain, depth, truncated = walk.graph()
+        return DependencyGraph(
+            chain=[dashed(item) for item in chain], depth=depth, truncated=True if truncated else UNSET
+        )
+
+
+def tools(reads: ReadStore) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Reads(reads)
     return (
         Tool(
             "query_dependencies",
             _DEPENDENCIES,
             QueryDependencies,
             (QueryDependenciesResult,),
-            query_dependencies,
+            handle.query_dependencies,
             read_only=True,
             idempotent=True,
         ),
@@ -119,7 +131,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             _STATUS,
             GetNextStatus,
             (ReadyStatus, BlockedStatus, TerminalStatus),
-            get_next_status,
+            handle.get_next_status,
             read_only=True,
             idempotent=True,
         ),
@@ -128,7 +140,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             _BLOCKED,
             GetBlockedItems,
             (GetBlockedItemsResult,),
-            get_blocked_items,
+            handle.get_blocked_items,
             read_only=True,
             idempotent=True,
             criticality=Criticality.SHEDDABLE,

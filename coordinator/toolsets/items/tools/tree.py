@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import attributed, attribution, checked
+from coordinator.toolsets.items.contract.base import ExpectedNote
 from coordinator.toolsets.items.contract.tree import (
     CompletedItem,
     CompleteSummary,
@@ -48,31 +49,34 @@ _COMPLETE = (
 )
 
 
-def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
-    """create_work_tree and complete_tree."""
+class Trees:
+    """The handlers of the tools that create and complete whole trees."""
 
-    async def create_work_tree(call: Call, args: CreateWorkTree) -> CreateWorkTreeResult:
+    def __init__(self, trees: TreeStore, services: Services) -> None:
+        self._trees = trees
+        self._services = services
+
+    async def create_work_tree(self, call: Call, args: CreateWorkTree) -> CreateWorkTreeResult:
+        """Creates a root with children, dependencies and notes, all or nothing."""
         items = rules.items_by_ref(args)
         edges = rules.edges(args, items)
         level = rules.levels(edges, items)
-        config = trees.schemas.current
+        config = self._trees.schemas.current
         schemas = {
             ref: config.resolve(item.type, item.tags, names_in(item.traits or "")) for ref, item in items.items()
         }
-        who = await attributed(services.resolve_actor, checked(args.actor)) if args.actor else None
-        record = await keyed(
-            services, args.actor, args.request_id, "create_work_tree",
-            args.root, args.parent_id, args.children, args.deps, args.create_notes, args.notes,
-        )  # fmt: skip
+        who = await attributed(self._services.resolve_actor, checked(args.actor)) if args.actor else None
+        asked = (args.root, args.parent_id, args.children, args.deps, args.create_notes, args.notes)
+        record = await keyed(self._services, args.actor, args.request_id, "create_work_tree", *asked)
         try:
             notes = rules.notes(args, schemas)
         except ToolFailure:
-            if not await trees.recorded(call.project, record):
+            if not await self._trees.recorded(call.project, record):
                 raise
             notes = []  # a repeated call, and other schemas: its record has the notes
         parent = ""
         if above := not_blank(args.parent_id):
-            parent = await trees.resolve_one(call.project, above, "parentId", record)
+            parent = await self._trees.resolve_one(call.project, above, "parentId", record)
         ids = {ref: new_id() for ref in items}
         specs: list[Stored] = []
         for number, (ref, item) in enumerate(items.items()):
@@ -84,31 +88,39 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             (ids[n.ref], n.key, n.role[0], n.body, bool(n.body), actor, verification, new_id()) for n in notes
         ]
         links = [(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
-        reply, noted = await trees.create(call.project, record, specs, links, written)
+        reply, noted = await self._trees.create(call.project, record, specs, links, written)
         if reply.reason == "too_deep":
             raise invalid("parentId", "the tree would exceed the maximum depth of 3")
         if reply.reason:
             raise no_such_item("parentId")
         return _created(items, schemas, edges, reply, noted)
 
-    async def listed(call: Call, given: list[str]) -> list[str]:
-        """The items that itemIds names."""
-        inner = [parse(text, f"itemIds[{n}]") for n, text in enumerate(batch(given, "itemIds", MAX_COMPLETED))]
-        ids = list(await trees.resolve(call.project, inner))
-        for number, item in enumerate(ids):
-            if item.startswith("?"):  # to say what the prefix may mean
-                ids[number] = await trees.resolve_one(call.project, given[number], f"itemIds[{number}]")
-        return list(dict.fromkeys(ids))
+    async def complete_tree(self, call: Call, args: CompleteTree) -> CompleteTreeResult:
+        """Completes or cancels items in the order of their dependencies."""
+        rules.check_targets(args.root_id, args.item_ids)
+        trigger = one_of(not_blank(args.trigger) or "complete", ("complete", "cancel"), "trigger")
+        who = await self._services.resolve_actor(checked(args.actor)) if args.actor else None
+        asked = (args.root_id, args.item_ids, trigger, args.include_root)
+        record = await keyed(self._services, args.actor, args.request_id, "complete_tree", *asked)
+        try:
+            plan = await self._planned(call, args)
+        except ToolFailure:
+            if not await self._trees.recorded(call.project, record):
+                raise
+            plan = []  # a repeated call: its record has the order
+        found = await self._trees.complete(call.project, record, trigger, attribution(who), plan)
+        return _completed(found, trigger)
 
-    async def planned(call: Call, args: CompleteTree) -> list[str]:
+    async def _planned(self, call: Call, args: CompleteTree) -> list[str]:
         """The items in order."""
         if args.item_ids is not None:
-            return rules.completion_order(await trees.dependents(call.project, await listed(call, args.item_ids)), None)
-        root = await trees.resolve_one(call.project, args.root_id or "", "rootId")
-        found = await trees.descendants(call.project, root, MAX_COMPLETED)
+            listed = await self._listed(call, args.item_ids)
+            return rules.completion_order(await self._trees.dependents(call.project, listed), None)
+        root = await self._trees.resolve_one(call.project, args.root_id or "", "rootId")
+        found = await self._trees.descendants(call.project, root, MAX_COMPLETED)
         if len(found) > MAX_COMPLETED:
             raise invalid("rootId", f"has more than {MAX_COMPLETED} descendants; complete its subtrees one by one")
-        dependents = await trees.dependents(call.project, [*found, root])
+        dependents = await self._trees.dependents(call.project, [*found, root])
         if root not in dependents:
             raise no_such_item("rootId")
         if args.include_root:
@@ -116,31 +128,27 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
         del dependents[root]
         return rules.completion_order(dependents, None)
 
-    async def complete_tree(call: Call, args: CompleteTree) -> CompleteTreeResult:
-        rules.check_targets(args.root_id, args.item_ids)
-        trigger = one_of(not_blank(args.trigger) or "complete", ("complete", "cancel"), "trigger")
-        who = await services.resolve_actor(checked(args.actor)) if args.actor else None
-        record = await keyed(
-            services, args.actor, args.request_id, "complete_tree",
-            args.root_id, args.item_ids, trigger, args.include_root,
-        )  # fmt: skip
-        try:
-            plan = await planned(call, args)
-        except ToolFailure:
-            if not await trees.recorded(call.project, record):
-                raise
-            plan = []  # a repeated call: its record has the order
-        found = await trees.complete(call.project, record, trigger, attribution(who), plan)
-        return _completed(found, trigger)
+    async def _listed(self, call: Call, given: list[str]) -> list[str]:
+        """The items that itemIds names."""
+        inner = [parse(text, f"itemIds[{n}]") for n, text in enumerate(batch(given, "itemIds", MAX_COMPLETED))]
+        ids = list(await self._trees.resolve(call.project, inner))
+        for number, item in enumerate(ids):
+            if item.startswith("?"):  # to say what the prefix may mean
+                ids[number] = await self._trees.resolve_one(call.project, given[number], f"itemIds[{number}]")
+        return list(dict.fromkeys(ids))
 
+
+def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Trees(trees, services)
     return (
-        Tool("create_work_tree", _CREATE, CreateWorkTree, (CreateWorkTreeResult,), create_work_tree),
+        Tool("create_work_tree", _CREATE, CreateWorkTree, (CreateWorkTreeResult,), handle.create_work_tree),
         Tool(
             "complete_tree",
             _COMPLETE,
             CompleteTree,
             (CompleteTreeResult,),
-            complete_tree,
+            handle.complete_tree,
             criticality=Criticality.CRITICAL,
         ),
     )
@@ -153,27 +161,26 @@ def _created(
     reply: TreeReply,
     noted: Sequence[Noted],
 ) -> CreateWorkTreeResult:
-    """The answer; items, schemas and edges go by ref, what the store says by id."""
+    """The answer; items (the root first), schemas and edges go by ref, what the store says by id."""
     made = dict(zip(items, reply.items, strict=True))
     refs = {item: ref for ref, item in made.items()}
     exists = {(item, key) for _, item, key, _ in noted}
-
-    def node(ref: str) -> TreeNode:
-        item, schema = items[ref], schemas[ref]
-        return TreeNode(
+    root, *children = [
+        TreeNode(
             ref=UNSET if ref == rules.ROOT else ref,
             id=dashed(made[ref]),
             title=item.title,
             role="queue",
             depth=reply.depth if ref == rules.ROOT else reply.depth + 1,
             tags=tags(item.tags) or UNSET,
-            schema_match=schema is not None,
-            expected_notes=[expected(spec, (made[ref], spec.key) in exists) for spec in schema.notes] if schema else [],
+            schema_match=schemas[ref] is not None,
+            expected_notes=_expected(made[ref], schemas[ref], exists),
         )
-
+        for ref, item in items.items()
+    ]
     return CreateWorkTreeResult(
-        root=node(rules.ROOT),
-        children=[node(ref) for ref in items if ref != rules.ROOT],
+        root=root,
+        children=children,
         dependencies=[
             TreeEdge(
                 id=dashed(edge_id),
@@ -189,6 +196,11 @@ def _created(
             for note, item, key, letter in noted
         ],
     )
+
+
+def _expected(item: str, schema: Resolved | None, exists: Collection[tuple[str, str]]) -> list[ExpectedNote]:
+    """The notes that a schema asks for of an item, and which of them there are already."""
+    return [expected(note, (item, note.key) in exists) for note in schema.notes] if schema else []
 
 
 def _completed(found: list[Completed], trigger: str) -> CompleteTreeResult:

@@ -47,23 +47,16 @@ _COLLISIONS = {"not_claim_holder": "not_holder", "stale_fence": "stale_fence"}
 """Code of a refused transition -> how it is counted."""
 
 
-def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
-    """advance_item and get_next_item."""
-    metrics = recorder()
+class Workflow:
+    """The handlers of the tools that say what to do next, and move it on."""
 
-    async def trusted_by_element(transitions: list[Transition]) -> list[Trusted | ToolFailure | None]:
-        found: list[Trusted | ToolFailure | None] = []
-        for number, transition in enumerate(transitions):
-            if transition.actor is None:
-                found.append(None)
-                continue
-            try:
-                found.append(await services.resolve_actor(checked(transition.actor, f"transitions[{number}].actor")))
-            except ToolFailure as failure:
-                found.append(failure)
-        return found
+    def __init__(self, work: WorkStore, services: Services) -> None:
+        self._work = work
+        self._services = services
+        self._metrics = recorder()
 
-    async def advance_item(call: Call, args: AdvanceItem) -> AdvanceItemResult:
+    async def advance_item(self, call: Call, args: AdvanceItem) -> AdvanceItemResult:
+        """Applies transitions, in order, each on its own."""
         transitions = args.transitions
         if not 1 <= len(transitions) <= MAX_TRANSITIONS:
             raise invalid("transitions", f"must hold 1 to {MAX_TRANSITIONS} elements")
@@ -72,10 +65,10 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
         for n, transition in enumerate(transitions):
             if transition.summary is not None and len(transition.summary) > MAX_SUMMARY:
                 raise invalid(f"transitions[{n}].summary", f"must be at most {MAX_SUMMARY} characters")
-        check_signed(work.schemas.current, [t.actor for t in transitions], "transitions")
+        check_signed(self._work.schemas.current, [t.actor for t in transitions], "transitions")
         rules.check_one_actor(transitions)
-        trusted = await trusted_by_element(transitions)
-        schemas = work.schemas.current
+        trusted = await self._trusted_by_element(transitions)
+        schemas = self._work.schemas.current
         first = trusted[0]
         record = (
             idempotency_key(first.id, args.request_id, "advance_item", rules.asked(transitions))
@@ -84,14 +77,14 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
         )
         # Of what the policy refuses, nothing is even looked up.
         runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
-        ids = dict(zip(runnable, await work.resolve(call.project, [wanted[n] for n in runnable]), strict=True))
+        ids = dict(zip(runnable, await self._work.resolve(call.project, [wanted[n] for n in runnable]), strict=True))
         elements = [
             rules.refused_element(trigger, who)
             if isinstance(who, ToolFailure)
             else rules.element(ids[n], trigger, who, transition)
             for n, (transition, trigger, who) in enumerate(zip(transitions, triggers, trusted, strict=True))
         ]
-        replies = await work.advance(call.project, record, elements) if runnable else []
+        replies = await self._work.advance(call.project, record, elements) if runnable else []
         answers: list[Advanced | None] = [*replies] or [None] * len(transitions)
         results = [
             rules.rendered(transition, trigger, who, reply, schemas)
@@ -99,7 +92,7 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
         ]
         for result in results:
             if result.error_code in _COLLISIONS:
-                metrics.claim_conflict(_COLLISIONS[result.error_code], call.project, result.item_id)
+                self._metrics.claim_conflict(_COLLISIONS[result.error_code], call.project, result.item_id)
         succeeded = sum(result.applied for result in results)
         return AdvanceItemResult(
             results=results,
@@ -109,21 +102,40 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
             ],
         )
 
-    async def get_next_item(call: Call, args: GetNextItem) -> GetNextItemResult:
+    async def get_next_item(self, call: Call, args: GetNextItem) -> GetNextItemResult:
+        """The best items to work on."""
         given, above = not_blank(args.parent_id), not_blank(args.ancestor_id)
-        parent = await work.resolve_one(call.project, given, "parentId") if given else ""
-        ancestor = await work.resolve_one(call.project, above, "ancestorId") if above else ""
+        parent = await self._work.resolve_one(call.project, given, "parentId") if given else ""
+        ancestor = await self._work.resolve_one(call.project, above, "ancestorId") if above else ""
         wanted = selector(args, parent, ancestor)
-        found = await work.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
+        found = await self._work.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
         return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
 
+    async def _trusted_by_element(self, transitions: list[Transition]) -> list[Trusted | ToolFailure | None]:
+        """Who makes each transition, or why he is not believed; None for those without an actor."""
+        found: list[Trusted | ToolFailure | None] = []
+        for number, transition in enumerate(transitions):
+            if transition.actor is None:
+                found.append(None)
+                continue
+            field = f"transitions[{number}].actor"
+            try:
+                found.append(await self._services.resolve_actor(checked(transition.actor, field)))
+            except ToolFailure as failure:
+                found.append(failure)
+        return found
+
+
+def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Workflow(work, services)
     return (
         Tool(
             "advance_item",
             _ADVANCE,
             AdvanceItem,
             (AdvanceItemResult,),
-            advance_item,
+            handle.advance_item,
             criticality=Criticality.CRITICAL,
         ),
         Tool(
@@ -131,7 +143,7 @@ def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
             _NEXT,
             GetNextItem,
             (GetNextItemResult,),
-            get_next_item,
+            handle.get_next_item,
             read_only=True,
             idempotent=True,
             criticality=Criticality.NORMAL,
