@@ -23,42 +23,66 @@ _READY = (
 )
 
 
-def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
-    """The tools."""
+class Changes:
+    """The handlers of the tools that stop workflows and release gates."""
 
-    async def workflow_cancel(call: Call, args: WorkflowCancel) -> Cancelled:
-        who = await acting(services, call, args.actor)
+    def __init__(self, flows: FlowStore, services: Services) -> None:
+        self._flows = flows
+        self._services = services
+
+    async def workflow_cancel(self, call: Call, args: WorkflowCancel) -> Cancelled:
+        """Cancels a workflow of the caller's."""
+        who = await acting(self._services, call, args.actor)
         if not administers(who.caller):
-            found = await flows.get(call.project, args.id)
+            found = await self._flows.get(call.project, args.id)
             if found is None or found.row.creator != who.id:
                 # What somebody may not see he is not told about.
                 raise unknown_workflow()
-        outcome = await flows.cancel(
-            call.project, keyed(who.id, args.request_id, "workflow_cancel", args.id), args.id, who.id
-        )
+        record = keyed(who.id, args.request_id, "workflow_cancel", args.id)
+        outcome = await self._flows.cancel(call.project, record, args.id, who.id)
         if outcome is None:
             raise unknown_workflow()
         cancelled, status = outcome
         return Cancelled(cancelled=cancelled, status=UNSET if cancelled else status)
 
-    async def workflow_step_ready(call: Call, args: WorkflowStepReady) -> Released:
-        who = await acting(services, call, args.actor)
+    async def workflow_step_ready(self, call: Call, args: WorkflowStepReady) -> Released:
+        """Releases a gate, or lets a pending step begin now."""
+        who = await acting(self._services, call, args.actor)
         record = keyed(who.id, args.request_id, "workflow_step_ready", args.step_id)
         if who.caller is not None:
-            await _check_role(flows, call.project, args.step_id, who)
-        outcome = await flows.release(call.project, record, args.step_id, who.id)
+            await self._check_role(call.project, args.step_id, who)
+        outcome = await self._flows.release(call.project, record, args.step_id, who.id)
         if outcome is None:
             raise _unknown_step()
         released, status = outcome
         return Released(queued=released, error=UNSET if released else f"step is {status}")
 
+    async def _check_role(self, project: str, step: int, who: Acting) -> None:
+        """Refuses those who lack the role that a gate asks for; what a gate asks for never changes.
+
+        Raises:
+            ToolFailure: ``permission_denied``; RESOURCE_NOT_FOUND.
+        """
+        found = await self._flows.find_step(project, step)
+        if found is None:
+            raise _unknown_step()
+        role = unpack(found.spec).flow[found.step.key].approver_role
+        if not may_approve(who.caller, role):
+            raise ToolFailure(
+                "permission_denied", f"step_id: only somebody with the role {role!r} may release this gate"
+            )
+
+
+def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Changes(flows, services)
     return (
         Tool(
             "workflow_cancel",
             _CANCEL,
             WorkflowCancel,
             (Cancelled,),
-            workflow_cancel,
+            handle.workflow_cancel,
             destructive=True,
             criticality=Criticality.CRITICAL,
         ),
@@ -67,24 +91,10 @@ def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
             _READY,
             WorkflowStepReady,
             (Released,),
-            workflow_step_ready,
+            handle.workflow_step_ready,
             criticality=Criticality.CRITICAL,
         ),
     )
-
-
-async def _check_role(flows: FlowStore, project: str, step: int, who: Acting) -> None:
-    """Refuses those who lack the role that a gate asks for; what a gate asks for never changes.
-
-    Raises:
-        ToolFailure: ``permission_denied``; RESOURCE_NOT_FOUND.
-    """
-    found = await flows.find_step(project, step)
-    if found is None:
-        raise _unknown_step()
-    role = unpack(found.spec).flow[found.step.key].approver_role
-    if not may_approve(who.caller, role):
-        raise ToolFailure("permission_denied", f"step_id: only somebody with the role {role!r} may release this gate")
 
 
 def _unknown_step() -> ToolFailure:

@@ -24,26 +24,27 @@ _CREATE = (
 )
 
 
-def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool, ...]:
-    """The tool."""
-    with_results = services.settings.flows.step_results
+class Creation:
+    """The handler of the tool that creates workflows."""
 
-    async def workflow_create(call: Call, args: WorkflowCreate) -> Created:
-        who = await acting(services, call, args.actor)
-        if problem := name_problem(args.name):
-            raise invalid("name", problem)
-        if args.queue is not None and not QUEUE.match(args.queue):
-            raise invalid("queue", f"must be {QUEUE_RULE}")
-        if args.priority is not None and args.priority not in limits.PRIORITIES:
-            raise invalid("priority", f"must be one of {', '.join(limits.PRIORITIES)}")
+    def __init__(self, flows: FlowStore, names: StepNames, services: Services) -> None:
+        self._flows = flows
+        self._names = names
+        self._services = services
+        self._with_results = services.settings.flows.step_results
+
+    async def workflow_create(self, call: Call, args: WorkflowCreate) -> Created:
+        """Checks a flow as a whole, and starts it."""
+        who = await acting(self._services, call, args.actor)
+        _check(args)
         given = args.input or {}
         asked = (args.name, args.flow, given, args.parent, args.queue, args.priority, args.delay_ms)
         record = keyed(who.id, args.request_id, "workflow_create", *asked)
         try:
-            flow = check_flow(args.flow, given, names.problem, with_results=with_results)
+            flow = check_flow(args.flow, given, self._names.problem, with_results=self._with_results)
         except ToolFailure:
             # A process that knew other tools may have created it.
-            if (made := await flows.created(call.project, record)) is None:
+            if (made := await self._flows.created(call.project, record)) is None:
                 raise
             return Created(id=made, status="started")
         if args.delay_ms and flow[START].gate:
@@ -59,6 +60,24 @@ def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool,
             delay_ms=args.delay_ms,
             parent=str(args.parent or ""),
         )
-        return Created(id=await flows.create(call.project, record, new), status="started")
+        return Created(id=await self._flows.create(call.project, record, new), status="started")
 
-    return (Tool("workflow_create", _CREATE, WorkflowCreate, (Created,), workflow_create),)
+
+def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool, ...]:
+    """The tool."""
+    handle = Creation(flows, names, services)
+    return (Tool("workflow_create", _CREATE, WorkflowCreate, (Created,), handle.workflow_create),)
+
+
+def _check(args: WorkflowCreate) -> None:
+    """Refuses what is wrong beside the flow and its input.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR.
+    """
+    if problem := name_problem(args.name):
+        raise invalid("name", problem)
+    if args.queue is not None and not QUEUE.match(args.queue):
+        raise invalid("queue", f"must be {QUEUE_RULE}")
+    if args.priority is not None and args.priority not in limits.PRIORITIES:
+        raise invalid("priority", f"must be one of {', '.join(limits.PRIORITIES)}")

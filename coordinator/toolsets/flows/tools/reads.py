@@ -22,15 +22,19 @@ _GET = (
 )
 
 
-def tools(flows: FlowStore) -> tuple[Tool, ...]:
-    """The tools."""
+class Reads:
+    """The handlers of the tools that show workflows."""
 
-    async def workflow_list(call: Call, args: WorkflowList) -> Reply:
+    def __init__(self, flows: FlowStore) -> None:
+        self._flows = flows
+
+    async def workflow_list(self, call: Call, args: WorkflowList) -> Reply:
+        """The workflows that the caller may see, newest first."""
         admitted(call.caller, read_only=True)
         if args.status is not None and args.status not in WORKFLOW_STATUSES:
             raise invalid("status", f"must be one of {', '.join(WORKFLOW_STATUSES)}")
         own = None if call.caller is None or administers(call.caller) else call.caller.id
-        rows = await flows.list(
+        rows = await self._flows.list(
             call.project,
             limit=args.limit,
             creator=own,
@@ -40,9 +44,10 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
         )
         return Reply(structured=[_listed(row) for row in rows])
 
-    async def workflow_get(call: Call, args: WorkflowGet) -> Workflow:
+    async def workflow_get(self, call: Call, args: WorkflowGet) -> Workflow:
+        """A workflow with its steps so far."""
         admitted(call.caller, read_only=True)
-        found = await flows.get(call.project, args.id)
+        found = await self._flows.get(call.project, args.id)
         if found is None:
             raise unknown_workflow()
         spec = unpack(found.spec)
@@ -58,18 +63,22 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
             steps=[_shown(step, spec) for step in found.steps],
         )
 
+
+def tools(flows: FlowStore) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Reads(flows)
     return (
         Tool(
             "workflow_list",
             _LIST,
             WorkflowList,
             (),
-            workflow_list,
+            handle.workflow_list,
             read_only=True,
             idempotent=True,
             criticality=Criticality.SHEDDABLE,
         ),
-        Tool("workflow_get", _GET, WorkflowGet, (Workflow,), workflow_get, read_only=True, idempotent=True),
+        Tool("workflow_get", _GET, WorkflowGet, (Workflow,), handle.workflow_get, read_only=True, idempotent=True),
     )
 
 
