@@ -22,28 +22,38 @@ _LIST = (
 _HEALTH = "Whether the server is healthy, its version, how many workflows there are and how long it is up."
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
-    """discover, list_workflows, health_check."""
+class Catalogue:
+    """The handlers of the tools that need no session."""
 
-    async def discover(_call: Call, _args: NoArguments) -> Reply:
-        return in_text(texts.discovery(SERVER, __version__, desk.current))
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
-    async def list_workflows(_call: Call, _args: NoArguments) -> Reply:
-        return in_text(texts.listing(desk.current))
+    async def discover(self, call: Call, args: NoArguments) -> Reply:
+        """Who this server is, and how an agent begins."""
+        return in_text(texts.discovery(SERVER, __version__, self._desk.current))
 
-    async def health_check(_call: Call, _args: NoArguments) -> Reply:
-        await desk.store.ping()
+    async def list_workflows(self, call: Call, args: NoArguments) -> Reply:
+        """The workflows on offer."""
+        return in_text(texts.listing(self._desk.current))
+
+    async def health_check(self, call: Call, args: NoArguments) -> Reply:
+        """Whether the server and its store answer."""
+        await self._desk.store.ping()
         health = Health(
             status="healthy",
             server=SERVER,
             version=__version__,
-            workflows_available=len(texts.listed(desk.current)),
-            uptime_seconds=int(monotonic() - desk.started),
+            workflows_available=len(texts.listed(self._desk.current)),
+            uptime_seconds=int(monotonic() - self._desk.started),
         )
         return in_json(health, None)
 
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Catalogue(desk)
     return (
-        Tool("discover", _DISCOVER, NoArguments, (), discover, read_only=True),
-        Tool("list_workflows", _LIST, NoArguments, (), list_workflows, read_only=True),
-        Tool("health_check", _HEALTH, NoArguments, (Health,), health_check, read_only=True),
+        Tool("discover", _DISCOVER, NoArguments, (), handle.discover, read_only=True),
+        Tool("list_workflows", _LIST, NoArguments, (), handle.list_workflows, read_only=True),
+        Tool("health_check", _HEALTH, NoArguments, (Health,), handle.health_check, read_only=True),
     )

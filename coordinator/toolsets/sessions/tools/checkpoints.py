@@ -75,26 +75,26 @@ class _Meant(NamedTuple):
     """The seq of its handle, where the token does not tell."""
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
-    """yield_checkpoint, resume_checkpoint, present_checkpoint, respond_checkpoint."""
+class Checkpoints:
+    """The handlers of the tools by which a session stops for a question, and goes on."""
 
-    def drift(library: Library, shown: Payload) -> list[str]:
-        workflow = library.workflows.get(shown.wf)
-        return [] if workflow is None else list(validation.drift(shown.v, workflow))
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
-    async def yield_checkpoint(call: Call, args: YieldCheckpoint) -> Reply:
+    async def yield_checkpoint(self, call: Call, args: YieldCheckpoint) -> Reply:
+        """Lets the session wait for an answer, or gives the one that there is."""
         began = perf_counter()
         if len(args.checkpoint_id) > MAX_NAME:
             raise invalid("checkpoint_id", f"must be at most {MAX_NAME} characters")
-        shown = await desk.opened(args.session_token)
-        library = desk.current
+        shown = await self._desk.opened(args.session_token)
+        library = self._desk.current
         problem: ToolFailure | None = None
         try:
             _definition(library, shown.wf, shown.act, args.checkpoint_id)
         except ToolFailure as failure:
             problem = failure
-        warnings = drift(library, shown)
-        state = await desk.store.yield_checkpoint(
+        warnings = _drift(library, shown)
+        state = await self._desk.store.yield_checkpoint(
             call.project,
             shown,
             trace.entry("yield_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings),
@@ -108,38 +108,28 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             raise refusals.moved_on(args.checkpoint_id, shown.act, state.act)
         refuse(state, shown, problem)
         if state.outcome == "answered":
-            token = await desk.token(shown, state)
-            option, effect, dismissed = _answer(state.details(str))
-            known = Yielded(
-                status="answered",
-                checkpoint_id=args.checkpoint_id,
-                checkpoint_handle=token,
-                message=_ANSWERED,
-                resolved_option=option,
-                effect=effect,
-                dismissed=dismissed,
-            )
-            return in_json(known, meta(token, warnings))
+            return _known(args.checkpoint_id, state, await self._desk.token(shown, state), warnings)
         recorder().checkpoint("yielded")
         at, seq = state.details(tuple[int, int])
         # The same handle for the same call, should its answer have been lost.
         payload = structs.replace(advanced(shown, state, seq=seq), bcp=args.checkpoint_id, ts=at // 1000)
-        token = tokens.encode(payload, await desk.signer())
+        token = tokens.encode(payload, await self._desk.signer())
         result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
         return in_json(result, meta(token, warnings))
 
-    async def resume_checkpoint(call: Call, args: SessionOnly) -> Reply:
+    async def resume_checkpoint(self, call: Call, args: SessionOnly) -> Reply:
+        """Lets the session go on after the answer."""
         began = perf_counter()
-        shown = await desk.opened(args.session_token)
-        warnings = drift(desk.current, shown)
+        shown = await self._desk.opened(args.session_token)
+        warnings = _drift(self._desk.current, shown)
         noted = trace.entry("resume_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
-        state = await desk.store.resume(call.project, shown, noted)
+        state = await self._desk.store.resume(call.project, shown, noted)
         if state.outcome == "blocked":
             raise refusals.cannot_resume(state.pending)
         if state.outcome == "nothing":
             raise refusals.nothing_to_resume()
         refuse(state, shown)
-        token = await desk.token(shown, state)
+        token = await self._desk.token(shown, state)
         kept = state.details(str)
         option, effect, dismissed = _answer(kept)
         result = Resumed(
@@ -153,17 +143,10 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         )
         return in_json(result, meta(token, warnings + behind(shown, state.act)))
 
-    async def meant_by(handle: str | None, token: str | None) -> _Meant:
-        text = handle or token
-        if not text:
-            raise answers.nothing_named()
-        shown = await desk.opened(text)
-        library = desk.current
-        return _Meant(shown, library, drift(library, shown), shown.checkpoint, shown.act)
-
-    async def present_checkpoint(call: Call, args: PresentCheckpoint) -> Reply:
+    async def present_checkpoint(self, call: Call, args: PresentCheckpoint) -> Reply:
+        """The question, as the user is to see it."""
         began = perf_counter()
-        meant = await meant_by(args.checkpoint_handle, args.session_token)
+        meant = await self._meant_by(args.checkpoint_handle, args.session_token)
         shown = meant.token
         while True:
             problem: ToolFailure | None = None
@@ -174,7 +157,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             except ToolFailure as failure:
                 problem = failure
             noted = trace.entry("present_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings)
-            state = await desk.store.present(
+            state = await self._desk.store.present(
                 call.project, shown, noted, meant.checkpoint, meant.instance, problem.message if problem else ""
             )
             if state.outcome != "pending":
@@ -184,19 +167,20 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         refuse(state, shown, problem)
         handle = args.checkpoint_handle or args.session_token or ""
         if meant.instance:
-            handle = await desk.token(shown, state, act=state.act, cond=state.cond)
+            handle = await self._desk.token(shown, state, act=state.act, cond=state.cond)
         # Where it could not be found, the problem was raised above.
         text = texts.checkpoint(cast("Checkpoint", definition), handle)
         return in_text(text, {"validation": validation.validation(meant.warnings)})
 
-    async def respond_checkpoint(call: Call, args: RespondCheckpoint) -> Reply:
+    async def respond_checkpoint(self, call: Call, args: RespondCheckpoint) -> Reply:
+        """Answers a checkpoint, once."""
         began = perf_counter()
-        meant = await meant_by(args.checkpoint_handle, args.session_token)
+        meant = await self._meant_by(args.checkpoint_handle, args.session_token)
         shown = meant.token
         while True:
-            found = _resolution(meant, args, desk.settings.workflows.min_checkpoint_response_seconds)
+            found = _resolution(meant, args, self._desk.settings.workflows.min_checkpoint_response_seconds)
             given = Given(meant.checkpoint, meant.activity, found.how, found.option, shown.aid, found.effect)
-            state = await desk.store.respond(
+            state = await self._desk.store.respond(
                 call.project,
                 shown,
                 trace.entry("respond_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings),
@@ -216,7 +200,7 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             raise answers.too_early(meant.checkpoint, found.how, state.details(int), found.least_ms)
         refuse(state, shown, found.problem or found.late)
         recorder().checkpoint(found.how)
-        token = await desk.token(shown, state, act=state.act, cond=state.cond)
+        token = await self._desk.token(shown, state, act=state.act, cond=state.cond)
         result = Responded(
             checkpoint_id=meant.checkpoint,
             resolved=True,
@@ -227,12 +211,50 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         )
         return in_json(result, meta(token, meant.warnings))
 
+    async def _meant_by(self, handle: str | None, token: str | None) -> _Meant:
+        """What a handle refers to, or the token of a session that waits.
+
+        Raises:
+            ToolFailure: VALIDATION_ERROR without either; ``invalid_session_token``.
+        """
+        text = handle or token
+        if not text:
+            raise answers.nothing_named()
+        shown = await self._desk.opened(text)
+        library = self._desk.current
+        return _Meant(shown, library, _drift(library, shown), shown.checkpoint, shown.act)
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Checkpoints(desk)
     return (
-        Tool("yield_checkpoint", _YIELD, YieldCheckpoint, (Yielded,), yield_checkpoint),
-        Tool("resume_checkpoint", _RESUME, SessionOnly, (Resumed,), resume_checkpoint),
-        Tool("present_checkpoint", _PRESENT, PresentCheckpoint, (), present_checkpoint, read_only=True),
-        Tool("respond_checkpoint", _RESPOND, RespondCheckpoint, (Responded,), respond_checkpoint),
+        Tool("yield_checkpoint", _YIELD, YieldCheckpoint, (Yielded,), handle.yield_checkpoint),
+        Tool("resume_checkpoint", _RESUME, SessionOnly, (Resumed,), handle.resume_checkpoint),
+        Tool("present_checkpoint", _PRESENT, PresentCheckpoint, (), handle.present_checkpoint, read_only=True),
+        Tool("respond_checkpoint", _RESPOND, RespondCheckpoint, (Responded,), handle.respond_checkpoint),
     )
+
+
+def _drift(library: Library, shown: Payload) -> list[str]:
+    """The warning for a definition that has changed since the token was made."""
+    workflow = library.workflows.get(shown.wf)
+    return [] if workflow is None else list(validation.drift(shown.v, workflow))
+
+
+def _known(checkpoint: str, state: State, token: str, warnings: list[str]) -> Reply:
+    """The answer to a yield that needs no other: the one that was given already."""
+    option, effect, dismissed = _answer(state.details(str))
+    known = Yielded(
+        status="answered",
+        checkpoint_id=checkpoint,
+        checkpoint_handle=token,
+        message=_ANSWERED,
+        resolved_option=option,
+        effect=effect,
+        dismissed=dismissed,
+    )
+    return in_json(known, meta(token, warnings))
 
 
 def _definition(library: Library, workflow: str, activity: str, checkpoint: str) -> Checkpoint:

@@ -47,23 +47,27 @@ _TRACE = (
 _MOST_ITEMS = f"must hold at most {limits.MAX_MANIFEST} entries"
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
-    """next_activity, get_workflow_status, get_trace."""
+class Moves:
+    """The handlers of the tools by which a session goes on, and that show how it went."""
 
-    async def next_activity(call: Call, args: NextActivity) -> Reply:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def next_activity(self, call: Call, args: NextActivity) -> Reply:
+        """Goes to another activity, and says what is odd about it."""
         began = perf_counter()
         _check(args)
-        shown = await desk.opened(args.session_token)
+        shown = await self._desk.opened(args.session_token)
         problem: ToolFailure | None = None
         warnings: list[str] = []
         name, ends = "", False
         try:
-            workflow = loaded(desk.current, shown.wf)
+            workflow = loaded(self._desk.current, shown.wf)
             name, ends = _target(shown, args.activity_id, workflow)
             warnings = _warnings(shown, args, workflow)
         except ToolFailure as failure:
             problem = failure
-        state = await desk.store.move(
+        state = await self._desk.store.move(
             call.project,
             shown,
             trace.entry("next_activity", perf_counter() - began, shown.act, shown.aid, warnings),
@@ -78,52 +82,42 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
             raise refusals.replaced(args.activity_id)
         refuse(state, shown, problem)
         cut = state.details(Cut)
-        token = await desk.token(shown, state, act=state.act, cond=state.cond)
+        token = await self._desk.token(shown, state, act=state.act, cond=state.cond)
         said = meta(token, warnings + behind(shown, cut.stood))
         if cut.events:
-            psid = "" if shown.psid is UNSET else shown.psid
-            events = trace.events(shown.sid, shown.wf, psid, cut.first, cut.events)
+            signer = await self._desk.signer(trace.purpose(call.project))
+            events = _events(shown, cut.first, cut.events)
             said["trace_token"] = trace.trace_token(
-                shown.sid,
-                args.activity_id,
-                cut.first,
-                events,
-                state.now // 1000,
-                await desk.signer(trace.purpose(call.project)),
+                shown.sid, args.activity_id, cut.first, events, state.now // 1000, signer
             )
         return in_json(Moved(activity_id=args.activity_id, name=name, session_token=token), said)
 
-    async def get_workflow_status(call: Call, args: SessionOnly) -> Reply:
-        shown = await desk.opened(args.session_token)
-        state = await desk.store.status(call.project, shown)
+    async def get_workflow_status(self, call: Call, args: SessionOnly) -> Reply:
+        """Where the session stands."""
+        shown = await self._desk.opened(args.session_token)
+        state = await self._desk.store.status(call.project, shown)
         refuse(state, shown)
         found = state.details(StatusDetail)
-        token = await desk.token(shown, state, act=state.act, cond=state.cond)
-        return in_json(
-            _status(shown, state, found, desk.current.workflows.get(shown.wf), token), {"session_token": token}
-        )
+        token = await self._desk.token(shown, state, act=state.act, cond=state.cond)
+        workflow = self._desk.current.workflows.get(shown.wf)
+        return in_json(_status(shown, state, found, workflow, token), {"session_token": token})
 
-    async def get_trace(call: Call, args: GetTrace) -> Reply:
+    async def get_trace(self, call: Call, args: GetTrace) -> Reply:
+        """The calls of the session, or those that trace tokens carry."""
         given = args.trace_tokens or []
         if len(given) > trace.MAX_TRACE_TOKENS:
             raise invalid("trace_tokens", f"must hold at most {trace.MAX_TRACE_TOKENS} tokens")
-        shown = await desk.opened(args.session_token)
-        state = await desk.store.trace(call.project, shown, not given)
+        shown = await self._desk.opened(args.session_token)
+        state = await self._desk.store.trace(call.project, shown, not given)
         if state.outcome == "blocked":
             raise refusals.blocked(state.pending, state.act)
         refuse(state, shown)
-        token = await desk.token(shown, state)
-        events: list[TraceEvent] = []
+        token = await self._desk.token(shown, state)
         errors: list[str] = []
         if given:
-            for one in given:
-                try:
-                    events += (await desk.segment(call.project, one)).events
-                except Unreadable as error:
-                    errors.append(error.reason)
+            events, errors = await self._carried(call.project, given)
         else:
-            first, raw = state.details(tuple[int, list[str]])
-            events = trace.events(shown.sid, shown.wf, "" if shown.psid is UNSET else shown.psid, first, raw)
+            events = _events(shown, *state.details(tuple[int, list[str]]))
         result = Trace(
             trace_id=shown.sid,
             source="tokens" if given else "memory",
@@ -135,10 +129,25 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
         )
         return in_json(result, meta(token, behind(shown, state.act)))
 
+    async def _carried(self, project: str, trace_tokens: list[str]) -> tuple[list[TraceEvent], list[str]]:
+        """The calls that trace tokens carry, and what is wrong with those that cannot be read."""
+        events: list[TraceEvent] = []
+        errors: list[str] = []
+        for one in trace_tokens:
+            try:
+                events += (await self._desk.segment(project, one)).events
+            except Unreadable as error:
+                errors.append(error.reason)
+        return events, errors
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Moves(desk)
     return (
-        Tool("next_activity", _NEXT, NextActivity, (Moved,), next_activity),
-        Tool("get_workflow_status", _STATUS, SessionOnly, (Status,), get_workflow_status, read_only=True),
-        Tool("get_trace", _TRACE, GetTrace, (Trace,), get_trace, read_only=True),
+        Tool("next_activity", _NEXT, NextActivity, (Moved,), handle.next_activity),
+        Tool("get_workflow_status", _STATUS, SessionOnly, (Status,), handle.get_workflow_status, read_only=True),
+        Tool("get_trace", _TRACE, GetTrace, (Trace,), handle.get_trace, read_only=True),
     )
 
 
@@ -179,6 +188,11 @@ def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> l
     found += validation.step_manifest(shown.act, args.step_manifest, workflow)
     found += validation.activity_manifest(args.activity_manifest, workflow)
     return validation.bounded(found)
+
+
+def _events(shown: Payload, first: int, raw: list[str]) -> list[TraceEvent]:
+    """The calls of the session as they are shown, from the number of the first one on."""
+    return trace.events(shown.sid, shown.wf, "" if shown.psid is UNSET else shown.psid, first, raw)
 
 
 def _status(shown: Payload, state: State, found: StatusDetail, workflow: LoadedWorkflow | None, token: str) -> Status:

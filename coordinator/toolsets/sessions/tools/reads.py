@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 from msgspec import UNSET
 
@@ -34,6 +36,116 @@ _GET_SKILL = (
 _GET_RESOURCE = (
     "A resource's content with its id and version, by number in the session's workflow, or as workflow/number."
 )
+
+
+class Reads:
+    """The handlers of the tools that show definitions to a session."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def get_workflow(self, call: Call, args: GetWorkflow) -> Reply:
+        """The session's workflow, in short or in full."""
+        read = await self._desk.reading(call, "get_workflow", args.session_token, _workflow)
+        token = await self._desk.token(read.shown, read.state)
+        skill, workflow = read.made
+        text = texts.summary(workflow, token) if args.summary else texts.headed(token, workflow.text)
+        return in_text(skill + text, meta(token, read.warnings))
+
+    async def get_activity(self, call: Call, args: SessionOnly) -> Reply:
+        """The activity that the token stands at."""
+        read = await self._desk.reading(call, "get_activity", args.session_token, _activity)
+        token = await self._desk.token(read.shown, read.state)
+        return in_text(texts.headed(token, read.made), meta(token, read.warnings))
+
+    async def get_skills(self, call: Call, args: SessionOnly) -> Reply:
+        """The workflow's primary skill."""
+        read = await self._desk.reading(call, "get_skills", args.session_token, _primary_skill)
+        token = await self._desk.token(read.shown, read.state)
+        skill, failed = read.made
+        head = f"scope: workflow\nsession_token: {token}"
+        if failed is not None:
+            head += f"\nfailed_skills: {failed}"
+        return in_text(head + texts.SEPARATOR + skill, meta(token, read.warnings))
+
+    async def get_skill(self, call: Call, args: GetSkill) -> Reply:
+        """The skill of a step, of the activity, or of the workflow."""
+        read = await self._desk.reading(call, "get_skill", args.session_token, partial(_skill_of, args.step_id))
+        reference, skill = read.made
+        token = await self._desk.token(read.shown, read.state, skill=reference)
+        return in_text(texts.headed(token, skill.text), meta(token, read.warnings))
+
+    async def get_resource(self, call: Call, args: GetResource) -> Reply:
+        """The content of a resource."""
+        read = await self._desk.reading(call, "get_resource", args.session_token, partial(_resource, args.resource_id))
+        token = await self._desk.token(read.shown, read.state)
+        return in_text(texts.resource(args.resource_id, read.made, token), meta(token, read.warnings))
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Reads(desk)
+    return (
+        _tool("get_workflow", _GET_WORKFLOW, GetWorkflow, handle.get_workflow),
+        _tool("get_activity", _GET_ACTIVITY, SessionOnly, handle.get_activity),
+        _tool("get_skills", _GET_SKILLS, SessionOnly, handle.get_skills),
+        _tool("get_skill", _GET_SKILL, GetSkill, handle.get_skill),
+        _tool("get_resource", _GET_RESOURCE, GetResource, handle.get_resource),
+    )
+
+
+def _tool(name: str, description: str, arguments: type[msgspec.Struct], handler: Handler) -> Tool:
+    return Tool(name, description, arguments, (), handler, read_only=True)
+
+
+def _workflow(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[str, LoadedWorkflow]:
+    """The workflow, and its primary skill as it is shown before it."""
+    reference = workflow.workflow.primary_skill
+    skill = library.skill(workflow.id, reference) if reference else None
+    return "" if skill is None else skill.text + texts.SEPARATOR, workflow
+
+
+def _activity(shown: Payload, workflow: LoadedWorkflow, _library: Library) -> str:
+    """The definition of the activity that the token stands at."""
+    if not shown.act:
+        raise refusals.no_activity()
+    return _current(shown, workflow).text
+
+
+def _primary_skill(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[str, str | None]:
+    """The text of the workflow's primary skill, and its name where there is no such skill."""
+    reference = workflow.workflow.primary_skill
+    if reference is None:
+        return "", None
+    skill = library.skill(workflow.id, reference)
+    return ("", reference) if skill is None else (skill.text, None)
+
+
+def _skill_of(
+    step_id: str | None, shown: Payload, workflow: LoadedWorkflow, library: Library
+) -> tuple[str, LoadedSkill]:
+    """The skill of a step, of the activity, or before the first one of the workflow; with its name."""
+    if not shown.act:
+        if step_id is not None:
+            raise ToolFailure(
+                "VALIDATION_ERROR",
+                "Cannot provide step_id when no activity is active. Call next_activity first.",
+            )
+        return _of_workflow(workflow, library)
+    current = _current(shown, workflow)
+    reference = _reference(current.activity, step_id)
+    return reference, _skill(library, workflow, reference, current.owner)
+
+
+def _resource(resource_id: str, shown: Payload, workflow: LoadedWorkflow, library: Library) -> LoadedText:
+    """A resource, by its number in the session's workflow or as workflow/number."""
+    found = library.resource(workflow.id, resource_id)
+    if found is None:
+        head, slash, index = resource_id.partition("/")
+        owner, index = (head, index) if slash and head else (workflow.id, resource_id)
+        hint = "" if slash else _elsewhere(shown, workflow, library, index)
+        raise refusals.not_found("Resource", index, f" in workflow {owner}{hint}")
+    return found
 
 
 def _skill(library: Library, workflow: LoadedWorkflow, reference: str, owner: str | None = None) -> LoadedSkill:
@@ -86,88 +198,3 @@ def _reference(activity: Activity, step_id: str | None) -> str:
             f"Step '{step_id}' in activity '{activity.id}' has no associated skill. Carry it out as it is described.",
         )
     return step.skill
-
-
-def tools(desk: Desk) -> tuple[Tool, ...]:
-    """get_workflow, get_activity, get_skills, get_skill, get_resource."""
-
-    async def get_workflow(call: Call, args: GetWorkflow) -> Reply:
-        def make(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[str, LoadedWorkflow]:
-            reference = workflow.workflow.primary_skill
-            skill = library.skill(workflow.id, reference) if reference else None
-            return "" if skill is None else skill.text + texts.SEPARATOR, workflow
-
-        read = await desk.reading(call, "get_workflow", args.session_token, make)
-        token = await desk.token(read.shown, read.state)
-        skill, workflow = read.made
-        text = texts.summary(workflow, token) if args.summary else texts.headed(token, workflow.text)
-        return in_text(skill + text, meta(token, read.warnings))
-
-    async def get_activity(call: Call, args: SessionOnly) -> Reply:
-        def make(shown: Payload, workflow: LoadedWorkflow, _library: Library) -> str:
-            if not shown.act:
-                raise refusals.no_activity()
-            return _current(shown, workflow).text
-
-        read = await desk.reading(call, "get_activity", args.session_token, make)
-        token = await desk.token(read.shown, read.state)
-        return in_text(texts.headed(token, read.made), meta(token, read.warnings))
-
-    async def get_skills(call: Call, args: SessionOnly) -> Reply:
-        def make(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[list[str], list[str]]:
-            reference = workflow.workflow.primary_skill
-            if reference is None:
-                return [], []
-            skill = library.skill(workflow.id, reference)
-            return ([], [reference]) if skill is None else ([skill.text], [])
-
-        read = await desk.reading(call, "get_skills", args.session_token, make)
-        token = await desk.token(read.shown, read.state)
-        blocks, failed = read.made
-        head = f"scope: workflow\nsession_token: {token}"
-        if failed:
-            head += f"\nfailed_skills: {', '.join(failed)}"
-        return in_text(head + texts.SEPARATOR + texts.SEPARATOR.join(blocks), meta(token, read.warnings))
-
-    async def get_skill(call: Call, args: GetSkill) -> Reply:
-        def make(shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[str, LoadedSkill]:
-            if not shown.act:
-                if args.step_id is not None:
-                    raise ToolFailure(
-                        "VALIDATION_ERROR",
-                        "Cannot provide step_id when no activity is active. Call next_activity first.",
-                    )
-                return _of_workflow(workflow, library)
-            current = _current(shown, workflow)
-            reference = _reference(current.activity, args.step_id)
-            return reference, _skill(library, workflow, reference, current.owner)
-
-        read = await desk.reading(call, "get_skill", args.session_token, make)
-        reference, skill = read.made
-        token = await desk.token(read.shown, read.state, skill=reference)
-        return in_text(texts.headed(token, skill.text), meta(token, read.warnings))
-
-    async def get_resource(call: Call, args: GetResource) -> Reply:
-        def make(shown: Payload, workflow: LoadedWorkflow, library: Library) -> LoadedText:
-            found = library.resource(workflow.id, args.resource_id)
-            if found is None:
-                head, slash, index = args.resource_id.partition("/")
-                owner, index = (head, index) if slash and head else (workflow.id, args.resource_id)
-                hint = "" if slash else _elsewhere(shown, workflow, library, index)
-                raise refusals.not_found("Resource", index, f" in workflow {owner}{hint}")
-            return found
-
-        read = await desk.reading(call, "get_resource", args.session_token, make)
-        token = await desk.token(read.shown, read.state)
-        return in_text(texts.resource(args.resource_id, read.made, token), meta(token, read.warnings))
-
-    def tool(name: str, description: str, arguments: type[msgspec.Struct], handler: Handler) -> Tool:
-        return Tool(name, description, arguments, (), handler, read_only=True)
-
-    return (
-        tool("get_workflow", _GET_WORKFLOW, GetWorkflow, get_workflow),
-        tool("get_activity", _GET_ACTIVITY, SessionOnly, get_activity),
-        tool("get_skills", _GET_SKILLS, SessionOnly, get_skills),
-        tool("get_skill", _GET_SKILL, GetSkill, get_skill),
-        tool("get_resource", _GET_RESOURCE, GetResource, get_resource),
-    )

@@ -40,120 +40,42 @@ class _Obtained(NamedTuple):
     item: WorkItem | None = None
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
-    """start_session."""
+class _Asked(NamedTuple):
+    """A call, and what all ways to answer it go by."""
 
-    async def claimed(args: StartSession) -> Claim:
-        """The claim that a session is to be bound under. Raises as ``resolve_actor``."""
-        if args.item_id is None:
-            if args.fence_token is not None:
-                raise invalid("fence_token", "goes with item_id")
-            return NO_CLAIM
-        item = joining.item_hex(args.item_id)
-        actor = checked(args.actor if args.actor is not None else Actor(args.agent_id, "subagent"))
-        return Claim(item, (await desk.resolve_actor(actor)).id, args.fence_token or 0)
+    call: Call
+    args: StartSession
+    library: Library
+    claim: Claim
+    """What the session is to be bound under."""
 
-    async def start(
-        call: Call, args: StartSession, workflow: LoadedWorkflow, claim: Claim, problem: str
-    ) -> tuple[State, Payload]:
-        new = structs.replace(_BEFORE, wf=workflow.id, v=workflow.version, sid=str(uuid4()), aid=args.agent_id)
-        parent = None
-        if args.parent_session_token and not args.session_token:
-            try:
-                above = await desk.decode(args.parent_session_token)
-            except Unreadable:
-                pass  # the child is as good without it
-            else:
-                parent = (above, trace.entry("start_session", 0, above.act, above.aid, [workflow.id]))
-        noted = trace.entry("start_session", 0, "", args.agent_id)
-        state = await desk.store.start(call.project, new, noted, problem, parent, claim)
-        if state.outcome == "ok" and parent is not None and state.detail[0]:
-            above = parent[0]
-            new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
-        return state, new
 
-    async def fresh(call: Call, args: StartSession, library: Library, claim: Claim, reason: str = "") -> _Obtained:
-        """A session of its own; ``reason`` says why a token that was shown did not help."""
-        workflow = loaded(library, args.workflow_id or META)
-        state, new = await start(call, args, workflow, claim, trace.RECOVERED if reason else "")
-        if state.outcome == "exists":
-            # Made for the same item and workflow a moment ago, under the same claim.
-            return await of_item(call, args, library, claim, workflow.id)
-        if state.outcome != "ok":
-            raise _unbindable(state, claim)
-        payload = structs.replace(new, seq=state.seq, ts=state.now // 1000)
-        _, fence, expires = state.details(tuple[bool, int, int])
-        item = joining.work_item(claim.item, fence, claim.actor, expires, True) if claim.item else None
-        warnings = [joining.recovered(workflow.id, reason)] if reason else []
-        return _Obtained(payload, warnings, "recovered" if reason else "", item)
+class Starts:
+    """The handler of the tool that starts, resumes and hands on sessions."""
 
-    def joined(state: State, shown: Payload, args: StartSession, claim: Claim, origin: str) -> _Obtained:
-        found = state.details(Joined)
-        psid, pwf, pact, pv = found.parent or (UNSET,) * 4
-        payload = structs.replace(
-            advanced(shown, state, act=state.act, cond=state.cond),
-            wf=found.workflow,
-            v=found.version,
-            sid=found.sid,
-            aid=args.agent_id,
-            psid=psid,
-            pwf=pwf,
-            pact=pact,
-            pv=pv,
-        )
-        item = None
-        if claim.item:
-            item = joining.work_item(found.item, found.fence, claim.actor, found.expires, True)
-        warnings = []
-        if shown.act != state.act and shown.sid:
-            warnings.append(joining.moved_on(shown.act, state.act))
-        return _Obtained(payload, warnings, origin, item)
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
-    async def of_item(call: Call, args: StartSession, library: Library, claim: Claim, workflow: str) -> _Obtained:
-        """The open session of a work item for the workflow ('' for any), or a fresh one that is bound to it."""
-        if workflow:
-            loaded(library, workflow)
-        noted = trace.entry("start_session", 0, "", args.agent_id)
-        state = await desk.store.join(call.project, _BEFORE, noted, workflow, args.agent_id, claim=claim)
-        if state.outcome == "which":
-            return await of_item(call, args, library, claim, state.details(str))
-        if state.outcome == "none":
-            return await fresh(call, args, library, claim)
-        if state.outcome != "ok":
-            raise _unbindable(state, claim)
-        return joined(state, _BEFORE, args, claim, "inherited")
+    async def start_session(self, call: Call, args: StartSession) -> Reply:
+        """A fresh session, or the one that a token or a work item stands for."""
+        _check(args)
+        claim = await self._claimed(args)
+        asked = _Asked(call, args, self._desk.current, claim)
+        if args.session_token:
+            obtained = await self._by_token(asked, args.session_token)
+        elif claim.item:
+            obtained = await self._of_item(asked, args.workflow_id or "")
+        else:
+            obtained = await self._fresh(asked)
+        workflow = loaded(asked.library, obtained.payload.wf)
+        token = tokens.encode(obtained.payload, await self._desk.signer())
+        return _answer(obtained, workflow, token)
 
-    async def go_on(
-        call: Call, args: StartSession, library: Library, shown: Payload, claim: Claim, reason: str
-    ) -> _Obtained:
-        """The session of a token; ``reason`` says what was wrong with its signature, if anything."""
-        loaded(library, shown.wf)
-        mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
-        noted = trace.entry("start_session", 0, shown.act, args.agent_id, mismatch)
-        try:
-            state = await desk.store.join(
-                call.project, shown, noted, shown.wf, args.agent_id, trace.ADOPTED if reason else "", claim
-            )
-        except ToolFailure as failure:
-            if failure.code != "invalid_session_token":
-                raise
-            return await fresh(call, args, library, claim, reason or tokens.UNKNOWN)
-        if state.outcome == "other":
-            return await fresh(call, args, library, claim, reason or tokens.UNKNOWN)
-        if not claim.item:
-            # Of a claim that is shown, the outcomes say whether it can be.
-            refuse(state, shown)
-        if state.outcome != "ok":
-            raise _unbindable(state, claim)
-        obtained = joined(state, shown, args, claim, "adopted" if reason else "inherited")
-        if reason:
-            return obtained._replace(warnings=[joining.adopted(reason)])
-        return obtained._replace(warnings=mismatch + obtained.warnings)
-
-    async def by_token(call: Call, args: StartSession, library: Library, token: str, claim: Claim) -> _Obtained:
+    async def _by_token(self, asked: _Asked, token: str) -> _Obtained:
+        """The session of a token, or a fresh one if the token says of none."""
         reason = ""
         try:
-            shown = await desk.decode(token)
+            shown = await self._desk.decode(token)
         except Unreadable as error:
             reason = error.reason
             try:
@@ -162,46 +84,102 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
                 # Nothing of this is believed but which session it is about.
                 shown = tokens.decode_unsigned(token)
             except Unreadable:
-                return await fresh(call, args, library, claim, f"Invalid session token: {reason}")
+                return await self._fresh(asked, f"Invalid session token: {reason}")
             reason = f"Invalid session token: {reason}"
             shown = structs.replace(shown, aid="", skill="", seq=0)
-        return await go_on(call, args, library, shown, claim, reason)
+        return await self._go_on(asked, shown, reason)
 
-    async def start_session(call: Call, args: StartSession) -> Reply:
-        _check(args)
-        claim = await claimed(args)
-        library = desk.current
-        if args.session_token:
-            obtained = await by_token(call, args, library, args.session_token, claim)
-        elif claim.item:
-            obtained = await of_item(call, args, library, claim, args.workflow_id or "")
-        else:
-            obtained = await fresh(call, args, library, claim)
-        workflow = loaded(library, obtained.payload.wf)
-        token = tokens.encode(obtained.payload, await desk.signer())
-        said = workflow.workflow
-        result = Started(
-            workflow=WorkflowHead(
-                id=workflow.id, version=workflow.version, title=said.title, description=said.description
-            ),
-            session_token=token,
-        )
-        if obtained.origin in ("inherited", "adopted"):
-            result.inherited = True
-        if obtained.origin == "adopted":
-            result.adopted = True
-        if obtained.origin == "recovered":
-            result.recovered = True
-        if obtained.warnings:
-            result.warning = " ".join(obtained.warnings)
-        if obtained.item is not None:
-            result.work_item = obtained.item
-        meta: dict[str, object] = {"session_token": token}
-        if obtained.warnings:
-            meta["validation"] = validation.validation(obtained.warnings)
-        return in_json(result, meta)
+    async def _go_on(self, asked: _Asked, shown: Payload, reason: str) -> _Obtained:
+        """The session of a token; ``reason`` says what was wrong with its signature, if anything."""
+        call, args, library, claim = asked
+        loaded(library, shown.wf)
+        mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
+        noted = trace.entry("start_session", 0, shown.act, args.agent_id, mismatch)
+        try:
+            state = await self._desk.store.join(
+                call.project, shown, noted, shown.wf, args.agent_id, trace.ADOPTED if reason else "", claim
+            )
+        except ToolFailure as failure:
+            if failure.code != "invalid_session_token":
+                raise
+            return await self._fresh(asked, reason or tokens.UNKNOWN)
+        if state.outcome == "other":
+            return await self._fresh(asked, reason or tokens.UNKNOWN)
+        if not claim.item:
+            # Of a claim that is shown, the outcomes say whether it can be.
+            refuse(state, shown)
+        if state.outcome != "ok":
+            raise _unbindable(state, claim)
+        obtained = _joined(asked, state, shown, "adopted" if reason else "inherited")
+        if reason:
+            return obtained._replace(warnings=[joining.adopted(reason)])
+        return obtained._replace(warnings=mismatch + obtained.warnings)
 
-    return (Tool("start_session", _DESCRIPTION, StartSession, (Started,), start_session),)
+    async def _of_item(self, asked: _Asked, workflow: str) -> _Obtained:
+        """The open session of a work item for the workflow ('' for any), or a fresh one that is bound to it."""
+        call, args, library, claim = asked
+        if workflow:
+            loaded(library, workflow)
+        noted = trace.entry("start_session", 0, "", args.agent_id)
+        state = await self._desk.store.join(call.project, _BEFORE, noted, workflow, args.agent_id, claim=claim)
+        if state.outcome == "which":
+            return await self._of_item(asked, state.details(str))
+        if state.outcome == "none":
+            return await self._fresh(asked)
+        if state.outcome != "ok":
+            raise _unbindable(state, claim)
+        return _joined(asked, state, _BEFORE, "inherited")
+
+    async def _fresh(self, asked: _Asked, reason: str = "") -> _Obtained:
+        """A session of its own; ``reason`` says why a token that was shown did not help."""
+        claim = asked.claim
+        workflow = loaded(asked.library, asked.args.workflow_id or META)
+        state, new = await self._start(asked, workflow, trace.RECOVERED if reason else "")
+        if state.outcome == "exists":
+            # Made for the same item and workflow a moment ago, under the same claim.
+            return await self._of_item(asked, workflow.id)
+        if state.outcome != "ok":
+            raise _unbindable(state, claim)
+        payload = structs.replace(new, seq=state.seq, ts=state.now // 1000)
+        _, fence, expires = state.details(tuple[bool, int, int])
+        item = joining.work_item(claim.item, fence, claim.actor, expires, True) if claim.item else None
+        warnings = [joining.recovered(workflow.id, reason)] if reason else []
+        return _Obtained(payload, warnings, "recovered" if reason else "", item)
+
+    async def _start(self, asked: _Asked, workflow: LoadedWorkflow, problem: str) -> tuple[State, Payload]:
+        """What the store says to a new session, and what its token is to carry."""
+        call, args, _, claim = asked
+        new = structs.replace(_BEFORE, wf=workflow.id, v=workflow.version, sid=str(uuid4()), aid=args.agent_id)
+        parent = None
+        if args.parent_session_token and not args.session_token:
+            try:
+                above = await self._desk.decode(args.parent_session_token)
+            except Unreadable:
+                pass  # the child is as good without it
+            else:
+                parent = (above, trace.entry("start_session", 0, above.act, above.aid, [workflow.id]))
+        noted = trace.entry("start_session", 0, "", args.agent_id)
+        state = await self._desk.store.start(call.project, new, noted, problem, parent, claim)
+        if state.outcome == "ok" and parent is not None and state.detail[0]:
+            above = parent[0]
+            new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
+        return state, new
+
+    async def _claimed(self, args: StartSession) -> Claim:
+        """The claim that a session is to be bound under. Raises as ``resolve_actor``."""
+        if args.item_id is None:
+            if args.fence_token is not None:
+                raise invalid("fence_token", "goes with item_id")
+            return NO_CLAIM
+        item = joining.item_hex(args.item_id)
+        actor = checked(args.actor if args.actor is not None else Actor(args.agent_id, "subagent"))
+        return Claim(item, (await self._desk.resolve_actor(actor)).id, args.fence_token or 0)
+
+
+def tools(desk: Desk) -> tuple[Tool, ...]:
+    """The tool."""
+    handle = Starts(desk)
+    return (Tool("start_session", _DESCRIPTION, StartSession, (Started,), handle.start_session),)
 
 
 def _check(args: StartSession) -> None:
@@ -209,6 +187,30 @@ def _check(args: StartSession) -> None:
         raise invalid("agent_id", f"must be 1 to {MAX_AGENT} characters, not blank")
     if args.workflow_id is not None and not 1 <= len(args.workflow_id) <= MAX_NAME:
         raise invalid("workflow_id", f"must be 1 to {MAX_NAME} characters")
+
+
+def _joined(asked: _Asked, state: State, shown: Payload, origin: str) -> _Obtained:
+    """The session that the store has joined, and whether it stands elsewhere than the token that was shown."""
+    found = state.details(Joined)
+    psid, pwf, pact, pv = found.parent or (UNSET,) * 4
+    payload = structs.replace(
+        advanced(shown, state, act=state.act, cond=state.cond),
+        wf=found.workflow,
+        v=found.version,
+        sid=found.sid,
+        aid=asked.args.agent_id,
+        psid=psid,
+        pwf=pwf,
+        pact=pact,
+        pv=pv,
+    )
+    item = None
+    if asked.claim.item:
+        item = joining.work_item(found.item, found.fence, asked.claim.actor, found.expires, True)
+    warnings = []
+    if shown.act != state.act and shown.sid:
+        warnings.append(joining.moved_on(shown.act, state.act))
+    return _Obtained(payload, warnings, origin, item)
 
 
 def _unbindable(state: State, claim: Claim) -> ToolFailure:
@@ -220,3 +222,25 @@ def _unbindable(state: State, claim: Claim) -> ToolFailure:
             "item_id: the work item has another open session of this workflow; leave session_token out to resume it",
         )
     return joining.cannot_bind(state.outcome, claim.actor, state.details(int) if state.outcome == "held" else 0)
+
+
+def _answer(obtained: _Obtained, workflow: LoadedWorkflow, token: str) -> Reply:
+    said = workflow.workflow
+    result = Started(
+        workflow=WorkflowHead(id=workflow.id, version=workflow.version, title=said.title, description=said.description),
+        session_token=token,
+    )
+    if obtained.origin in ("inherited", "adopted"):
+        result.inherited = True
+    if obtained.origin == "adopted":
+        result.adopted = True
+    if obtained.origin == "recovered":
+        result.recovered = True
+    if obtained.warnings:
+        result.warning = " ".join(obtained.warnings)
+    if obtained.item is not None:
+        result.work_item = obtained.item
+    meta: dict[str, object] = {"session_token": token}
+    if obtained.warnings:
+        meta["validation"] = validation.validation(obtained.warnings)
+    return in_json(result, meta)
