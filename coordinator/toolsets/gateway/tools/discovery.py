@@ -62,7 +62,6 @@ class Discovery:
 
     async def home(self, call: Call, args: Home) -> HomeAnswer:
         """gateway.home."""
-        del args
         found = [_item(one, self._links) for one in visible(self._desk.catalogue, Principal.of(call.caller))]
         return HomeAnswer(items=found, links=[self._links.search()])
 

@@ -9,7 +9,6 @@ from coordinator.definitions import shared as shared_definitions
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.navigator.contract.examples import EXAMPLES
 from coordinator.toolsets.navigator.tools import catalogue, navigation
-from coordinator.toolsets.navigator.tools.navigation import Navigator
 from coordinator.toolsets.navigator.tools.shared import Documents
 from coordinator.toolsets.tool import Services, Toolset
 
@@ -26,12 +25,12 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
     settings = services.settings
     roots = [Path(root) for root in settings.workflows.navigator] or [shipped()]
     source = definitions or shared_definitions(roots)
-    navigator = Navigator(source, SigningKeys(services.store, settings.signing.keys, settings.signing.key_days))
+    secrets = SigningKeys(services.store, settings.signing.keys, settings.signing.key_days)
     return Toolset(
         "navigator",
         "Workflow navigation",
         INSTRUCTIONS,
-        (*navigation.tools(navigator), *catalogue.tools(Documents(source))),
+        (*navigation.tools(source, secrets), *catalogue.tools(Documents(source))),
         start=source.start,
         examples=EXAMPLES,
     )

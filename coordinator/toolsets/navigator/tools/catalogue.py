@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from coordinator import __version__
@@ -68,49 +69,34 @@ _DESCRIPTIONS = {
 }
 
 
-def tools(shown: Documents) -> tuple[Tool, ...]:
-    """All tools but the navigation ones."""
-    began = time.monotonic()
+class Catalogue:
+    """The handlers of the tools that show definitions."""
 
-    async def health_check(call: Call, args: NoArguments) -> Health:
-        return Health(
-            status="healthy",
-            server=SERVER,
-            version=__version__,
-            workflows_available=len(shown.current.workflows),
-            uptime_seconds=int(time.monotonic() - began),
+    def __init__(self, shown: Documents) -> None:
+        self._shown = shown
+        self._began = time.monotonic()
+
+    async def list_workflows(self, call: Call, args: NoArguments) -> Reply:
+        """All workflows."""
+        return self._shown.reply(documents.workflows, "workflows")
+
+    async def get_workflow(self, call: Call, args: GetWorkflow) -> Reply:
+        """One workflow in full."""
+        return self._shown.reply(partial(_workflow, args), "workflow", args.workflow_id)
+
+    async def get_workflow_activity(self, call: Call, args: GetWorkflowActivity) -> Reply:
+        """One activity of a workflow."""
+        return self._shown.reply(partial(_activity, args), "activity", args.workflow_id, args.activity_id)
+
+    async def get_checkpoint(self, call: Call, args: GetCheckpoint) -> Reply:
+        """One checkpoint of an activity."""
+        return self._shown.reply(
+            partial(_checkpoint, args), "checkpoint", args.workflow_id, args.activity_id, args.checkpoint_id
         )
 
-    async def list_workflows(call: Call, args: NoArguments) -> Reply:
-        return shown.reply(documents.workflows, "workflows")
-
-    async def get_workflow(call: Call, args: GetWorkflow) -> Reply:
-        def make(library: Library) -> Any:
-            return documents.workflow(workflow_found(library, args.workflow_id))
-
-        return shown.reply(make, "workflow", args.workflow_id)
-
-    async def get_workflow_activity(call: Call, args: GetWorkflowActivity) -> Reply:
-        def make(library: Library) -> Any:
-            found = workflow_found(library, args.workflow_id).activities.get(args.activity_id)
-            if found is None:
-                raise missing("Activity not found", args.activity_id)
-            return documents.activity(found)
-
-        return shown.reply(make, "activity", args.workflow_id, args.activity_id)
-
-    async def get_checkpoint(call: Call, args: GetCheckpoint) -> Reply:
-        def make(library: Library) -> Any:
-            activity = workflow_found(library, args.workflow_id).activity(args.activity_id)
-            found = None if activity is None else activity.checkpoint(args.checkpoint_id)
-            if found is None:
-                raise missing("Checkpoint not found", args.checkpoint_id)
-            return documents.checkpoint(found)
-
-        return shown.reply(make, "checkpoint", args.workflow_id, args.activity_id, args.checkpoint_id)
-
-    async def validate_transition(call: Call, args: ValidateTransition) -> Validity:
-        workflow = workflow_found(shown.current, args.workflow_id)
+    async def validate_transition(self, call: Call, args: ValidateTransition) -> Validity:
+        """Whether a definition leads from one activity to another."""
+        workflow = workflow_found(self._shown.current, args.workflow_id)
         source = workflow.activity(args.from_activity)
         if source is None:
             return Validity(valid=False, reason=missing("Source activity not found", args.from_activity).message)
@@ -122,78 +108,90 @@ def tools(shown: Documents) -> tuple[Tool, ...]:
             return Validity(valid=False, reason=f"No valid transition. Valid: {', '.join(targets) or 'none'}")
         return Validity(valid=True)
 
-    async def get_activities(call: Call, args: NoArguments) -> Reply:
-        return shown.reply(documents.activities, "activities")
+    async def health_check(self, call: Call, args: NoArguments) -> Health:
+        """Whether the server is healthy."""
+        return Health(
+            status="healthy",
+            server=SERVER,
+            version=__version__,
+            workflows_available=len(self._shown.current.workflows),
+            uptime_seconds=int(time.monotonic() - self._began),
+        )
 
-    async def get_activity(call: Call, args: GetActivity) -> Reply:
-        def make(library: Library) -> Any:
-            found = library.activity(args.activity_id)
-            if found is None:
-                raise missing("Activity not found", args.activity_id)
-            return documents.activity_found(*found)
+    async def get_activities(self, call: Call, args: NoArguments) -> Reply:
+        """The index of activities."""
+        return self._shown.reply(documents.activities, "activities")
 
-        return shown.reply(make, "any activity", args.activity_id)
+    async def get_activity(self, call: Call, args: GetActivity) -> Reply:
+        """One activity, of whichever workflow."""
+        return self._shown.reply(partial(_any_activity, args), "any activity", args.activity_id)
 
-    async def get_skills(call: Call, args: NoArguments) -> Reply:
-        return shown.reply(documents.skills, "skills")
+    async def get_skills(self, call: Call, args: NoArguments) -> Reply:
+        """The index of skills."""
+        return self._shown.reply(documents.skills, "skills")
 
-    async def list_skills(call: Call, args: ListSkills) -> Reply:
+    async def list_skills(self, call: Call, args: ListSkills) -> Reply:
+        """The universal skills, and those of a workflow."""
         workflow = args.workflow_id
-        if workflow is not None and workflow not in shown.current.folders:
+        if workflow is not None and workflow not in self._shown.current.folders:
             raise missing("Workflow not found", workflow)
-        return shown.reply(lambda library: documents.listed_skills(library, workflow), "listed skills", workflow)
+        return self._shown.reply(lambda library: documents.listed_skills(library, workflow), "listed skills", workflow)
 
-    async def get_skill(call: Call, args: GetSkill) -> Reply:
-        def make(library: Library) -> Any:
-            found = library.skill(args.workflow_id or META, args.skill_id)
-            if found is None:
-                raise missing("Skill not found", args.skill_id)
-            return dict(found.data)
+    async def get_skill(self, call: Call, args: GetSkill) -> Reply:
+        """One skill."""
+        known = args.workflow_id if args.workflow_id in self._shown.current.folders else None
+        return self._shown.reply(partial(_skill, args), "skill", known, args.skill_id)
 
-        known = args.workflow_id if args.workflow_id in shown.current.folders else None
-        return shown.reply(make, "skill", known, args.skill_id)
-
-    async def list_workflow_resources(call: Call, args: OfWorkflow) -> Reply:
-        folder = shown.current.folders.get(args.workflow_id)
+    async def list_workflow_resources(self, call: Call, args: OfWorkflow) -> Reply:
+        """The resources of a workflow; none of an unknown one."""
+        folder = self._shown.current.folders.get(args.workflow_id)
         return Reply(structured=[] if folder is None else documents.texts(folder.resources, formats=True))
 
-    async def get_resource(call: Call, args: GetText) -> Reply:
-        folder = shown.current.folders.get(args.workflow_id)
+    async def get_resource(self, call: Call, args: GetText) -> Reply:
+        """The content of a resource."""
+        folder = self._shown.current.folders.get(args.workflow_id)
         found = None if folder is None else folder.resource(args.index, _WIDTH)
         if found is None:
             raise _not_there("Resource not found: {index} in workflow {workflow}", args)
         return Reply(text=(found.text,))
 
-    async def list_templates(call: Call, args: OfWorkflow) -> Reply:
-        folder = shown.current.folders.get(args.workflow_id)
+    async def list_templates(self, call: Call, args: OfWorkflow) -> Reply:
+        """The templates of a workflow; none of an unknown one."""
+        folder = self._shown.current.folders.get(args.workflow_id)
         return Reply(structured=[] if folder is None else documents.texts(folder.templates, formats=False))
 
-    async def get_template(call: Call, args: GetText) -> Reply:
-        found = shown.current.template(args.workflow_id, args.index)
+    async def get_template(self, call: Call, args: GetText) -> Reply:
+        """The content of a template."""
+        found = self._shown.current.template(args.workflow_id, args.index)
         if found is None:
             raise _not_there("Template not found: index {index} in workflow {workflow}", args)
         return Reply(text=(found.text,))
 
-    async def discover_resources(call: Call, args: NoArguments) -> Reply:
-        return shown.reply(documents.discovery, "discovery")
+    async def discover_resources(self, call: Call, args: NoArguments) -> Reply:
+        """All that there is, each with its call."""
+        return self._shown.reply(documents.discovery, "discovery")
 
+
+def tools(shown: Documents) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Catalogue(shown)
     return (
-        _tool(list_workflows, NoArguments),
-        _tool(get_workflow, GetWorkflow),
-        _tool(get_workflow_activity, GetWorkflowActivity),
-        _tool(get_checkpoint, GetCheckpoint),
-        _tool(validate_transition, ValidateTransition, Validity),
-        _tool(health_check, NoArguments, Health),
-        _tool(get_activities, NoArguments),
-        _tool(get_activity, GetActivity),
-        _tool(get_skills, NoArguments),
-        _tool(list_skills, ListSkills),
-        _tool(get_skill, GetSkill),
-        _tool(list_workflow_resources, OfWorkflow),
-        _tool(get_resource, GetText),
-        _tool(list_templates, OfWorkflow),
-        _tool(get_template, GetText),
-        _tool(discover_resources, NoArguments),
+        _tool(handle.list_workflows, NoArguments),
+        _tool(handle.get_workflow, GetWorkflow),
+        _tool(handle.get_workflow_activity, GetWorkflowActivity),
+        _tool(handle.get_checkpoint, GetCheckpoint),
+        _tool(handle.validate_transition, ValidateTransition, Validity),
+        _tool(handle.health_check, NoArguments, Health),
+        _tool(handle.get_activities, NoArguments),
+        _tool(handle.get_activity, GetActivity),
+        _tool(handle.get_skills, NoArguments),
+        _tool(handle.list_skills, ListSkills),
+        _tool(handle.get_skill, GetSkill),
+        _tool(handle.list_workflow_resources, OfWorkflow),
+        _tool(handle.get_resource, GetText),
+        _tool(handle.list_templates, OfWorkflow),
+        _tool(handle.get_template, GetText),
+        _tool(handle.discover_resources, NoArguments),
     )
 
 
@@ -210,6 +208,39 @@ def _tool(handler: Handler, arguments: Any, *result: Any) -> Tool:
         idempotent=True,
         criticality=criticality,
     )
+
+
+def _workflow(args: GetWorkflow, library: Library) -> Any:
+    return documents.workflow(workflow_found(library, args.workflow_id))
+
+
+def _activity(args: GetWorkflowActivity, library: Library) -> Any:
+    found = workflow_found(library, args.workflow_id).activities.get(args.activity_id)
+    if found is None:
+        raise missing("Activity not found", args.activity_id)
+    return documents.activity(found)
+
+
+def _checkpoint(args: GetCheckpoint, library: Library) -> Any:
+    activity = workflow_found(library, args.workflow_id).activity(args.activity_id)
+    found = None if activity is None else activity.checkpoint(args.checkpoint_id)
+    if found is None:
+        raise missing("Checkpoint not found", args.checkpoint_id)
+    return documents.checkpoint(found)
+
+
+def _any_activity(args: GetActivity, library: Library) -> Any:
+    found = library.activity(args.activity_id)
+    if found is None:
+        raise missing("Activity not found", args.activity_id)
+    return documents.activity_found(*found)
+
+
+def _skill(args: GetSkill, library: Library) -> Any:
+    found = library.skill(args.workflow_id or META, args.skill_id)
+    if found is None:
+        raise missing("Skill not found", args.skill_id)
+    return dict(found.data)
 
 
 def _not_there(message: str, args: GetText) -> ToolFailure:

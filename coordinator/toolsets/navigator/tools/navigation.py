@@ -46,7 +46,7 @@ _CHECKPOINT = (
 
 
 class Navigator:
-    """Joins tokens, definitions and rules.
+    """The handlers of the tools that lead through workflows.
 
     Args:
         secrets: what states are signed with.
@@ -56,8 +56,8 @@ class Navigator:
         self._definitions = definitions
         self._secrets = secrets
 
-    async def start(self, call: Call, args: NavStart) -> Navigation:
-        """nav_start."""
+    async def nav_start(self, call: Call, args: NavStart) -> Navigation:
+        """Begins a workflow at its initial activity."""
         library = self._definitions.current
         workflow = workflow_found(library, args.workflow_id)
         first = workflow.activity(workflow.initial_activity or "")
@@ -73,13 +73,13 @@ class Navigator:
         message = f"Started workflow '{workflow.workflow.title}' at activity '{first.name}'"
         return await self._answer(call, walk, message)
 
-    async def situation(self, call: Call, args: NavSituation) -> Navigation:
-        """nav_situation."""
+    async def nav_situation(self, call: Call, args: NavSituation) -> Navigation:
+        """Where the walk stands, and what can be done."""
         walk = await self._walk(call, args.state)
         return _shown(walk, view.situation(walk), args.state)
 
-    async def checkpoint(self, call: Call, args: NavCheckpoint) -> Navigation:
-        """nav_checkpoint."""
+    async def nav_checkpoint(self, call: Call, args: NavCheckpoint) -> Navigation:
+        """The checkpoint that is active, if there is one."""
         walk = await self._walk(call, args.state)
         found = view.checkpoint(walk)
         message = "No active checkpoint" if found is None else f"Checkpoint: {found.message}"
@@ -87,8 +87,8 @@ class Navigator:
         answer.active = found is not None
         return answer
 
-    async def action(self, call: Call, args: NavAction) -> Navigation:
-        """nav_action."""
+    async def nav_action(self, call: Call, args: NavAction) -> Navigation:
+        """Does one of the available actions, or says why not; the state then is the old one."""
         _check(args)
         walk = await self._walk(call, args.state)
         variables.check(args.variables or {}, walk.workflow.workflow.variables, "variables")
@@ -125,16 +125,17 @@ class Navigator:
         return _shown(walk, message, token.token(member, signature.mac))
 
 
-def tools(navigator: Navigator) -> tuple[Tool, ...]:
-    """The four navigation tools."""
+def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Navigator(definitions, secrets)
     return (
-        Tool("nav_start", _START, NavStart, (Navigation,), navigator.start),
+        Tool("nav_start", _START, NavStart, (Navigation,), handle.nav_start),
         Tool(
             "nav_situation",
             _SITUATION,
             NavSituation,
             (Navigation,),
-            navigator.situation,
+            handle.nav_situation,
             read_only=True,
             idempotent=True,
         ),
@@ -143,7 +144,7 @@ def tools(navigator: Navigator) -> tuple[Tool, ...]:
             _ACTION,
             NavAction,
             (Navigation,),
-            navigator.action,
+            handle.nav_action,
             idempotent=True,
             criticality=Criticality.CRITICAL,
         ),
@@ -152,7 +153,7 @@ def tools(navigator: Navigator) -> tuple[Tool, ...]:
             _CHECKPOINT,
             NavCheckpoint,
             (Navigation,),
-            navigator.checkpoint,
+            handle.nav_checkpoint,
             read_only=True,
             idempotent=True,
         ),
