@@ -78,10 +78,7 @@ class Trees:
         if above := not_blank(args.parent_id):
             parent = await self._trees.resolve_one(call.project, above, "parentId", record)
         ids = {ref: new_id() for ref in items}
-        specs: list[Stored] = []
-        for number, (ref, item) in enumerate(items.items()):
-            place, above = (f"children[{number - 1}]", ids[rules.ROOT]) if number else ("root", parent)
-            specs.append(rules.stored(item, place, ids[ref], above, level[ref], rules.waiting(edges, ref)))
+        specs = _stored(items, ids, parent, edges, level)
         rules.check_texts(specs, notes)
         _, actor, verification = attribution(who)
         written: list[StoredNote] = [
@@ -152,6 +149,21 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
             criticality=Criticality.CRITICAL,
         ),
     )
+
+
+def _stored(
+    items: Mapping[str, TreeItem], ids: Mapping[str, str], parent: str, edges: Sequence[Edge], level: Mapping[str, int]
+) -> list[Stored]:
+    """The items as the store takes them, the root first; ids and levels go by ref.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    specs: list[Stored] = []
+    for number, (ref, item) in enumerate(items.items()):
+        place, above = (f"children[{number - 1}]", ids[rules.ROOT]) if number else ("root", parent)
+        specs.append(rules.stored(item, place, ids[ref], above, level[ref], rules.waiting(edges, ref)))
+    return specs
 
 
 def _created(
