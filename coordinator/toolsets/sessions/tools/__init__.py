@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 from coordinator.definitions import Definitions
-from coordinator.toolsets.sessions.contract.arguments import StartSession
 from coordinator.toolsets.sessions.contract.examples import EXAMPLES
 from coordinator.toolsets.sessions.tools import catalogue, checkpoints, moves, reads, start
 from coordinator.toolsets.sessions.tools.desk import Desk, refusal
-from coordinator.toolsets.tool import Criticality, Services, Toolset
+from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
     "Workflow sessions. Call discover for the bootstrap procedure and list_workflows to match the user's goal, then "
@@ -42,23 +39,6 @@ ORDER = (
 """The tools in the order of seed 000."""
 
 
-def _starting(args: StartSession) -> Criticality:
-    """Going on with a session finishes work; a fresh one is new work."""
-    return Criticality.CRITICAL if args.session_token or args.item_id else Criticality.NORMAL
-
-
-_CRITICALITY: dict[str, Criticality | Callable[[Any], Criticality]] = {
-    "list_workflows": Criticality.SHEDDABLE,
-    "start_session": _starting,
-    "next_activity": Criticality.CRITICAL,
-    "yield_checkpoint": Criticality.CRITICAL,
-    "resume_checkpoint": Criticality.CRITICAL,
-    "respond_checkpoint": Criticality.CRITICAL,
-    "get_trace": Criticality.SHEDDABLE,
-}
-"""What others would lose with a call that is turned away, where it is not as usual for what reads or writes."""
-
-
 def toolset(services: Services, definitions: Definitions | None = None) -> Toolset:
     """The sessions toolset over one process's services; without ``definitions``, those of the settings."""
     desk = Desk(services, definitions)
@@ -69,9 +49,7 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         *reads.tools(desk),
         *checkpoints.tools(desk),
     )
-    by_name = {
-        tool.name: dataclasses.replace(tool, refusal=refusal, criticality=_CRITICALITY.get(tool.name)) for tool in made
-    }
+    by_name = {tool.name: dataclasses.replace(tool, refusal=refusal) for tool in made}
     return Toolset(
         "sessions",
         "Workflow sessions",

@@ -9,7 +9,7 @@ from coordinator.toolsets.sessions.contract.arguments import NoArguments
 from coordinator.toolsets.sessions.contract.results import Health
 from coordinator.toolsets.sessions.rules import texts
 from coordinator.toolsets.sessions.tools.desk import SERVER, Desk, in_json, in_text
-from coordinator.toolsets.tool import Call, Reply, Tool
+from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _DISCOVER = (
     "Entry point: who this server is, and the procedure by which an agent begins. Call it first; then list_workflows "
@@ -54,6 +54,14 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     handle = Catalogue(desk)
     return (
         Tool("discover", _DISCOVER, NoArguments, (), handle.discover, read_only=True),
-        Tool("list_workflows", _LIST, NoArguments, (), handle.list_workflows, read_only=True),
+        Tool(
+            "list_workflows",
+            _LIST,
+            NoArguments,
+            (),
+            handle.list_workflows,
+            read_only=True,
+            criticality=Criticality.SHEDDABLE,
+        ),
         Tool("health_check", _HEALTH, NoArguments, (Health,), handle.health_check, read_only=True),
     )

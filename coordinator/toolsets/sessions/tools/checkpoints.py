@@ -32,7 +32,7 @@ from coordinator.toolsets.sessions.tools.desk import (
     meta,
     refuse,
 )
-from coordinator.toolsets.tool import Call, Reply, Tool
+from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _YIELD = (
     "The worker's tool at a checkpoint: records that the session waits for an answer and returns a checkpoint_handle. "
@@ -228,11 +228,19 @@ class Checkpoints:
 def tools(desk: Desk) -> tuple[Tool, ...]:
     """The tools."""
     handle = Checkpoints(desk)
+    critical = Criticality.CRITICAL
     return (
-        Tool("yield_checkpoint", _YIELD, YieldCheckpoint, (Yielded,), handle.yield_checkpoint),
-        Tool("resume_checkpoint", _RESUME, SessionOnly, (Resumed,), handle.resume_checkpoint),
+        Tool("yield_checkpoint", _YIELD, YieldCheckpoint, (Yielded,), handle.yield_checkpoint, criticality=critical),
+        Tool("resume_checkpoint", _RESUME, SessionOnly, (Resumed,), handle.resume_checkpoint, criticality=critical),
         Tool("present_checkpoint", _PRESENT, PresentCheckpoint, (), handle.present_checkpoint, read_only=True),
-        Tool("respond_checkpoint", _RESPOND, RespondCheckpoint, (Responded,), handle.respond_checkpoint),
+        Tool(
+            "respond_checkpoint",
+            _RESPOND,
+            RespondCheckpoint,
+            (Responded,),
+            handle.respond_checkpoint,
+            criticality=critical,
+        ),
     )
 
 

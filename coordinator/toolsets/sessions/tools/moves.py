@@ -26,7 +26,7 @@ from coordinator.toolsets.sessions.rules import answers, joining, refusals, trac
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetail
 from coordinator.toolsets.sessions.tools.desk import Desk, behind, in_json, loaded, meta, refuse
-from coordinator.toolsets.tool import Call, Reply, Tool
+from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _NEXT = (
     "The orchestrator's tool: goes from the current activity to another, validates that, and returns the new token, "
@@ -145,9 +145,11 @@ def tools(desk: Desk) -> tuple[Tool, ...]:
     """The tools."""
     handle = Moves(desk)
     return (
-        Tool("next_activity", _NEXT, NextActivity, (Moved,), handle.next_activity),
+        Tool("next_activity", _NEXT, NextActivity, (Moved,), handle.next_activity, criticality=Criticality.CRITICAL),
         Tool("get_workflow_status", _STATUS, SessionOnly, (Status,), handle.get_workflow_status, read_only=True),
-        Tool("get_trace", _TRACE, GetTrace, (Trace,), handle.get_trace, read_only=True),
+        Tool(
+            "get_trace", _TRACE, GetTrace, (Trace,), handle.get_trace, read_only=True, criticality=Criticality.SHEDDABLE
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from coordinator.toolsets.sessions.rules import joining, tokens, trace, validati
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import NO_CLAIM, Claim, Joined, State
 from coordinator.toolsets.sessions.tools.desk import Desk, advanced, in_json, loaded, refuse
-from coordinator.toolsets.tool import Call, Reply, Tool
+from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _DESCRIPTION = (
     "Starts a session and returns its token, which every other call needs. With agent_id alone: of the workflow meta; "
@@ -179,7 +179,12 @@ class Starts:
 def tools(desk: Desk) -> tuple[Tool, ...]:
     """The tool."""
     handle = Starts(desk)
-    return (Tool("start_session", _DESCRIPTION, StartSession, (Started,), handle.start_session),)
+    return (Tool("start_session", _DESCRIPTION, StartSession, (Started,), handle.start_session, criticality=_weigh),)
+
+
+def _weigh(args: StartSession) -> Criticality:
+    """Going on with a session finishes work; a fresh one is new work."""
+    return Criticality.CRITICAL if args.session_token or args.item_id else Criticality.NORMAL
 
 
 def _check(args: StartSession) -> None:
