@@ -112,17 +112,7 @@ class Notes:
             if reply.reason:
                 failures[number] = refused(reply.reason)
                 continue
-            written.append(
-                WrittenNote(
-                    id=dashed(reply.id),
-                    item_id=dashed(reply.item),
-                    key=note.key,
-                    role=note.role,
-                    actor=note.who.echo if note.who else UNSET,
-                    # Of a repeated call: what became of the first one's proof.
-                    verification=stored_verification(reply.verification),
-                )
-            )
+            written.append(_written(note, reply))
             context[dashed(reply.item)] = _context(reply, self._notes.schemas.current)
         return UpsertNotesResult(
             notes=written,
@@ -152,6 +142,11 @@ class Notes:
         return DeleteNotesResult(deleted=deleted, failed=len(failures), failures=failures or UNSET)
 
     async def _prepared(self, note: NoteInput) -> Prepared:
+        """The note, checked.
+
+        Raises:
+            ToolFailure: VALIDATION_ERROR naming the field.
+        """
         item = parse(_given(note.item_id, "itemId"), "itemId")
         key = _given(note.key, "key")
         if not key.strip() or len(key) > MAX_KEY:
@@ -195,6 +190,18 @@ def _given(value: str | UnsetType, field: str) -> str:
 def _stored(item: str, note: Prepared) -> StoredNote:
     _, actor, verification = attribution(note.who)
     return item, note.key, note.role[0], note.body, note.filled, actor, verification, new_id()
+
+
+def _written(note: Prepared, reply: Written) -> WrittenNote:
+    return WrittenNote(
+        id=dashed(reply.id),
+        item_id=dashed(reply.item),
+        key=note.key,
+        role=note.role,
+        actor=note.who.echo if note.who else UNSET,
+        # Of a repeated call: what became of the first one's proof.
+        verification=stored_verification(reply.verification),
+    )
 
 
 def _context(reply: Written, schemas: SchemaConfig) -> NoteContext:
