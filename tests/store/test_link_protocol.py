@@ -277,6 +277,76 @@ async def test_calls_during_the_first_attempt_to_reconnect_wait_for_it(
     assert link.connects == 2
 
 
+@pytest.mark.parametrize("ending", ["the attempt fails", "the link is closed"])
+async def test_calls_that_wait_to_be_sent_fail_when_they_cannot_be(
+    ending: str, start_fake: StartFake, open_link: OpenLink
+) -> None:
+    hang_up, turn_away = asyncio.Event(), asyncio.Event()
+
+    async def talk(peer: Peer) -> None:
+        if peer.number == 2:
+            await turn_away.wait()
+            return
+        await peer.greet()
+        if peer.number == 1:
+            await hang_up.wait()
+            return
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    hang_up.set()
+    await wait_until(lambda: not link.connected, what="the loss")
+    left, *calls = [echo(link, n) for n in range(5)]
+    left.cancel()
+    if ending == "the link is closed":
+        await link.close()
+    turn_away.set()
+    async with asyncio.timeout(30):
+        assert await asyncio.gather(*map(outcome, calls)) == [UNAVAILABLE] * 4
+    if ending == "the attempt fails":
+        await wait_until(lambda: link.connected, what="the recovery")
+        assert await echo(link, 5) == b"5"
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
+async def test_what_a_new_connection_does_not_take_is_refused_and_who_leaves_is_forgotten(
+    leaves: bool,
+    start_fake: StartFake,
+    open_link: OpenLink,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(connection, "MAX_UNSENT_BYTES", 4 * 1024 * 1024)
+    hang_up, welcome, read_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def talk(peer: Peer) -> None:
+        if peer.number == 1:
+            await peer.greet()
+            await hang_up.wait()
+            return
+        await welcome.wait()
+        await peer.greet()
+        await read_on.wait()
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    hang_up.set()
+    await wait_until(lambda: not link.connected, what="the loss")
+    word = b"x" * (1024 * 1024)
+    calls = [link.submit(pack(("ECHO", word))) for _ in range(64)]
+    welcome.set()
+    await wait_until(lambda: link.connected, what="the new connection")
+    if leaves:
+        calls.pop(0).cancel()
+    read_on.set()
+    async with asyncio.timeout(30):
+        results = await asyncio.gather(*map(outcome, calls))
+    assert set(results) == {word, "over_capacity"}
+    assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
 async def test_nobody_waits_for_a_server_that_missed_a_deadline(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         if peer.number == 1:
@@ -445,7 +515,12 @@ async def test_the_address_is_asked_for_before_every_attempt(start_fake: StartFa
     assert await echo(link, 1) == b"1"
 
 
-async def test_a_resolver_that_fails_does_not_end_the_link(start_fake: StartFake, open_link: OpenLink) -> None:
+@pytest.mark.parametrize("times", [3, 1100], ids=["a few times", "for long"])
+async def test_a_resolver_that_fails_does_not_end_the_link(
+    times: int, start_fake: StartFake, open_link: OpenLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if times > 3:
+        monkeypatch.setattr(link_module, "_PAUSE_MOST", 0.0)
     failures = 0
 
     async def talk(peer: Peer) -> None:
@@ -457,12 +532,12 @@ async def test_a_resolver_that_fails_does_not_end_the_link(start_fake: StartFake
 
     async def resolve() -> Address:
         nonlocal failures
-        if fake.connections and failures < 3:
+        if fake.connections and failures < times:
             failures += 1
             raise RuntimeError("no quorum")
         return parse(fake.url)
 
     link = await open_link("redis://127.0.0.1:1", resolve=resolve)
     await wait_until(lambda: fake.connections == 2 and link.connected, what="the recovery")
-    assert failures == 3
+    assert failures == times
     assert await echo(link, 1) == b"1"
