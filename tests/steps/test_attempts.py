@@ -235,7 +235,14 @@ async def test_steps_of_a_room_that_is_not_known_go_back(rig: Rig) -> None:
     report = Report(step.step, step.attempt, "B", "", 0)
     taken = await rig.worker.steps.report(RETURN, "default", 0, [report, report])
     assert taken.results == [RECORDED, REFUSED]
-    assert (await rig.player("w2").take())[0].attempt == 2
+    other = rig.player("w2")
+    (step,) = await other.take()
+    assert step.attempt == 2
+    await other.steps.report(RETURN, "default", 0, [Report(step.step, step.attempt, "B", "", 60_000)])
+    assert await other.take() == [], "would go round between workers that do not know the room"
+    await rig.ring(int(step.step))
+    await rig.worker.steps.sweep("default")
+    assert (await rig.worker.take())[0].attempt == 3
 
 
 async def test_a_step_that_needs_a_newer_worker_waits_for_one(rig: Rig) -> None:
