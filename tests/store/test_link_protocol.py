@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
@@ -139,6 +142,53 @@ async def test_a_deadline_is_not_missed_while_other_replies_come(start_fake: Sta
     answered = [result for result in results if result != UNAVAILABLE]
     assert answered == [b"%d" % n for n in range(len(answered))]
     assert 1 <= len(answered) < len(calls)
+
+
+@dataclass
+class Clock:
+    """What a connection uses of an event loop, with the time that a test says it is."""
+
+    now: float = 0.0
+    timer: tuple[float, Callable[[], None]] | None = None
+
+    def time(self) -> float:
+        return self.now
+
+    def create_future(self) -> asyncio.Future[object]:
+        return asyncio.get_running_loop().create_future()
+
+    def call_soon(self, act: Callable[[], None]) -> None:
+        act()
+
+    def call_at(self, when: float, act: Callable[[], None]) -> Clock:
+        self.timer = when, act
+        return self
+
+    def cancel(self) -> None:
+        self.timer = None
+
+    def move(self, until: float) -> None:
+        while self.timer is not None and self.timer[0] <= until:
+            (self.now, act), self.timer = self.timer, None
+            act()
+        self.now = until
+
+
+async def test_the_deadline_of_a_call_runs_from_its_own_beginning() -> None:
+    clock = Clock()
+    lost: list[float] = []
+    line = Connection(cast("asyncio.AbstractEventLoop", clock), 1.0, 10, lambda *_: lost.append(clock.now))
+    first = line.submit(pack(("ECHO", 1)))
+    clock.move(0.1)
+    second = line.submit(pack(("ECHO", 2)))
+    clock.move(0.9)
+    line.data_received(bulk(b"1"))
+    clock.move(3.0)
+    assert await outcome(first) == b"1"
+    assert await outcome(second) == UNAVAILABLE
+    assert len(lost) == 1
+    assert 1.1 <= lost[0] < 1.25, "not before its time, and at most two ticks late"
+    assert await outcome(line.submit(pack(("ECHO", 3)))) == UNAVAILABLE, "would wait for a connection that is gone"
 
 
 async def test_a_call_that_was_answered_is_not_missed_later(start_fake: StartFake, open_link: OpenLink) -> None:
