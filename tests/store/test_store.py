@@ -10,6 +10,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Script, ScriptError, ScriptFailure, ServerError, Store, keys
+from coordinator.store import store as store_module
 from tests.store.calls import BLOB, BUMP, ECHO, FIXTURES, REFUSE
 from tests.store.conftest import MakeStore
 from tests.support.servers import Kind
@@ -105,6 +106,13 @@ async def test_a_bad_project_name_is_the_callers_mistake(store: Store) -> None:
     with pytest.raises(ToolFailure, match="project") as raised:
         await store.run(BUMP, "no such project", "a")
     assert raised.value.code == "VALIDATION_ERROR"
+
+
+async def test_names_of_projects_do_not_pile_up(store: Store, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_MAX_CACHED_KEYS", 3)
+    for number in range(10):
+        assert await store.run(ECHO, f"{project}-{number}", "text", number) == ("text", number, [])
+    assert len(store._keys) <= 3
 
 
 async def test_a_script_stays_in_its_scope(store: Store) -> None:

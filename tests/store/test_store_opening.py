@@ -10,6 +10,7 @@ import pytest
 
 from coordinator.cli.stores import open_store
 from coordinator.store import Script, ServerError, StoreError, StoreTooOld, StoreUnreachable
+from tests.store.calls import ECHO
 from tests.store.conftest import MakeStore, StartFake
 from tests.support.fake_redis import Peer, bulk
 from tests.support.wait import wait_until
@@ -24,15 +25,20 @@ async def tell(peer: Peer, info: str) -> None:
     peer.send(bulk(info.encode()))
 
 
-async def know_all(peer: Peer) -> None:
-    """Answers that all scripts are there."""
+async def know_all(peer: Peer, *, older: str = "") -> None:
+    """Answers that all scripts are there; a version ``older`` as well, which somebody else takes away first."""
     words = await peer.command()
     assert words[:2] == [b"FUNCTION", b"LIST"]
     names = [script.function.encode() for script in Script.registered()]
+    names += [older.encode()] if older else []
     peer.send(b"*%d\r\n" % len(names))
     for name in names:
         peer.send(b"*2\r\n$12\r\nlibrary_name\r\n$%d\r\n%s\r\n" % (len(name), name))
     words = await peer.command()
+    if older:
+        assert words == [b"FUNCTION", b"DELETE", older.encode()]
+        peer.send(b"-ERR Library not found\r\n")
+        words = await peer.command()
     assert words[0] == b"FCALL"
     assert words[1].startswith(b"fleet_store_tune_collector_")
     peer.send(b":200\r\n")
@@ -146,6 +152,19 @@ async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(
     assert not store.scripts_loaded
     assert await store.ping() < 30
     await wait_until(lambda: store.scripts_loaded, what="the scripts")
+
+
+async def test_processes_that_start_at_once_may_take_the_same_version_away(
+    start_fake: StartFake, make_store: MakeStore
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await tell(peer, "redis_version:7.0.15\r\n")
+        await know_all(peer, older=ECHO.function.rpartition("_")[0] + "_0123456789abcdef")
+        await peer.echo()
+
+    store = make_store((await start_fake(talk)).url)
+    await store.open()
+    assert store.scripts_loaded
 
 
 async def test_a_reply_that_is_an_error_is_raised_by_the_link_too(start_fake: StartFake, make_store: MakeStore) -> None:
