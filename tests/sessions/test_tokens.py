@@ -127,6 +127,7 @@ def test_no_text_at_all_does_harm(given: str) -> None:
         (b"not json", tokens.UNDECODED),
         (b"\xff\xfe", tokens.UNDECODED),
         (b"[" * 10_000, tokens.INCOMPLETE),
+        (b'{"x":' + b"[" * 10_000, tokens.UNDECODED),
         (b"{}", tokens.INCOMPLETE),
         (b"[1]", tokens.INCOMPLETE),
         (msgspec.json.encode(FIRST).replace(b'"seq":0', b'"seq":"0"'), tokens.INCOMPLETE),
