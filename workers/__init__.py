@@ -7,7 +7,7 @@
 - ``listener``: waits for work; ``heartbeat``: a thread that renews leases; ``sweeper``: expired leases, timers,
   vanished jobs; ``relay``: moves jobs to the queues where these are in another Redis
 - ``worker``: the worker as RQ sees it; ``display``: the long steps as RQ sees them; ``queues``: RQ's queues
-- ``rooms``: whose steps are executed; ``tools``: what steps of flows can call; ``gateway``: what executes the
+- ``run_kinds``: whose steps are executed; ``tools``: what steps of flows can call; ``gateway``: what executes the
   gateway's; ``connections``: what both reach; ``downstream``: sessions with MCP servers;
   ``isolated``: Python callables in child processes
 - ``steps``: the functions that an RQ job may name; ``single``: one step in a stock RQ worker

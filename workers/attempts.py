@@ -20,7 +20,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics.tracing import Scope
 from coordinator.steps.model import Failure, NewStep, Outcome, Plan, Retry, StepRun, Success, Work
 from coordinator.steps.results import failure_json, presentable, result_json
-from coordinator.steps.room import StepRoom, timeout
+from coordinator.steps.run_kind import RunKind, timeout
 from coordinator.steps.store import DONE, FAILED, GIVEN_BACK, RETRIED, Report
 
 _log = structlog.get_logger(__name__)
@@ -44,15 +44,15 @@ class Attempt:
     """An attempt that a slot has in hand. One is made for each; it runs in the slot's task.
 
     Args:
-        room: None if this worker does not know it.
+        kind: None if this worker does not know it.
         on_stuck: called if it does not end within ``GRACE_SECONDS`` of an interruption.
     """
 
     __slots__ = (
         "_expiry",
         "_grace",
+        "_kind",
         "_on_stuck",
-        "_room",
         "_seconds",
         "_task",
         "abandoned",
@@ -65,7 +65,7 @@ class Attempt:
     )
 
     def __init__(
-        self, step: StepRun, room: StepRoom | None, task: asyncio.Task[Any], on_stuck: Callable[[Attempt], None]
+        self, step: StepRun, kind: RunKind | None, task: asyncio.Task[Any], on_stuck: Callable[[Attempt], None]
     ) -> None:
         self.step = step
         self.began = monotonic()
@@ -78,7 +78,7 @@ class Attempt:
         """Set where it is traced."""
         self.outcome = "lost"
         """For metrics: ok, failed, retry, returned; lost: nothing was reported."""
-        self._room = room
+        self._kind = kind
         self._seconds = 0.0
         self._task = task
         self._on_stuck = on_stuck
@@ -99,8 +99,8 @@ class Attempt:
             spec: of the step's run; None: not at hand.
             load: gets it, None if the run is gone.
         """
-        room, retry = self._room, _ONCE
-        if room is None:
+        kind, retry = self._kind, _ONCE
+        if kind is None:
             return self.returned()
         outcome: Outcome | None = None
         self._expire_in(PREPARE_SECONDS)
@@ -114,7 +114,7 @@ class Attempt:
                 return self._report(FAILED, failure_json(why, "gone"), Plan(error=why))
             if outcome is None:
                 try:
-                    prepared = await room.planner.prepare(self.step, spec)
+                    prepared = await kind.planner.prepare(self.step, spec)
                 except ToolFailure as failure:
                     if failure.kind == "permanent":
                         raise
@@ -122,7 +122,7 @@ class Attempt:
                     return self.returned()
                 if isinstance(prepared, Work):
                     retry = prepared.retry
-                    outcome = await self._execute(room, prepared)
+                    outcome = await self._execute(kind, prepared)
                 else:
                     outcome = prepared
         except asyncio.CancelledError:
@@ -142,11 +142,11 @@ class Attempt:
             # Also where it went on to its end although it was told to stop.
             self._task.uncancel()
             return self.cut_short(spec, retry)
-        return None if outcome is None else self._conclude(room, spec, outcome, retry)
+        return None if outcome is None else self._conclude(kind, spec, outcome, retry)
 
     def cut_short(self, spec: Any, retry: Retry = _ONCE) -> Report | None:
         """What to report of an interrupted attempt."""
-        if self.interrupted == "lost" or self._room is None:
+        if self.interrupted == "lost" or self._kind is None:
             return None
         if self.interrupted == "drain":
             return self.returned(0)
@@ -156,9 +156,9 @@ class Attempt:
             outcome = Failure("the step was stopped", "stopped", retryable=False)
         else:
             outcome = Failure(f"the step took longer than {round(self._seconds * 1000)} ms", "timeout")
-        return self._conclude(self._room, spec, outcome, retry)
+        return self._conclude(self._kind, spec, outcome, retry)
 
-    async def _execute(self, room: StepRoom, work: Work) -> Outcome:
+    async def _execute(self, kind: RunKind, work: Work) -> Outcome:
         if work.tool is None:
             return Success()
         if self.span is not None:
@@ -166,7 +166,7 @@ class Attempt:
         self._expire_in(work.timeout_ms / 1000)
         token = timeout.set(self)
         try:
-            return await room.executor.execute(self.step, work)
+            return await kind.executor.execute(self.step, work)
         finally:
             # Timers of the next attempt in this task would keep this one, and so on for ever.
             timeout.reset(token)
@@ -189,7 +189,7 @@ class Attempt:
         self.deadline = monotonic() + seconds
         self._expiry = self._task.get_loop().call_later(seconds, self.interrupt, "timeout")
 
-    def _conclude(self, room: StepRoom, spec: Any, outcome: Outcome, retry: Retry) -> Report:
+    def _conclude(self, kind: RunKind, spec: Any, outcome: Outcome, retry: Retry) -> Report:
         step, text = self.step, ""
         if isinstance(outcome, Success):
             try:
@@ -203,7 +203,7 @@ class Attempt:
                 self.outcome = "retry"
                 return self._report(RETRIED, text, _delay(retry, step.failures, outcome.after_ms))
         try:
-            plan = _sound(room.planner.plan(step, spec, outcome))
+            plan = _sound(kind.planner.plan(step, spec, outcome))
         except Exception:
             _log.exception("what follows a step could not be planned", step=step.job_id)
             plan = Plan(error=f"what follows step {step.key!r} could not be planned")

@@ -1,7 +1,7 @@
 """The engine of a worker: slots that execute steps at once, and the traffic with the store.
 
 Every slot is a task that executes one attempt at a time. What it reports is collected for a
-turn of the event loop and sent together, by room and project; the reply of that very call
+turn of the event loop and sent together, by kind of run and project; the reply of that very call
 brings the next steps. So a busy worker makes one round trip for several steps, and asks for
 work by itself only when its slots run empty: when a bell rings, and once a second.
 """
@@ -21,7 +21,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder, tracing
 from coordinator.steps.model import StepRun
-from coordinator.steps.room import StepRoom
+from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import NOT_RECORDED, RECORDED, REFUSED, RETURN, Report, StepStore, Taken
 from workers.attempts import GRACE_SECONDS, Attempt, Interruption
 
@@ -39,7 +39,7 @@ _SPECS_MOST, _SPEC_BYTES_MOST = 4096, 64 * 1024 * 1024
 
 
 class Specs:
-    """Specs of runs in the form that their rooms work with; the least recently used ones go."""
+    """Specs of runs in the form that their kinds' planners work with; the least recently used ones go."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
@@ -80,13 +80,13 @@ class Engine:
     def __init__(
         self,
         steps: StepStore,
-        rooms: Mapping[str, StepRoom],
+        kinds: Mapping[str, RunKind],
         slots: int,
         on_outbox: Callable[[str], None],
         on_plain_job: Callable[[str, str], None],
     ) -> None:
         self._steps = steps
-        self._rooms = rooms
+        self._kinds = kinds
         self._slots = slots
         self._on_outbox = on_outbox
         self._on_plain_job = on_plain_job
@@ -105,7 +105,7 @@ class Engine:
         self._ready: deque[StepRun] = deque()
         """Steps that were taken for slots that are about to be empty."""
         self._reports: dict[tuple[str, str], list[tuple[Report, Attempt]]] = {}
-        """Reports that wait to be sent, by room and project."""
+        """Reports that wait to be sent, by kind of run and project."""
         self._sending: list[tuple[tuple[str, str], list[tuple[Report, Attempt]]]] = []
         """Reports that were sent and not answered yet."""
         self._unsent = 0
@@ -249,12 +249,12 @@ class Engine:
                 waiter: asyncio.Future[StepRun] = loop.create_future()
                 self._waiting.append(waiter)
                 step = await waiter
-            attempt = Attempt(step, self._rooms.get(step.room), task, self._abandon)
+            attempt = Attempt(step, self._kinds.get(step.run_kind), task, self._abandon)
             job = step.job_id
             self.held[job] = attempt
             if self._tracing is not None:
                 attempt.span = self._tracing.step(
-                    step.room, step.project, step.run, step.step, step.key, step.attempt, step.trace
+                    step.run_kind, step.project, step.run, step.step, step.key, step.attempt, step.trace
                 )
             try:
                 if self._draining:
@@ -285,10 +285,10 @@ class Engine:
                 return None if raw is None else self._keep_spec(step, raw)
 
     def _keep_spec(self, step: StepRun, raw: bytes) -> Any:
-        room = self._rooms.get(step.room)
-        if room is None or raw is None:
+        kind = self._kinds.get(step.run_kind)
+        if kind is None or raw is None:
             return None
-        loaded = room.planner.load(raw)
+        loaded = kind.planner.load(raw)
         self._specs.put(step, loaded, len(raw))
         return loaded
 
@@ -311,7 +311,7 @@ class Engine:
             return
         if report.ends_run:
             self._specs.drop((step.project, step.run))
-        key = (step.room, step.project)
+        key = (step.run_kind, step.project)
         reports = self._reports.setdefault(key, [])
         reports.append((report, attempt))
         self._unsent += 1
@@ -337,12 +337,12 @@ class Engine:
         self._store_calls.add(task)
         task.add_done_callback(self._store_calls.discard)
 
-    async def _report(self, room: str, project: str, reports: list[tuple[Report, Attempt]], want: int) -> None:
+    async def _report(self, kind: str, project: str, reports: list[tuple[Report, Attempt]], want: int) -> None:
         """Reports until the store has answered: what was recorded the first time is refused the second."""
         pause, again = _PAUSE_FIRST, False
-        # A room that this worker does not know has its steps back.
-        script = self._rooms[room].report if room in self._rooms else RETURN
-        sending = ((room, project), reports)
+        # Steps of a kind that this worker does not know go back.
+        script = self._kinds[kind].report if kind in self._kinds else RETURN
+        sending = ((kind, project), reports)
         self._sending.append(sending)
         taken: Taken | None = None
         spans = [attempt.span for _, attempt in reports if attempt.span is not None]
@@ -370,7 +370,7 @@ class Engine:
             reporting.forget()
         for (report, attempt), result in zip(reports, taken.results, strict=True):
             if result == RECORDED and report.ends_run:
-                recorder().run_ended(room, "completed" if report.follows.complete else "failed")
+                recorder().run_ended(kind, "completed" if report.follows.complete else "failed")
             elif result == NOT_RECORDED:
                 _log.error("an outcome could not be recorded", step=attempt.step.job_id)
             elif result == REFUSED and not again:

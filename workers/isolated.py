@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.steps.room import CallFailed, timeout
+from coordinator.steps.run_kind import CallFailed, timeout
 from workers.isolated_child import HEAD, TOO_DEEP
 
 CALLS = 100
@@ -137,7 +137,7 @@ class IsolatedCalls:
         self._ending: set[asyncio.Task[str]] = set()
 
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
-        """Calls ``module:function`` in a child; see ``coordinator.steps.room.Isolated``."""
+        """Calls ``module:function`` in a child; see ``coordinator.steps.run_kind.Isolated``."""
         # Waiting for a free child does not count as time of the attempt.
         limit = timeout.get()
         if limit is not None:

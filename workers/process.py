@@ -21,7 +21,7 @@ from redis.retry import Retry
 from coordinator.metrics import recorder, tracing
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
-from coordinator.steps.room import Configurable, Isolated, StepRoom, opened
+from coordinator.steps.run_kind import Configurable, Isolated, RunKind, opened
 from coordinator.steps.store import StepStore
 from coordinator.store import AddressError, Store, StoreError, StoreTooOld, key_space
 from coordinator.store.address import parse
@@ -37,8 +37,8 @@ from workers.worker import StepWorker
 
 _log = structlog.get_logger(__name__)
 
-MakeRooms = Callable[[Settings, Store, Isolated], Mapping[str, StepRoom]]
-"""Makes the rooms whose steps a worker executes, by name."""
+MakeRunKinds = Callable[[Settings, Store, Isolated], Mapping[str, RunKind]]
+"""Makes the kinds of runs whose steps a worker executes, by name."""
 OnSettings = Callable[[Callable[[Settings], None]], None]
 Beside = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
 """What is open for as long as a worker runs, for the worker given."""
@@ -50,11 +50,11 @@ _ORPHAN_SECONDS = 2.0
 _CONNECT_SECONDS = 1.0
 
 
-def _configure(rooms: Mapping[str, StepRoom], settings: Settings) -> None:
-    """Has rooms go by other settings, for every attempt that begins later."""
-    for room in rooms.values():
-        if isinstance(room, Configurable):
-            room.configure(settings)
+def _configure(kinds: Mapping[str, RunKind], settings: Settings) -> None:
+    """Has these kinds of runs go by other settings, for every attempt that begins later."""
+    for kind in kinds.values():
+        if isinstance(kind, Configurable):
+            kind.configure(settings)
 
 
 class WorkerProcess:
@@ -63,7 +63,7 @@ class WorkerProcess:
     Args:
         settings: ``redis_url`` names the store.
         slot: the process's stable name within its fleet.
-        make_rooms: what it executes.
+        make_run_kinds: what it executes.
         on_ready: called once, when it takes steps.
         orphaned: whether nobody waits for it any more, so that it should end fast.
         on_settings: has a function called, in the event loop, whenever the settings have changed.
@@ -75,7 +75,7 @@ class WorkerProcess:
         self,
         settings: Settings,
         slot: str,
-        make_rooms: MakeRooms,
+        make_run_kinds: MakeRunKinds,
         on_ready: Callable[[], None],
         orphaned: Callable[[], bool] = lambda: False,
         on_settings: OnSettings = lambda take: None,
@@ -84,7 +84,7 @@ class WorkerProcess:
     ) -> None:
         self._settings = settings
         self._slot = slot
-        self._make_rooms = make_rooms
+        self._make_run_kinds = make_run_kinds
         self._on_ready = on_ready
         self._orphaned = orphaned
         self._on_settings = on_settings
@@ -124,9 +124,9 @@ class WorkerProcess:
         try:
             await key_space.settle(store)
             if queue is not None:
-                async with opened(self._make_rooms(settings, store, isolated)) as rooms:
-                    self._on_settings(partial(_configure, rooms))
-                    await self._work(store, queue, rooms)
+                async with opened(self._make_run_kinds(settings, store, isolated)) as kinds:
+                    self._on_settings(partial(_configure, kinds))
+                    await self._work(store, queue, kinds)
         finally:
             await isolated.close()
             if queue is not None and queue is not store:
@@ -148,7 +148,7 @@ class WorkerProcess:
                 return store
         return None
 
-    async def _work(self, store: Store, queue: Store, rooms: Mapping[str, StepRoom]) -> None:
+    async def _work(self, store: Store, queue: Store, kinds: Mapping[str, RunKind]) -> None:
         settings, loop = self._settings, asyncio.get_running_loop()
         queue_url = settings.steps.queue_url or settings.redis_url
         own = heartbeat_client(settings.redis_url)
@@ -164,7 +164,7 @@ class WorkerProcess:
             plain.add(task)
             task.add_done_callback(plain.discard)
 
-        engine = Engine(steps, rooms, settings.steps.slots, relay.tell, plain_job)
+        engine = Engine(steps, kinds, settings.steps.slots, relay.tell, plain_job)
 
         def stop_job(job: str) -> None:
             loop.call_soon_threadsafe(engine.interrupt, job, "stopped")
@@ -186,7 +186,7 @@ class WorkerProcess:
         heartbeat = Heartbeat(own, own_queue, worker, lambda: list(engine.held.values()), lost)
         # A step that was cancelled while nobody heard of it ends at once, and not with its next renewal.
         worker.on_reconnect = heartbeat.hurry
-        sweeper = Sweeper(worker.name, steps, rooms.values(), engine.held_in, engine.lost_reply, relay.tell)
+        sweeper = Sweeper(worker.name, steps, kinds.values(), engine.held_in, engine.lost_reply, relay.tell)
         store.observe = tracing.observing(recorder().script)
         heartbeat.start()
         engine.start()

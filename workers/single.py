@@ -20,7 +20,7 @@ from coordinator import __version__
 from coordinator.metrics import tracing
 from coordinator.settings import Settings, load_settings
 from coordinator.steps.handoff import Handoff
-from coordinator.steps.room import opened
+from coordinator.steps.run_kind import opened
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store
 from coordinator.store.address import url_of
@@ -28,7 +28,7 @@ from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.heartbeat import Heartbeat, heartbeat_client
 from workers.isolated import IsolatedCalls
-from workers.rooms import make_rooms
+from workers.run_kinds import make_run_kinds
 
 _log = structlog.get_logger(__name__)
 
@@ -93,8 +93,8 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
     client = heartbeat_client(url)
     isolated = IsolatedCalls(1)
     try:
-        async with opened(make_rooms(settings, store, isolated)) as rooms:
-            engine = _OneStep(steps, rooms, 1, outboxes.add, lambda job, queue: None)
+        async with opened(make_run_kinds(settings, store, isolated)) as kinds:
+            engine = _OneStep(steps, kinds, 1, outboxes.add, lambda job, queue: None)
             loop = asyncio.get_running_loop()
 
             def lost(attempt: Attempt) -> None:

@@ -34,7 +34,7 @@ ROUNDS = 10
 
 
 class Tidies(Protocol):
-    """What a room does for the sweeper; see ``StepRoom.tidy``."""
+    """What a kind of runs does for the sweeper; see ``RunKind.tidy``."""
 
     async def tidy(self, project: str) -> bool:
         """Forgets what is over; whether nothing is left that it will have to forget one day."""
@@ -55,14 +55,14 @@ class Sweeper:
         self,
         name: str,
         steps: StepStore,
-        rooms: Collection[Tidies],
+        kinds: Collection[Tidies],
         held: Callable[[str], list[str]],
         lost_reply: Callable[[], bool],
         on_outbox: Callable[[str], None],
     ) -> None:
         self._name = name
         self._steps = steps
-        self._rooms = rooms
+        self._kinds = kinds
         self._held = held
         self._lost_reply = lost_reply
         self._on_outbox = on_outbox
@@ -153,10 +153,10 @@ class Sweeper:
         return swept
 
     async def _tidy(self, projects: Sequence[str], idle: Collection[str]) -> None:
-        """Has rooms forget what is over, and drops idle projects in which nothing is left to be forgotten."""
+        """Has each kind of runs forget what is over; drops idle projects in which nothing is left to be forgotten."""
         for project in projects:
             try:
-                if all([await room.tidy(project) for room in self._rooms]) and project in idle:
+                if all([await kind.tidy(project) for kind in self._kinds]) and project in idle:
                     # A flow that begins at this very moment was noted by its front-end, which does it again soon.
                     await self._steps.projects.forget(project, ACTIVE_SECONDS)
             except (ToolFailure, StoreError) as error:

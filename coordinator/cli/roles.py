@@ -111,7 +111,7 @@ def _unwritable(metrics_dir: Path, error: OSError) -> CommandFailed:
 def _work(settings: Settings, recorder: Recorder, lifecycle: Lifecycle, beside: Beside | None) -> None:
     # Imported here: front-ends do without RQ.
     from workers.process import WorkerProcess
-    from workers.rooms import make_rooms
+    from workers.run_kinds import make_run_kinds
 
     recorder.start_worker()
 
@@ -127,7 +127,7 @@ def _work(settings: Settings, recorder: Recorder, lifecycle: Lifecycle, beside: 
     worker = WorkerProcess(
         settings,
         recorder.slot,
-        make_rooms,
+        make_run_kinds,
         lifecycle.ready,
         lambda: lifecycle.orphaned,
         on_settings,

@@ -28,7 +28,7 @@ from coordinator.cli.linux import end_with_parent, name_process
 
 MODULES: dict[str, tuple[str, ...]] = {
     "frontend": ("coordinator.cli.roles", "coordinator.cli.frontend"),
-    "worker": ("coordinator.cli.roles", "workers.process", "workers.rooms"),
+    "worker": ("coordinator.cli.roles", "workers.process", "workers.run_kinds"),
 }
 """What a role imports. A module's ``prepare`` is called too; neither may start threads or open files."""
 

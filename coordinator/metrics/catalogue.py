@@ -329,7 +329,7 @@ RUNS_ENDED = Metric(
     "coordinator_runs_ended_total",
     "counter",
     "runs",
-    "Flows, and other runs of steps, that workers brought to an end.",
+    "Flows, and other runs of steps, that workers brought to an end; room: their kind, flows or gateway.",
     (Label("room", limit=8), Label("status", ("completed", "failed"))),
 )
 

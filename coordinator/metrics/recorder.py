@@ -277,9 +277,9 @@ class Recorder:
         """Steps that wait for a worker."""
         self._steps_queued().set(count)
 
-    def run_ended(self, room: str, status: str) -> None:
+    def run_ended(self, run_kind: str, status: str) -> None:
         """A worker brought a run to its end."""
-        self._runs_ended(room, status).inc()
+        self._runs_ended(run_kind, status).inc()
 
     def gateway_submit(self, result: str) -> None:
         """A transition was asked for; result is ok or the error's code."""

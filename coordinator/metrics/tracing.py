@@ -170,21 +170,21 @@ class Tracing:
         }
         return self._begin(f"tools/call {tool}", SpanKind.SERVER, trace, attributes)
 
-    def step(self, room: str, project: str, run: str, step: str, key: str, attempt: int, trace: str) -> Scope:
+    def step(self, run_kind: str, project: str, run: str, step: str, key: str, attempt: int, trace: str) -> Scope:
         """A worker begins an attempt of a step.
 
         Args:
             trace: as the run has it.
         """
         attributes: dict[str, str | int] = {
-            "coordinator.room": room,
+            "coordinator.room": run_kind,
             "coordinator.project": project,
             "coordinator.run": run,
             "coordinator.step": step,
             "coordinator.step.key": key[:_LONGEST_ID],
             "coordinator.attempt": attempt,
         }
-        return self._begin(f"step {room}", SpanKind.CONSUMER, trace, attributes)
+        return self._begin(f"step {run_kind}", SpanKind.CONSUMER, trace, attributes)
 
     def script(self, script: str, seconds: float, outcome: str) -> None:
         """A Lua script ended; a span if it ran for a call or a step. Takes what ``Store.observe`` is told."""

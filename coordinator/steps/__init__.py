@@ -1,14 +1,14 @@
 """Steps: the unit of work that workers execute, for flows and for the gateway.
 
-A *room* is a toolset whose work is made of steps: ``flows`` or ``gateway``. A *run* is one flow or one
-gateway workflow, a *step* a piece of its work, an *attempt* one execution of a step by one worker. All of it
+A *run* is one flow or one gateway workflow; its *kind* says which of both: ``flows`` or ``gateway``, as the toolset
+is named. A *step* is a piece of its work, an *attempt* one execution of a step by one worker. All of it
 is in the store and changes only in scripts; RQ carries pointers to it.
 
-**One script per step.** A worker's report is one script call (``report_steps.lua`` of the room): it checks
+**One script per step.** A worker's report is one script call (``report_steps.lua`` of the toolset): it checks
 the fence, records the outcome, creates what follows, counts joins, ends the run, hands what is
 ready to the workers and takes the next steps for the one that reports. So between two calls
-nothing is half done, whoever dies. What follows a step is decided in Python, by the room's
-``Planner`` in the worker, from the run's immutable spec and the outcome alone; the script commits
+nothing is half done, whoever dies. What follows a step is decided in Python, by the
+``Planner`` of the run's kind in the worker, from the run's immutable spec and the outcome alone; the script commits
 the decision or refuses all of it.
 
 **Leases and fences.** A step that is taken is leased for ``times.LEASE_MS`` by the store's clock. The
@@ -33,5 +33,5 @@ worker needs (``times.PROTOCOL``): one that knows less leaves it to others.
 Not promised: that a tool is called once; the order of steps that wait at the same priority,
 beyond that the longest waiting ones are looked at first ten times a second by every busy worker.
 
-``model`` has the structs, ``room`` what a room gives, ``store`` the calls, ``lua/include/step.lua`` the layout.
+``model`` has the structs, ``run_kind`` what a kind gives, ``store`` the calls, ``lua/include/step.lua`` the layout.
 """

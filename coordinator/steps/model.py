@@ -1,6 +1,6 @@
 """Structs that flows and the gateway share: what a worker gets, what came of it, and what follows.
 
-Only the room (``flows`` or ``gateway``) knows what a run's ``spec`` and a step's ``key``, ``context`` and
+Only a run's kind (``flows`` or ``gateway``) knows what its ``spec`` and its steps' ``key``, ``context`` and
 ``arguments`` mean; to workers they are opaque.
 """
 
@@ -20,14 +20,14 @@ class StepRun(Struct, array_like=True, frozen=True):
     """One attempt of one step, handed to this worker: the reply of the script that took it."""
 
     project: str
-    room: str
-    """Name of the room whose step it is: ``flows`` or ``gateway``."""
+    run_kind: str
+    """The kind of its run: ``flows`` or ``gateway``."""
     run: str
     step: str
     attempt: int
     """The fence: rises with each hand-out of the step, from 1."""
     key: str
-    """What the room calls the step; in a flow the key of its specification."""
+    """What the run calls the step; in a flow the key of its specification."""
     context: str
     """What the plan that created the step gave it."""
     arguments: str
@@ -85,7 +85,7 @@ class Retry(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """What an attempt is to do: made by the room from the run's spec just before it starts."""
+    """What an attempt is to do: made by the planner from the run's spec just before it starts."""
 
     tool: str | None
     """None: nothing; the result is null."""

@@ -1,4 +1,4 @@
-"""What the stores of rooms have in common whose runs are made of steps."""
+"""What the stores of the toolsets have in common whose runs are made of steps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from coordinator.store import Script, Store
 from coordinator.store.idempotency import IdempotencyKey, run_once
 
 INCLUDES = (PACKAGE,)
-"""Whose includes the scripts of such a room take."""
+"""Whose includes the scripts of such a toolset take."""
 
 R = TypeVar("R")
 
 
 class RunStore:
-    """Runs of one room, of any project, as front-ends need them.
+    """Runs of one kind, of any project, as front-ends need them.
 
     Every method of it and of the stores built on it raises ToolFailure as ``Store.run`` says, and
     ``request_id_reused`` where it takes a request.

@@ -93,7 +93,7 @@ _BEGIN = Script(PACKAGE, "begin_steps")
 _SWEEP = Script(PACKAGE, "sweep_steps", Swept)
 _RECLAIM = Script(PACKAGE, "reclaim_steps", None)
 RETURN = Script(PACKAGE, "return_steps")
-"""Reports steps of a room that the worker does not know: they are offered again."""
+"""Reports steps of a kind of runs that the worker does not know: they are offered again."""
 _PUSH = Script(PACKAGE, "push_jobs", None)
 _WAITING = Script(PACKAGE, "waiting_steps", list[str])
 _POP = Script(PACKAGE, "pop_jobs", list[Popped])
@@ -138,7 +138,7 @@ class StepStore:
     async def report(
         self, script: Script[Any], project: str, want: int, reports: Sequence[Report], *, queue_first: bool = False
     ) -> Taken:
-        """Reports outcomes of steps of one room and project, and takes the next ones.
+        """Reports outcomes of steps of one kind of runs and one project, and takes the next ones.
 
         Args:
             queue_first: take what waits in the queues before what follows the reported steps.

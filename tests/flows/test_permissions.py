@@ -14,8 +14,8 @@ from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import Actor, Trusted, Verification, echo
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
-from coordinator.toolsets.flows.room import FlowPlanner, ToolCall
 from coordinator.toolsets.flows.rules.spec import unpack
+from coordinator.toolsets.flows.run_kind import FlowPlanner, ToolCall
 from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.tool import Call, Services
 from tests.flows.client import ONE_GATE, Flows, gate

@@ -20,15 +20,15 @@ from coordinator.settings.flows import Flows
 from coordinator.settings.identity import ActorAuthentication
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
-from coordinator.steps.room import CallFailed, opened
+from coordinator.steps.run_kind import CallFailed, opened
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.room import FlowRoom, ToolCall
+from coordinator.toolsets.flows.run_kind import FlowRunKind, ToolCall
 from tests.support.downstream import HttpServer, stdio
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from workers.isolated_child import TOO_DEEP
-from workers.rooms import make_rooms, step_tools
+from workers.run_kinds import make_run_kinds, step_tools
 from workers.tools.registry import StepTools
 
 pytestmark = pytest.mark.anyio
@@ -384,25 +384,25 @@ async def test_workers_take_over_whom_to_trust(store: Store, project: str, tmp_p
     entries = ", ".join(f'{{id: {name}, sha256: "{digit * 64}"}}' for name, digit in (("ana", "0"), ("bob", "1")))
     file.write_text(f"tokens: [{entries}]")
     file.chmod(0o600)
-    rooms = make_rooms(Settings(), store, Isolated())
-    room = rooms["flows"]
-    assert isinstance(room, FlowRoom)
-    registry, ana = Registry(cast(StepTools, room.executor), project), Caller("ana", listed=True)
+    kinds = make_run_kinds(Settings(), store, Isolated())
+    flows = kinds["flows"]
+    assert isinstance(flows, FlowRunKind)
+    registry, ana = Registry(cast(StepTools, flows.executor), project), Caller("ana", listed=True)
     claim = {"releases": [{"itemId": str(uuid.uuid4())}], "actor": {"id": "agent", "kind": "subagent"}}
-    async with opened(rooms):
+    async with opened(kinds):
         assert (await registry.value("claim_item", claim))["summary"]["releasesFailed"] == 1
         # Without a file nobody is listed.
         assert isinstance(await registry.tools.permits(project, ana, "query_items"), str)
         strict = ActorAuthentication(degraded_mode_policy="reject", enabled=True)
-        room.configure(Settings(actor_authentication=strict, auth=Auth(tokens=str(file))))
+        flows.configure(Settings(actor_authentication=strict, auth=Auth(tokens=str(file))))
         assert (await registry.failure("claim_item", claim, number="12")).type == "rejected_by_policy"
         unsigned = {"transitions": [{"itemId": str(uuid.uuid4()), "trigger": "start"}]}
         assert (await registry.failure("advance_item", unsigned)).type == "VALIDATION_ERROR"
         assert isinstance(await registry.tools.permits(project, ana, "query_items"), Caller)
-        room.configure(Settings(auth=Auth(tokens=str(file), default_permissions=("flows",))))
+        flows.configure(Settings(auth=Auth(tokens=str(file), default_permissions=("flows",))))
         assert (await registry.value("claim_item", claim, number="13"))["summary"]["releasesFailed"] == 1
         assert isinstance(await registry.tools.permits(project, ana, "query_items"), str)
-        room.configure(Settings())
+        flows.configure(Settings())
         assert isinstance(await registry.tools.permits(project, ana, "workflow_list"), str)
 
 

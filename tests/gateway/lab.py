@@ -1,6 +1,6 @@
 """The gateway in the test's own event loop: the tools as a caller sees them, and a worker that executes.
 
-The worker is the product's: its engine, its rooms, its executors; only the process around it is the test's.
+The worker is the product's: its engine, its kinds of runs, its executors; only the process around it is the test's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from coordinator.toolsets.tool import Call, Reply, Services, Toolset
 from tests.support.wait import wait_until
 from workers.engine import Engine
 from workers.listener import Listener
-from workers.rooms import make_rooms
+from workers.run_kinds import make_run_kinds
 from workers.sweeper import Sweeper
 
 Json = dict[str, Any]
@@ -193,19 +193,19 @@ class Worker:
         names = queue_names(settings.steps.pools)
         handoff.speak_for(name, names)
         self.steps = StepStore(store, store, handoff)
-        self.rooms = make_rooms(settings, store, NoChildren())
+        self.kinds = make_run_kinds(settings, store, NoChildren())
         outboxes: list[str] = []
-        self.engine = Engine(self.steps, self.rooms, settings.steps.slots, outboxes.append, lambda job, queue: None)
+        self.engine = Engine(self.steps, self.kinds, settings.steps.slots, outboxes.append, lambda job, queue: None)
         self._listener = Listener(self.engine, self.steps, store, names)
         self._sweeper = Sweeper(
-            name, self.steps, list(self.rooms.values()), self.engine.held_in, self.engine.lost_reply, outboxes.append
+            name, self.steps, list(self.kinds.values()), self.engine.held_in, self.engine.lost_reply, outboxes.append
         )
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> Self:
         """Begins to work."""
-        for room in self.rooms.values():
-            await room.executor.open()
+        for kind in self.kinds.values():
+            await kind.executor.open()
         self.engine.start()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._listener.run()), loop.create_task(self._sweeper.run())]
@@ -217,5 +217,5 @@ class Worker:
             task.cancel()
         await self.engine.drain(2.0)
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for room in self.rooms.values():
-            await room.executor.close()
+        for kind in self.kinds.values():
+            await kind.executor.close()

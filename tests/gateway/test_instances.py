@@ -11,9 +11,9 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.store import OVER, RECORDED, Report, Taken
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
-from coordinator.toolsets.gateway.room import Commit, Spec
 from coordinator.toolsets.gateway.rules.bundle import Packed
 from coordinator.toolsets.gateway.rules.task import Advance, NextStep
+from coordinator.toolsets.gateway.run_kind import Commit, Spec
 from coordinator.toolsets.gateway.snapshot import Snapshot, timed_out
 from coordinator.toolsets.gateway.store.instances import REPORT, Instance, InstanceStore, NewInstance
 from tests.gateway.conftest import MakeLab
@@ -45,7 +45,7 @@ class Bench:
         self.lab, self.store, self.project = lab, store, project
         self.instances = InstanceStore(store, lab.settings)
         worker = Worker(store, lab.settings)
-        self.steps, self.planner = worker.steps, worker.rooms["gateway"].planner
+        self.steps, self.planner = worker.steps, worker.kinds["gateway"].planner
 
     async def instance(self, answer: Json, operation: str = "") -> Instance:
         found = await self.instances.read(self.project, answer["workflowId"], operation)

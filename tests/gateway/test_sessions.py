@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.toolsets.gateway import room
+from coordinator.toolsets.gateway import run_kind
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.gateway.conftest import MakeLab
@@ -163,11 +163,11 @@ async def test_what_a_session_asks_people_is_forgotten_with_it(make_lab: MakeLab
 async def test_however_many_sessions_are_over_they_are_forgotten_in_one_go(
     make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "FORGET_BATCH", 2)
+    monkeypatch.setattr(run_kind, "FORGET_BATCH", 2)
     lab = make_lab(capabilities=CAPABILITIES)
     for _ in range(5):
         name = (await lab.start("proxy_default", capability="nothing"))["workflowId"]
         await store.command("ZADD", keys.gate_expiry.key(project), 1, name)
-    gateway = Worker(store, lab.settings).rooms["gateway"]
+    gateway = Worker(store, lab.settings).kinds["gateway"]
     assert await gateway.tidy(project)
     assert await store.command("EXISTS", keys.gate_expiry.key(project)) == 0

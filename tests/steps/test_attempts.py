@@ -229,7 +229,7 @@ async def test_what_a_worker_does_not_know_of_is_given_back(rig: Rig) -> None:
     assert await rig.worker.done(unknown) == REFUSED
 
 
-async def test_steps_of_a_room_that_is_not_known_go_back(rig: Rig) -> None:
+async def test_steps_of_a_kind_that_is_not_known_go_back(rig: Rig) -> None:
     await rig.create()
     (step,) = await rig.worker.take()
     report = Report(step.step, step.attempt, "B", "", 0)

@@ -10,13 +10,13 @@ from typing import Any
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
-from coordinator.steps.room import StepRoom
+from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.room import FlowRoom
 from coordinator.toolsets.flows.rules import planner, spec
+from coordinator.toolsets.flows.run_kind import FlowRunKind
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowStore, NewFlow
 from tests.support.wait import PATIENCE, wait_until
 from workers.engine import Engine
@@ -102,11 +102,11 @@ class Bench:
         self.queues = queue_names(self.settings.steps.pools)
         handoff.speak_for(name, self.queues)
         self.steps = StepStore(store, self.queue, handoff)
-        self.rooms: dict[str, StepRoom] = {"flows": FlowRoom(self.flows, _permits, self.tools)}
+        self.kinds: dict[str, RunKind] = {"flows": FlowRunKind(self.flows, _permits, self.tools)}
         self.outboxes: list[str] = []
         self.plain_jobs: list[tuple[str, str]] = []
         self.engine = Engine(
-            self.steps, self.rooms, slots, self.outboxes.append, lambda job, queue: self.plain_jobs.append((job, queue))
+            self.steps, self.kinds, slots, self.outboxes.append, lambda job, queue: self.plain_jobs.append((job, queue))
         )
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -9,10 +9,10 @@ from coordinator.metrics import logs
 from coordinator.settings import load_settings
 from coordinator.steps import times
 from workers.process import WorkerProcess
-from workers.rooms import make_rooms
+from workers.run_kinds import make_run_kinds
 
 if __name__ == "__main__":
     times.PROTOCOL = 0
     logs.configure("info", "json")
     settings = load_settings({}, os.environ, None).settings
-    WorkerProcess(settings, sys.argv[1], make_rooms, lambda: print("ready", flush=True)).run()
+    WorkerProcess(settings, sys.argv[1], make_run_kinds, lambda: print("ready", flush=True)).run()

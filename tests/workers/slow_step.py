@@ -11,7 +11,7 @@ from coordinator.metrics import logs
 from coordinator.settings import load_settings
 from tests.support.wait import wait_until_sync
 from workers.process import WorkerProcess
-from workers.rooms import make_rooms
+from workers.run_kinds import make_run_kinds
 
 
 def wait_for_release() -> str:
@@ -24,4 +24,4 @@ def wait_for_release() -> str:
 if __name__ == "__main__":
     workers.steps.STEPS["slow"] = wait_for_release
     logs.configure("info", "json")
-    WorkerProcess(load_settings({}, os.environ, None).settings, "w-9", make_rooms, lambda: None).run()
+    WorkerProcess(load_settings({}, os.environ, None).settings, "w-9", make_run_kinds, lambda: None).run()

@@ -300,7 +300,7 @@ async def test_a_planner_that_fails_ends_the_flow(bench: Bench, monkeypatch: pyt
     def broken(*_: Any) -> Plan:
         raise KeyError("secret")
 
-    monkeypatch.setattr(bench.rooms["flows"].planner, "plan", broken)
+    monkeypatch.setattr(bench.kinds["flows"].planner, "plan", broken)
     bench.start()
     found = await bench.ended(await bench.create(chain({}, {})))
     assert (found.row.status, found.row.error) == ("failed", "what follows step 'start' could not be planned")
@@ -309,12 +309,12 @@ async def test_a_planner_that_fails_ends_the_flow(bench: Bench, monkeypatch: pyt
 
 @pytest.mark.parametrize("odd", [Plan(create=(1, 2)), None, "no plan"])  # type: ignore[arg-type]
 async def test_what_is_no_plan_ends_the_flow(bench: Bench, monkeypatch: pytest.MonkeyPatch, odd: Any) -> None:
-    plan = bench.rooms["flows"].planner.plan
+    plan = bench.kinds["flows"].planner.plan
 
     def mostly(step: StepRun, *rest: Any) -> Any:
         return odd if step.run == str(bad) else plan(step, *rest)
 
-    monkeypatch.setattr(bench.rooms["flows"].planner, "plan", mostly)
+    monkeypatch.setattr(bench.kinds["flows"].planner, "plan", mostly)
     bad = await bench.create(chain({}, {}))
     good = [await bench.create(chain({}, {})) for _ in range(6)]
     bench.start()
@@ -328,13 +328,13 @@ async def test_a_preparation_that_does_not_end_is_stopped(bench: Bench, monkeypa
         await asyncio.Event().wait()
 
     monkeypatch.setattr(workers.attempts, "PREPARE_SECONDS", 0.05)
-    monkeypatch.setattr(bench.rooms["flows"].planner, "prepare", hangs)
+    monkeypatch.setattr(bench.kinds["flows"].planner, "prepare", hangs)
     bench.start()
     flow = await bench.create(chain({}))
     assert await bench.result(flow) == ("failed", '{"error":"the step took longer than 50 ms","type":"timeout"}')
 
 
-async def test_steps_of_a_room_that_is_not_known_are_for_other_workers(bench: Bench) -> None:
+async def test_steps_of_a_kind_that_is_not_known_are_for_other_workers(bench: Bench) -> None:
     flow = await bench.create(chain({}))
     await bench.store.command("HSET", keys.run.key("default", str(flow)), "o", "gateway")
     bench.start(listen=False)
@@ -351,7 +351,7 @@ async def test_steps_of_a_room_that_is_not_known_are_for_other_workers(bench: Be
 async def test_a_flow_whose_spec_is_gone_fails(bench: Bench) -> None:
     flow = await bench.create(chain({}))
     (step,) = (await bench.steps.take(1)).steps
-    taken = await bench.steps.report(bench.rooms["flows"].report, "default", 0, [Report(step.step, 1, "B", "", 0)])
+    taken = await bench.steps.report(bench.kinds["flows"].report, "default", 0, [Report(step.step, 1, "B", "", 0)])
     assert taken.results == [1]
     await bench.store.command("DEL", keys.run_spec.key("default", str(flow)))
     bench.start()

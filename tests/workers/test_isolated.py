@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import workers.isolated
-from coordinator.steps.room import CallFailed
+from coordinator.steps.run_kind import CallFailed
 from tests.support.fleets import ROOT, environment
 from tests.support.wait import process_alive, wait_until, wait_until_sync
 from workers.isolated import IsolatedCalls

@@ -36,7 +36,7 @@ class Watched:
         )
 
     async def tidy(self, project: str) -> bool:
-        """Stands for a room."""
+        """Stands for a kind of runs."""
         self.tidied.append(project)
         return self.left == 0
 
@@ -124,7 +124,7 @@ async def test_what_is_over_is_forgotten_in_a_full_store_too(watched: Watched) -
         with pytest.raises(ToolFailure) as refused:
             await watched.sweeper.round()
         assert refused.value.code == "store_full"
-        await wait_until(lambda: watched.tidied, what="the room to be asked")
+        await wait_until(lambda: watched.tidied, what="the kind to be asked")
     finally:
         await bench.store.command("CONFIG", "SET", "maxmemory", 0)
     await watched.sweeper.round()

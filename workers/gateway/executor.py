@@ -18,11 +18,11 @@ from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.operations import Operations, StartRequest
-from coordinator.toolsets.gateway.room import ERROR_CLASSES, Job
 from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.bundle import Packed
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.task import MAX_NESTING
+from coordinator.toolsets.gateway.run_kind import ERROR_CLASSES, Job
 from workers.connections import Connections
 from workers.gateway.cli import run_command
 from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
@@ -51,7 +51,7 @@ class Background(Protocol):
 
 
 class GatewayExecutor:
-    """The executor of the room (``coordinator.steps.room.Executor``).
+    """The gateway's executor (``coordinator.steps.run_kind.Executor``).
 
     Args:
         operations: for sub-workflows.

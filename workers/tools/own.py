@@ -116,7 +116,7 @@ def _linked(tool: Tool, arguments: dict[str, Any], step: StepRun) -> dict[str, A
     """The arguments with what follows from the step: a request id, and of a workflow its parent; what is given wins."""
     more: dict[str, Any] = {}
     if any(field.encode_name == "requestId" for field in msgspec.structs.fields(tool.arguments)):
-        more["requestId"] = str(uuid.uuid5(_REQUESTS, f"{step.project} {step.room} {step.idempotency_key}"))
-    if tool.name == "workflow_create" and step.room == "flows":
+        more["requestId"] = str(uuid.uuid5(_REQUESTS, f"{step.project} {step.run_kind} {step.idempotency_key}"))
+    if tool.name == "workflow_create" and step.run_kind == "flows":
         more["parent"] = int(step.run)
     return {**more, **arguments}

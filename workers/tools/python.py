@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
-from coordinator.steps.room import CallFailed, Isolated
+from coordinator.steps.run_kind import CallFailed, Isolated
 from coordinator.toolsets.caller import Caller
 from workers.isolated_child import TOO_DEEP, said
 from workers.tools.source import StepTool

@@ -10,10 +10,10 @@ import structlog
 
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
-from coordinator.steps.room import Configurable
+from coordinator.steps.run_kind import Configurable
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.room import ToolCall
 from coordinator.toolsets.flows.rules.permissions import may_call
+from coordinator.toolsets.flows.run_kind import ToolCall
 from workers.tools.rights import Rights
 from workers.tools.source import Source, SourceFailed, StepTool
 
@@ -30,7 +30,7 @@ class Listing(NamedTuple):
 
 
 class StepTools:
-    """The registry: an executor over all sources (``coordinator.steps.room.Executor``).
+    """The registry: an executor over all sources (``coordinator.steps.run_kind.Executor``).
 
     Args:
         sources: where several have a name, the first counts.

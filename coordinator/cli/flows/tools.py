@@ -50,7 +50,7 @@ def tools(
 
 async def _listed(settings: Settings) -> Sequence[Listing]:
     # Imported here: most commands do without RQ and the MCP client.
-    from workers.rooms import step_tools
+    from workers.run_kinds import step_tools
 
     class _Nowhere:
         """Nothing is called here."""

@@ -8,6 +8,6 @@ the outcome in hand; one script then records the outcome, counts joins, creates 
 and hands it to the queue, or refuses all of it because the attempt is not the present one any
 more (``coordinator.steps``). So between two scripts nothing is half done, whoever dies.
 
-``contract`` has arguments and results, ``store`` the typed calls of the scripts in ``lua``, ``room`` what
-workers get from this room, ``tools`` the five tools.
+``contract`` has arguments and results, ``store`` the typed calls of the scripts in ``lua``, ``run_kind``
+what workers get from this toolset, ``tools`` the five tools.
 """

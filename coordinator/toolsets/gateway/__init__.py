@@ -14,7 +14,7 @@ instance is as it was or as it shall be, and the step engine goes on with what w
 their text is kept in Redis for as long as an instance needs it (``rules/bundle.py``).
 
 ``contract`` has arguments and results, ``rules`` everything that needs no I/O, ``store`` the typed calls
-of the scripts in ``lua``, ``room`` what workers get from this room, ``tools`` the seven tools. ``operations``
+of the scripts in ``lua``, ``run_kind`` what workers get from this toolset, ``tools`` the seven tools. ``operations``
 starts and advances instances for all of them: it plans from what it has read (``snapshot``), waits for the end of an
 operation with ``listener``, and knows from ``durations`` which calls are quick.
 """

@@ -33,7 +33,7 @@ local function create_step(run, new, delay, again)
   end
 end
 
--- Creates all that a plan says; whether the run goes on afterwards is up to the room.
+-- Creates all that a plan says; whether the run goes on afterwards is up to the toolset.
 local function follow(run, plan, delay)
   for _, fork in ipairs(plan[2]) do redis.call('HSET', K_RUN .. run.id, 'j' .. fork[1], fork[2]) end
   -- Where the run fails with it, what is done already would be done again by a retry of the flow.

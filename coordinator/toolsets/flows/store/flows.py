@@ -43,7 +43,7 @@ _LIST = Script(PACKAGE, "list_flows", list[tuple[str, str, str, str, str, str, s
 _FIND: Script[Any] = Script(PACKAGE, "find_step")
 _TRIM = Script(PACKAGE, "trim_flows", tuple[int, int], includes=INCLUDES)
 REPORT: Script[Any] = Script(PACKAGE, "report_steps", includes=INCLUDES)
-"""What workers report outcomes of this room's steps with."""
+"""What workers report outcomes of flows' steps with."""
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode

@@ -25,10 +25,10 @@ local function read_approvals(ids)
 end
 
 -- Fields: see include/instance.lua.
-local room, status, definition, creator, bundle, state, version, started, deadline, nesting, under_way, transition,
+local kind, status, definition, creator, bundle, state, version, started, deadline, nesting, under_way, transition,
   since, outcome, session_ms = unpack(redis.call('HMGET', K_RUN .. workflow, 'o', 's', 'n', 'u', 'h', 'z', 'v', 't',
   'd', 'k', 'c', 'ct', 'cs', 'x', 'y'))
-if room ~= 'gateway' then return cmsgpack.pack({}) end
+if kind ~= 'gateway' then return cmsgpack.pack({}) end
 local now = server_time()
 if session_ms and status == 'r' then redis.call('ZADD', K_GATE_EXPIRY, whole(now + session_ms), workflow) end
 if under_way then add_waiter(workflow, waiter) end

@@ -19,8 +19,8 @@ local UNPLANNED_KEEP_MS = 60000
 local MOVED_MS = 50 -- after which a timeout is planned again that found the instance moved
 local FAILED_MS, FAILED_MAX_MS = 500, 3600000 -- and one that was not planned: later with each attempt
 
--- What a commit plans (Commit in room.py, whose first five fields are those of any plan): an advance, or nil where
--- nothing could be planned; keep ms, retention ms, and the ending of whatever a timeout stops.
+-- What a commit plans (Commit in run_kind.py, whose first five fields are those of any plan): an advance, or nil
+-- where nothing could be planned; keep ms, retention ms, and the ending of whatever a timeout stops.
 local function planned(commit)
   return unpack(commit, 6, 9)
 end

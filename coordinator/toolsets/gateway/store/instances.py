@@ -105,7 +105,7 @@ _READ: Script[Any] = Script(PACKAGE, "read_instance")
 _EXPIRE = Script(PACKAGE, "expire_instance", tuple[bool, bool], includes=INCLUDES)
 _FORGET = Script(PACKAGE, "forget_instances", tuple[int, bool], includes=INCLUDES)
 REPORT: Script[Any] = Script(PACKAGE, "report_hops", includes=INCLUDES)
-"""What workers report outcomes of this room's steps with."""
+"""What workers report outcomes of instances' steps with."""
 
 _pack = msgspec.msgpack.Encoder().encode
 _instance = msgspec.msgpack.Decoder(Instance).decode

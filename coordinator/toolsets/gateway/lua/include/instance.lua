@@ -15,9 +15,9 @@ local EVIDENCE_MAX = 200 -- kept of each instance
 
 -- The instance, or nil.
 local function load_instance(id)
-  local room, status, version, state, operation, step, child, parent, pool, bundle, deadline, definition =
+  local kind, status, version, state, operation, step, child, parent, pool, bundle, deadline, definition =
     unpack(redis.call('HMGET', K_RUN .. id, 'o', 's', 'v', 'z', 'c', 'a', 'b', 'm', 'q', 'h', 'd', 'n'))
-  if room ~= 'gateway' then return nil end
+  if kind ~= 'gateway' then return nil end
   return {id = id, status = status, version = tonumber(version), state = state, operation = operation or nil,
     step = step or nil, child = child or nil, parent = parent or nil, pool = pool or nil, bundle = bundle,
     deadline = deadline and tonumber(deadline) or nil, definition = definition}
@@ -53,8 +53,8 @@ end
 
 -- What a sub-workflow hands to the one that waits for it, as JSON; nil: it has not ended.
 local function result_of(id)
-  local room, status, state, outcome = unpack(redis.call('HMGET', K_RUN .. id, 'o', 's', 'z', 'x'))
-  if room ~= 'gateway' then return '{"outcome":""}' end
+  local kind, status, state, outcome = unpack(redis.call('HMGET', K_RUN .. id, 'o', 's', 'z', 'x'))
+  if kind ~= 'gateway' then return '{"outcome":""}' end
   if status == 'r' then return nil end
   return '{"state":' .. cjson.encode(state) .. ',"outcome":' .. cjson.encode(outcome or '') .. ',"context":' ..
     (redis.call('HGET', K_GATE_DATA .. id, 'c') or '{}') .. '}'

@@ -1,4 +1,4 @@
-"""What a room gives to the workers so that they can execute its steps, and what they give to it."""
+"""What a kind of runs gives to the workers so that they can execute its steps, and what they give to it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Executor(Protocol):
 
 
 class Planner(Protocol):
-    """Knows what the steps of a room mean."""
+    """Knows what the steps of one kind of runs mean."""
 
     def load(self, spec: bytes) -> Any:
         """The run's spec in the form that the other methods take; kept for all steps of the run."""
@@ -107,19 +107,19 @@ class Planner(Protocol):
 
 @runtime_checkable
 class Configurable(Protocol):
-    """A room, or a part of one, that takes over settings while it works."""
+    """A kind of runs, or a part of one, that takes over settings while it works."""
 
     def configure(self, settings: Settings) -> None:
         """Goes by these settings, for every attempt that begins later. Does not fail."""
         ...
 
 
-class StepRoom(Protocol):
-    """One room: ``flows`` or ``gateway``."""
+class RunKind(Protocol):
+    """One kind of runs: those of ``flows`` or of ``gateway``."""
 
     @property
     def name(self) -> str:
-        """As runs have it that are this room's."""
+        """The name of the toolset whose runs they are; each run has it."""
         ...
 
     @property
@@ -147,14 +147,14 @@ class StepRoom(Protocol):
 
 
 @asynccontextmanager
-async def opened(rooms: Mapping[str, StepRoom]) -> AsyncIterator[Mapping[str, StepRoom]]:
-    """Rooms with their executors open, until the end of the block."""
-    done: list[StepRoom] = []
+async def opened(kinds: Mapping[str, RunKind]) -> AsyncIterator[Mapping[str, RunKind]]:
+    """These kinds with their executors open, until the end of the block."""
+    done: list[RunKind] = []
     try:
-        for room in rooms.values():
-            await room.executor.open()
-            done.append(room)
-        yield rooms
+        for kind in kinds.values():
+            await kind.executor.open()
+            done.append(kind)
+        yield kinds
     finally:
-        for room in done:
-            await room.executor.close()
+        for kind in done:
+            await kind.executor.close()

@@ -1,4 +1,4 @@
-"""What workers get from this room: which call an executor's attempt makes, and what follows from its outcome."""
+"""What workers get from this toolset: which call an executor's attempt makes, and what follows from its outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from coordinator.errors import ToolFailure
 from coordinator.settings.gateway.executor import Reliability
 from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Success, Work
-from coordinator.steps.room import Configurable, Executor
+from coordinator.steps.run_kind import Configurable, Executor
 from coordinator.store import Script
 from coordinator.toolsets.gateway.rules import planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
@@ -40,7 +40,7 @@ _ENGINE_CLASSES = {"expired": "timeout", "poisoned": "permanent_error", "stopped
 
 
 class Job(Work, frozen=True, kw_only=True):
-    """Work of this room: one attempt of an executor."""
+    """Work of an instance's step: one attempt of an executor."""
 
     call: Call
     task: Task
@@ -156,8 +156,8 @@ class ConfigurableExecutor(Executor, Configurable, Protocol):
     """An executor that takes over settings."""
 
 
-class GatewayRoom:
-    """The room as workers take it (``coordinator.steps.room.StepRoom``)."""
+class GatewayRunKind:
+    """Instances as workers take them (``coordinator.steps.run_kind.RunKind``)."""
 
     name = "gateway"
     report: Script[Any] = REPORT

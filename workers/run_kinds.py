@@ -1,4 +1,4 @@
-"""The rooms whose steps a worker executes, and what they call."""
+"""The kinds of runs whose steps a worker executes, and what these call."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from coordinator.identity.clock import FleetClock
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.names import callables
-from coordinator.steps.room import Isolated, StepRoom
+from coordinator.steps.run_kind import Isolated, RunKind
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
 from coordinator.toolsets import load_toolsets
-from coordinator.toolsets.flows.room import FlowRoom
+from coordinator.toolsets.flows.run_kind import FlowRunKind
 from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.operations import Operations
-from coordinator.toolsets.gateway.room import GatewayRoom
+from coordinator.toolsets.gateway.run_kind import GatewayRunKind
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.tool import Services
@@ -59,19 +59,19 @@ def step_tools(
     return StepTools(sources, Rights(settings, FleetClock(store.time)))
 
 
-def make_rooms(settings: Settings, store: Store, isolated: Isolated) -> Mapping[str, StepRoom]:
-    """Every room, by name."""
+def make_run_kinds(settings: Settings, store: Store, isolated: Isolated) -> Mapping[str, RunKind]:
+    """Every kind of runs, by name."""
     connections = Connections(settings)
     tools = step_tools(settings, store, isolated, connections)
-    flows = FlowRoom(FlowStore(store, settings), tools.permits, tools)
+    flows = FlowRunKind(FlowStore(store, settings), tools.permits, tools)
     gateway = _gateway(settings, store, connections, tools)
     return {flows.name: flows, gateway.name: gateway}
 
 
-def _gateway(settings: Settings, store: Store, connections: Connections, tools: StepTools) -> GatewayRoom:
+def _gateway(settings: Settings, store: Store, connections: Connections, tools: StepTools) -> GatewayRunKind:
     instances, audit = InstanceStore(store, settings), AuditStore(store, settings)
     lists = ServerLists(settings, store, connections)
     connections.on_change = lists.changed
     copies = AuditCopies(settings, store, StepStore(store, store, Handoff.of(settings)))
     operations = Operations(store, instances, audit, Listener(store))
-    return GatewayRoom(instances, GatewayExecutor(connections, operations, tools.find, (lists, copies)))
+    return GatewayRunKind(instances, GatewayExecutor(connections, operations, tools.find, (lists, copies)))

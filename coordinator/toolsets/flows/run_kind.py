@@ -1,4 +1,4 @@
-"""What workers get from this room: how a step of a flow is prepared, and what follows it."""
+"""What workers get from this toolset: how a step of a flow is prepared, and what follows it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Work
-from coordinator.steps.room import Configurable, Executor
+from coordinator.steps.run_kind import Configurable, Executor
 from coordinator.store import Script
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules import planner, templates
@@ -28,7 +28,7 @@ TRIMS = 1_000
 
 
 class ToolCall(Work, frozen=True):
-    """Work of this room: a call of a tool on somebody's behalf."""
+    """Work of a flow's step: a call of a tool on somebody's behalf."""
 
     caller: Caller | None = None
     """The verified caller who created the workflow, with what he may do now; none: nobody identified himself."""
@@ -82,8 +82,8 @@ class FlowPlanner:
         }
 
 
-class FlowRoom:
-    """The room as workers take it (``coordinator.steps.room.StepRoom``)."""
+class FlowRunKind:
+    """Flows as workers take them (``coordinator.steps.run_kind.RunKind``)."""
 
     name = "flows"
     report: Script[Any] = REPORT
