@@ -1,4 +1,4 @@
-"""Fixtures for every room: a real server, a store on it, a project of one's own, and no leftovers.
+"""Fixtures for all tests: a real server, a store on it, a project of one's own, and no leftovers.
 
     redis_url   URL of the session's server
     store       an open Store, new for each test

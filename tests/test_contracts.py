@@ -18,10 +18,12 @@ from tests.support.contracts import (
     undocumented,
 )
 
-ROOMS = toolsets()
-EVERY_ROOM = pytest.mark.parametrize("room", [pytest.param(room, id=name) for name, room in ROOMS.items()])
+TOOLSETS = toolsets()
+EVERY_TOOLSET = pytest.mark.parametrize(
+    "toolset", [pytest.param(toolset, id=name) for name, toolset in TOOLSETS.items()]
+)
 EVERY_TOOL = pytest.mark.parametrize(
-    "tool", [pytest.param(tool, id=tool.name) for room in ROOMS.values() for tool in room.tools]
+    "tool", [pytest.param(tool, id=tool.name) for toolset in TOOLSETS.values() for tool in toolset.tools]
 )
 
 
@@ -31,9 +33,9 @@ def test_every_field_is_described(tool: Tool) -> None:
     assert [path for path in undocumented(tool) if not path.startswith("result.Refusal.")] == []
 
 
-@EVERY_ROOM
-def test_the_contract_is_as_recorded(room: Toolset) -> None:
-    must_be_as_recorded(room, Path(__file__).parent / room.name / "contract.json")
+@EVERY_TOOLSET
+def test_the_contract_is_as_recorded(toolset: Toolset) -> None:
+    must_be_as_recorded(toolset, Path(__file__).parent / toolset.name / "contract.json")
 
 
 @EVERY_TOOL
@@ -41,12 +43,12 @@ def test_the_schemas_are_json_schema_2020_12(tool: Tool) -> None:
     must_have_valid_schemas(tool)
 
 
-@pytest.mark.parametrize(("tool", "example"), [param for room in ROOMS.values() for param in examples(room)])
+@pytest.mark.parametrize(("tool", "example"), [param for toolset in TOOLSETS.values() for param in examples(toolset)])
 def test_examples_keep_to_the_input_schema(tool: Tool, example: Mapping[str, Any]) -> None:
     must_be_taken(tool, example)
 
 
-@EVERY_ROOM
-def test_every_tool_has_examples(room: Toolset) -> None:
-    assert list(room.examples) == [tool.name for tool in room.tools]
-    assert all(room.examples.values())
+@EVERY_TOOLSET
+def test_every_tool_has_examples(toolset: Toolset) -> None:
+    assert list(toolset.examples) == [tool.name for tool in toolset.tools]
+    assert all(toolset.examples.values())

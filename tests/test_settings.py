@@ -408,11 +408,11 @@ def test_all_toolsets_can_be_named() -> None:
 
 @pytest.mark.parametrize("style", ["dotted", "underscore"])
 def test_toolsets_that_share_tool_names_are_known_beforehand(style: NameStyle) -> None:
-    rooms = toolsets()
+    served = toolsets()
     for count in range(1, len(TOOLSETS) + 1):
         for names in combinations(TOOLSETS, count):
             try:
-                Surfaces(rooms, names, style)
+                Surfaces(served, names, style)
             except SurfaceError:
                 assert list(toolset_problems(names)), names
             else:

@@ -1,7 +1,7 @@
 """Redis: the connection, the scripts, the names of keys, and the embedded server.
 
 All state of the product lives in Redis, and what callers change is changed by Lua scripts, one per
-operation; hints and registers that the fleet keeps for itself are plain commands. A room keeps
+operation; hints and registers that the fleet keeps for itself are plain commands. A package keeps
 its scripts in its ``lua`` directory, declares each as a ``Script`` and runs it with ``Store.run``;
 whatever a script calls, it stays within one project, whose keys share a hash tag (``keys.py``).
 

@@ -1,4 +1,4 @@
-"""Scripts as typed objects: what a room's ``store`` package declares and ``Store.run`` executes.
+"""Scripts as typed objects: what a package's ``store`` declares and ``Store.run`` executes.
 
     CLAIM = Script("coordinator.toolsets.items", "claim_item", ClaimReply)
     reply = await store.run(CLAIM, project, request, fingerprint, ...)

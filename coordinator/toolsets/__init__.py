@@ -1,6 +1,6 @@
-"""The toolsets: one room for each seed, all furnished alike; no room imports another.
+"""The toolsets: one package for each seed, all laid out alike; none imports another.
 
-Beside the rooms is what is common to all of them: what a ``tool`` is, ``schema``, which describes tools to callers,
+Beside them is what is common to all of them: what a ``tool`` is, ``schema``, which describes tools to callers,
 ``arguments``, which turns what a caller sent into a tool's struct, who acts (``caller``, ``actor``), ``request_id``
 and ``timestamp``.
 
@@ -22,12 +22,12 @@ from coordinator.toolsets.tool import Services, Toolset
 def load_toolsets(services: Services) -> dict[str, Toolset]:
     """Every toolset of the product over one process's services, by name."""
     names = StepNames(services.settings)
-    rooms = (
+    toolsets = (
         items_toolset(services),
         flows_toolset(services, names),
         sessions_toolset(services),
         navigator_toolset(services),
         gateway_toolset(services),
     )
-    names.declare({room.name: [tool.name for tool in room.tools] for room in rooms})
-    return {room.name: room for room in rooms}
+    names.declare({toolset.name: [tool.name for tool in toolset.tools] for toolset in toolsets})
+    return {toolset.name: toolset for toolset in toolsets}

@@ -1,7 +1,7 @@
 """Who acts: the actor claim of a call, its verification, and what resolves one into the other.
 
-Shared by every room whose tools take an ``actor`` (seed 004, Actor Attribution). The
-resolver lives above the rooms, in ``coordinator.identity``; handlers get it with their services.
+Shared by every toolset whose tools take an ``actor`` (seed 004, Actor Attribution). The
+resolver lives above the toolsets, in ``coordinator.identity``; handlers get it with their services.
 """
 
 from __future__ import annotations

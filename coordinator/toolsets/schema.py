@@ -40,7 +40,7 @@ TOOL_ERROR: dict[str, Any] = {
 
 
 class ContractError(Exception):
-    """A contract struct that cannot be published: a defect of the room that declares it."""
+    """A contract struct that cannot be published: a defect of the toolset that declares it."""
 
 
 @lru_cache(maxsize=_REMEMBERED)

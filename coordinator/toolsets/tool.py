@@ -1,6 +1,6 @@
 """What a tool is: a contract (two structs), a handler, and how it behaves.
 
-A room's ``tools`` make one ``Tool`` per tool of its seed; the transport lists them,
+A toolset's ``tools`` make one ``Tool`` per tool of its seed; the transport lists them,
 decodes arguments into ``arguments``, calls ``handler`` and encodes what it returns. The
 same object serves the fast path, the SDK server, stdio and workflow steps.
 """

@@ -1,7 +1,7 @@
 """What the items toolset publishes beside what holds of every one.
 
 That real answers keep to it is checked where they are made: ``Client`` holds every answer of every
-test in this room against its tool's output schema.
+test in this folder against its tool's output schema.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ def test_wrong_imports_are_found(tree: Path) -> None:
         assert f"{importer} -> {imported}" in done.stdout
 
 
-def test_a_new_room_must_be_given_its_layer(tree: Path) -> None:
-    (tree / "coordinator" / "newroom.py").touch()
+def test_a_new_module_must_be_given_its_layer(tree: Path) -> None:
+    (tree / "coordinator" / "newmodule.py").touch()
     done = lint_imports(tree)
     assert done.returncode != 0
-    assert "newroom" in done.stdout
+    assert "newmodule" in done.stdout

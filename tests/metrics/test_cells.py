@@ -313,7 +313,7 @@ def test_quotes_and_line_breaks_in_labels_are_escaped(tmp_path: Path) -> None:
 def test_series_of_a_whole_host_stay_under_five_thousand(tmp_path: Path) -> None:
     """Every combination that 40 tools and 25 scripts can make, on 8 front-ends and 8 workers."""
     recorders = [Recorder(SharedCells(tmp_path, slot), slot) for slot in [f"{p}-{n}" for p in "fw" for n in range(8)]]
-    tools, scripts = [f"tool_{n}" for n in range(40)], [f"room/script_{n}" for n in range(25)]
+    tools, scripts = [f"tool_{n}" for n in range(40)], [f"package/script_{n}" for n in range(25)]
     for recorder in recorders:
         recorder.start_frontend(tools, scripts)
         recorder.process()

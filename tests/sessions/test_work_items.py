@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def items(store: Store, project: str) -> Client:
-    """The other room, on the same project."""
+    """The other toolset, on the same project."""
     return Client(store, project)
 
 

@@ -37,7 +37,7 @@ end
 
 
 def made(tmp_path: Path, body: str, include: str = INCLUDE, args: str = "one", full: str = "") -> lua_source.Source:
-    place = tmp_path / "room" / "lua"
+    place = tmp_path / "package" / "lua"
     (place / "include").mkdir(parents=True, exist_ok=True)
     (place / "include" / "help.lua").write_text(include)
     (place / "script.lua").write_text(HEADER.format(args=args, full=full) + "-- @include help\n" + body)

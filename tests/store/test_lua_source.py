@@ -138,7 +138,7 @@ def test_a_script_without_arguments_gets_no_locals(tmp_path: Path) -> None:
     )
 
 
-def test_the_name_follows_from_room_file_and_text(tmp_path: Path) -> None:
+def test_the_name_follows_from_package_file_and_text(tmp_path: Path) -> None:
     one, other = (from_text(tmp_path, header_text() + f"return {n}\n").function for n in (1, 2))
     assert one.rpartition("_")[0] == other.rpartition("_")[0] == f"fleet_{tmp_path.parent.name}_made"
     assert one != other

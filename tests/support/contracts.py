@@ -31,9 +31,9 @@ def toolsets() -> dict[str, Toolset]:
     return load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))
 
 
-def must_be_as_recorded(room: Toolset, record: Path) -> None:
+def must_be_as_recorded(toolset: Toolset, record: Path) -> None:
     """Fails with the difference between what a toolset publishes and its record."""
-    published = snapshot(room)
+    published = snapshot(toolset)
     if os.environ.get(UPDATE):
         record.write_text(published, encoding="utf-8")
     recorded = record.read_text(encoding="utf-8")
@@ -108,12 +108,12 @@ def nodes(schema: Any) -> Iterator[Json]:
             yield from nodes(value)
 
 
-def examples(room: Toolset) -> list[Any]:
+def examples(toolset: Toolset) -> list[Any]:
     """For ``parametrize``: a tool, and the arguments of an example."""
     return [
         pytest.param(tool, example, id=f"{tool.name}-{number}")
-        for tool in room.tools
-        for number, example in enumerate(room.examples[tool.name])
+        for tool in toolset.tools
+        for number, example in enumerate(toolset.examples[tool.name])
     ]
 
 

@@ -22,7 +22,7 @@ to another activity opens it again, unless its work item has another open sessio
 Sessions meet the fleet where one is bound to a work item (``start_session`` with ``item_id``): that
 takes a live claim of the actor, and the session goes forward only under that claim. Who claims the
 item after it expired gets the session, with all its answers, by showing the new claim. Scripts read
-claims through ``store/lua/include/lease.lua``; the rooms know nothing of each other.
+claims through ``store/lua/include/lease.lua``; the toolsets know nothing of each other.
 
 What grows is bounded: a trace keeps its last 5,000 events, shows 2 MB of them, and puts at most 1,000
 of them into one trace token; a call has at most 50 warnings; answers are one per checkpoint; a session

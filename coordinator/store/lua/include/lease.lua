@@ -1,5 +1,5 @@
 -- @include keys
--- Who holds a work item. For scripts of rooms other than that of the items, which own what is read here (see
+-- Who holds a work item. For scripts of other toolsets than the items', which owns what is read here (see
 -- item.lua there): `h` is packed, the fence, and while there is a claim, when it expires, was placed and was first
 -- placed (in ms), and the trusted id of its holder. A claim is live while its expiry lies ahead, and a fence only
 -- rises, so both together tell whether a claim that somebody saw earlier is still the one. Nothing is changed:

@@ -1,1 +1,1 @@
-"""Pure rules of this room: no I/O; time and ids are passed in."""
+"""Pure rules of this toolset: no I/O; time and ids are passed in."""

@@ -19,7 +19,7 @@ _ENOUGH_TO_READ = _ENOUGH | {USE + READ, "flows" + READ, EVERYTHING + READ}
 
 
 def may_use(caller: Caller | None, read_only: bool) -> bool:
-    """Whether somebody may use the tools of this room."""
+    """Whether somebody may use the tools of this toolset."""
     return caller is None or not (_ENOUGH_TO_READ if read_only else _ENOUGH).isdisjoint(caller.permissions)
 
 

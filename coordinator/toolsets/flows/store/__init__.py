@@ -1,1 +1,1 @@
-"""Typed calls of the scripts of this room."""
+"""Typed calls of the scripts of this toolset."""

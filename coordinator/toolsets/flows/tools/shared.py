@@ -1,4 +1,4 @@
-"""What the tools of this room have in common: who acts, and what he may."""
+"""What the tools of this toolset have in common: who acts, and what he may."""
 
 from __future__ import annotations
 

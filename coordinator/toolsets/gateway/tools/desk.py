@@ -1,4 +1,4 @@
-"""What the tools of this room share within one process: the catalogue in force, and the way to the store."""
+"""What the tools of this toolset share within one process: the catalogue in force, and the way to the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the settings to what this room goes by: schemas, traits, labels, and who must sign."""
+"""From the settings to what this toolset goes by: schemas, traits, labels, and who must sign."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Typed calls of the room's scripts: the only place that knows their arguments and replies."""
+"""Typed calls of the toolset's scripts: the only place that knows their arguments and replies."""

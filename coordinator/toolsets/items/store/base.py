@@ -1,4 +1,4 @@
-"""What the stores of this room have in common: requests, schema versions, id prefixes."""
+"""What the stores of this toolset have in common: requests, schema versions, id prefixes."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def slices(
         yield elements[start:]
 
 
-class RoomStore:
-    """Runs scripts of this room for any project.
+class BaseStore:
+    """Runs scripts of this toolset for any project.
 
     Every method of it and of the stores built on it raises ToolFailure ``store_unavailable``
     or ``store_full`` as ``Store.run`` says, and ``request_id_reused`` where it takes a request.

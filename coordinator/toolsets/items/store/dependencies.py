@@ -13,7 +13,7 @@ import msgspec
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.levels import Move, Repair, added
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, pack
 
 NewEdge = tuple[str, str, str, str, str]
 """Id, from, to, code, threshold mark."""
@@ -58,7 +58,7 @@ _NEIGHBOURS = Script(PACKAGE, "read_neighbours", list[list[Move]])
 _SHIFT = Script(PACKAGE, "shift_levels", tuple[int, bool])
 
 
-class DependencyStore(RoomStore):
+class DependencyStore(BaseStore):
     """Dependency edges of any project."""
 
     async def link(self, project: str, request: IdempotencyKey, edges: Sequence[NewEdge]) -> Linked:

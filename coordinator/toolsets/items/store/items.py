@@ -10,7 +10,7 @@ import msgspec
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.specs import TAGS_AT, Stored
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, WEIGHT, RoomStore, pack, slices
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, WEIGHT, BaseStore, pack, slices
 
 Created = tuple[str, int, str]
 """"created" or the reason, depth, id."""
@@ -43,7 +43,7 @@ def _work(fields: dict[str, str | int | bool]) -> int:
     return SLICE * WEIGHT if "pa" in fields else _tags(fields.get("g"))
 
 
-class ItemStore(RoomStore):
+class ItemStore(BaseStore):
     """Work items of any project."""
 
     async def create(self, project: str, request: IdempotencyKey, specs: Sequence[Stored]) -> list[Created]:

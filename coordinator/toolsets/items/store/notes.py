@@ -8,7 +8,7 @@ from typing import NamedTuple
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.base import PACKAGE, RoomStore, pack, slices
+from coordinator.toolsets.items.store.base import PACKAGE, BaseStore, pack, slices
 
 StoredNote = tuple[str, str, str, str, bool, str, str, str]
 """A note as ``include/notes.lua`` takes it."""
@@ -44,7 +44,7 @@ _DELETE = Script(PACKAGE, "delete_notes", tuple[int, list[int]])
 _READ = Script(PACKAGE, "read_notes", tuple[list[NoteRow], list[str]])
 
 
-class NoteStore(RoomStore):
+class NoteStore(BaseStore):
     """Notes of any project."""
 
     async def upsert(self, project: str, request: IdempotencyKey, notes: Sequence[StoredNote]) -> list[Written]:

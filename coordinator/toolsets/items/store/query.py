@@ -14,7 +14,7 @@ from coordinator.store import Script, ScriptFailure, Store
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, Path, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, BaseStore, Path, pack
 
 OVERVIEW_BUDGET = 70
 """Rows with counts that one run of an overview reads."""
@@ -178,7 +178,7 @@ class Best:
         return ordered
 
 
-class QueryStore(RoomStore):
+class QueryStore(BaseStore):
     """Reads of any project's items."""
 
     def __init__(self, store: Store, settings: Settings, schemas: SchemaSource) -> None:

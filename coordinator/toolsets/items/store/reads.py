@@ -14,7 +14,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.graph import Edge, Head, edges_of
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.base import PACKAGE, Path, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, BaseStore, Path, pack
 
 READ_SLICE = 50
 """Items that one run is asked for."""
@@ -128,7 +128,7 @@ _CLAIMS = Script(PACKAGE, "claim_counts", tuple[int, int])
 _TRANSITIONS = Script(PACKAGE, "recent_transitions", tuple[str, list[Row]])
 
 
-class ReadStore(RoomStore):
+class ReadStore(BaseStore):
     """Reads of any project."""
 
     async def edges(

@@ -9,7 +9,7 @@ import msgspec
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.specs import Stored, size
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, RoomStore, pack, slices
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, pack, slices
 from coordinator.toolsets.items.store.notes import StoredNote
 
 _COMPLETE_SLICE = 25
@@ -57,7 +57,7 @@ def _weight(note: StoredNote) -> int:
     return 4 + size(note[3]) // 1000
 
 
-class TreeStore(RoomStore):
+class TreeStore(BaseStore):
     """Work trees of any project."""
 
     async def create(

@@ -13,7 +13,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, Path, RoomStore, pack
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, Path, pack
 
 
 class ClaimReply(msgspec.Struct, array_like=True):
@@ -84,7 +84,7 @@ def _packed(entries: Sequence[Any]) -> bytes | str:
     return pack(entries) if entries else ""
 
 
-class WorkStore(RoomStore):
+class WorkStore(BaseStore):
     """Claims, transitions and recommendations of any project."""
 
     def claim(

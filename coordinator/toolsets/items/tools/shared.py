@@ -1,4 +1,4 @@
-"""What the tools of this room have in common."""
+"""What the tools of this toolset have in common."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.sessions.rules.signer import Signer
 
 MAX_TOKEN = 16_384
-"""Characters of a session token; what this room makes stays far below."""
+"""Characters of a session token; what this toolset makes stays far below."""
 SID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 T = TypeVar("T")

@@ -1,1 +1,1 @@
-"""Typed calls of this room's scripts."""
+"""Typed calls of this toolset's scripts."""

@@ -1,4 +1,4 @@
-"""What the tools of this room have in common: tokens in and out, definitions, and the form of answers."""
+"""What the tools of this toolset have in common: tokens in and out, definitions, and the form of answers."""
 
 from __future__ import annotations
 
