@@ -28,7 +28,7 @@ from coordinator.settings import (
 from coordinator.settings.contradictions import toolset_problems
 from coordinator.settings.fields import allowed, fields_of
 from coordinator.settings.model import TOOLSETS
-from coordinator.transport.surfaces import NameStyle, SurfaceError, Surfaces
+from coordinator.transport.endpoints import EndpointError, Endpoints, NameStyle
 from tests.support.contracts import toolsets
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -412,8 +412,8 @@ def test_toolsets_that_share_tool_names_are_known_beforehand(style: NameStyle) -
     for count in range(1, len(TOOLSETS) + 1):
         for names in combinations(TOOLSETS, count):
             try:
-                Surfaces(served, names, style)
-            except SurfaceError:
+                Endpoints(served, names, style)
+            except EndpointError:
                 assert list(toolset_problems(names)), names
             else:
                 assert not list(toolset_problems(names)), names

@@ -27,8 +27,8 @@ from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
+from coordinator.transport.endpoints import PROJECT_RULE
 from coordinator.transport.stdio import Principal, claim_standard_streams, serve_stdio
-from coordinator.transport.surfaces import PROJECT_RULE
 
 _log = structlog.get_logger(__name__)
 

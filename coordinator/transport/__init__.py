@@ -8,7 +8,7 @@ which of them answers can be told from the time only.
 
 ``fast_path_http`` spares requests whose head has been seen before the parsing of it, within the
 server's HTTP protocol; ``protocol`` bounds there how requests arrive. ``authorization`` asks on every
-way who is calling, and keeps strangers and those without permission out. ``surfaces`` says which
+way who is calling, and keeps strangers and those without permission out. ``endpoints`` says which
 tools answer at which path, ``health`` answers operators (``admin`` on a port of their own),
 ``stdio`` serves one local client, and ``app`` puts it all together. How tools are described and
 what callers send is made their arguments is the same everywhere, and so beside the tools
@@ -28,7 +28,7 @@ What this does not promise: that a call answered with ``deadline_exceeded`` or
 from coordinator.toolsets.schema import ContractError
 from coordinator.transport.app import FrontEnd
 from coordinator.transport.calls import Hooks
+from coordinator.transport.endpoints import EndpointError
 from coordinator.transport.fast_path_http import http_protocol
-from coordinator.transport.surfaces import SurfaceError
 
-__all__ = ["ContractError", "FrontEnd", "Hooks", "SurfaceError", "http_protocol"]
+__all__ = ["ContractError", "EndpointError", "FrontEnd", "Hooks", "http_protocol"]

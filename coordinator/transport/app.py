@@ -37,6 +37,7 @@ from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hooks
 from coordinator.transport.deadlines import Deadlines
+from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import Health, Pingable
@@ -54,7 +55,6 @@ from coordinator.transport.replies import (
 )
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
 from coordinator.transport.slow_path import PROBES, PROBES_OF_CLIENTS, Limits, SlowPath, refuse
-from coordinator.transport.surfaces import Surfaces, Target
 
 _log = structlog.get_logger(__name__)
 
@@ -87,14 +87,14 @@ class FrontEnd:
         render_metrics: the body of /metrics, called in a thread; empty by default.
         config: what /readyz says about the configuration in force, from one moment to the next.
         identity: what it says about who is trusted.
-        server_factory: makes the SDK's server of a surface.
+        server_factory: makes the SDK's server of an endpoint.
         fast: False sends every call to the SDK's server, which gives the same answers.
         authenticator: finds out who is calling; None: everybody may come in, and nobody is asked who he is.
         process: its name within the fleet, which /readyz tells.
         admission: lets calls in or turns them away under overload; None: all are let in.
 
     Raises:
-        SurfaceError: the configured toolsets cannot be served together.
+        EndpointError: the configured toolsets cannot be served together.
         ContractError: a tool's contract cannot be published.
     """
 
@@ -116,7 +116,7 @@ class FrontEnd:
     ) -> None:
         hooks = hooks or recorder()
         deadlines = Deadlines(settings.request_deadline_ms / 10_000)
-        self._surfaces = surfaces = Surfaces(toolsets, settings.toolsets, settings.tool_name_style)
+        self._endpoints = endpoints = Endpoints(toolsets, settings.toolsets, settings.tool_name_style)
         own_name = urlsplit(settings.auth.resource).hostname
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
@@ -132,13 +132,13 @@ class FrontEnd:
             authenticator.report if authenticator is not None else dict,
             process,
         )
-        self.authorization = Authorization(authenticator, surfaces, hooks.auth_refused, settings.max_header_bytes // 8)
+        self.authorization = Authorization(authenticator, endpoints, hooks.auth_refused, settings.max_header_bytes // 8)
         """Who may call what."""
         self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))
         """What operators ask, for a port of its own."""
         probes = PROBES if not settings.admin_port else PROBES_OF_CLIENTS
         self.fast_path = FastPath(
-            surfaces,
+            endpoints,
             gate,
             server_info(),
             max_body=settings.max_body_bytes,
@@ -146,7 +146,7 @@ class FrontEnd:
             max_depth=limits.depth,
         )
         self._slow_path = SlowPath(
-            surfaces,
+            endpoints,
             gate,
             self._bodies,
             limits,
@@ -254,10 +254,10 @@ class FrontEnd:
                 return
 
     async def _warm_up(self) -> None:
-        """Prepares the default surface, so that no client waits for what is done once."""
-        target = self._surfaces.resolve("/mcp")
+        """Prepares the default endpoint, so that no client waits for what is done once."""
+        target = self._endpoints.resolve("/mcp")
         if isinstance(target, Target):
-            await (await self._sdk.get(target.surface)).warm_up()
+            await (await self._sdk.get(target.endpoint)).warm_up()
 
     def enter(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> tuple[Call, Ticket | None] | Answer:
         """Lets a call in that the fast path has taken, or turns it away.

@@ -3,9 +3,9 @@
 The answers are those of the MCP authorization specification: 401 with a ``Bearer`` challenge
 (RFC 6750) where a token is missing or no good, 403 with ``insufficient_scope`` where one does not
 permit what was asked for, both with the scope to ask for and, if somebody issues tokens, with
-the place of the protected resource metadata (RFC 9728). Each endpoint is a resource of its own
-within the server's; a token is good for an endpoint if its audience is the endpoint or something
-that the endpoint is part of.
+the place of the protected resource metadata (RFC 9728). Each endpoint is, in each project, a
+resource of its own within the server's; a token is good for an endpoint if its audience is the
+endpoint or something that the endpoint is part of.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, vocabulary
+from coordinator.transport.endpoints import Access, Endpoints, Target
 from coordinator.transport.fast_path import Plan
 from coordinator.transport.replies import Header, Refused, Scope
-from coordinator.transport.surfaces import Access, Surfaces, Target
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _BEARER = b"Bearer "
@@ -45,12 +45,12 @@ class Authorization:
     def __init__(
         self,
         authenticator: Authenticator | None,
-        surfaces: Surfaces,
+        endpoints: Endpoints,
         refused: Callable[[Reason], None],
         longest: int = 2_048,
     ) -> None:
         self._authenticator = authenticator
-        self._surfaces = surfaces
+        self._endpoints = endpoints
         self._refused = refused
         self._longest = min(longest, LONGEST_TOKEN)
 
@@ -105,7 +105,7 @@ class Authorization:
                 raise Denied("audience", f"the token is for another audience than {self._resource(path)}")
             if grant.projects is not None and target.project not in grant.projects:
                 raise Denied("project", f"the token is not for the project '{target.project}'")
-            if not target.surface.admits(grant.caller):
+            if not target.endpoint.admits(grant.caller):
                 raise Denied("permission", "the token permits none of the tools of this endpoint")
         except Denied as denied:
             raise self._answer(denied, path, _scope(target)) from None
@@ -130,7 +130,7 @@ class Authorization:
         Raises:
             Refused: 403 with the permission that it takes.
         """
-        access: Access | None = target.surface.access.get(tool) if isinstance(tool, str) else None
+        access: Access | None = target.endpoint.access.get(tool) if isinstance(tool, str) else None
         if grant is not None and access is not None and not access.permits(grant.caller):
             denied = Denied("permission", f"{tool} needs the permission '{access.least}'")
             raise self._answer(denied, path, access.least, request_id)
@@ -158,12 +158,12 @@ class Authorization:
         below = path.removeprefix(WELL_KNOWN)
         # A proxy that serves us below a path of its own may leave that in.
         below = below.removeprefix(urlsplit(authenticator.resource).path)
-        toolsets = self._surfaces.names
+        toolsets = self._endpoints.names
         if below not in ("", "/"):
-            target = self._surfaces.resolve(below)
+            target = self._endpoints.resolve(below)
             if not isinstance(target, Target):
                 return None
-            toolsets = tuple(toolset.name for toolset in target.surface.toolsets)
+            toolsets = tuple(toolset.name for toolset in target.endpoint.toolsets)
         return {
             "resource": authenticator.resource + below.rstrip("/"),
             "authorization_servers": list(authenticator.authorization_servers),
@@ -205,7 +205,7 @@ class Authorization:
 
 def _scope(target: Target) -> str:
     """The scope that a client of an endpoint should ask for."""
-    return " ".join(least(toolset.name, False) for toolset in target.surface.toolsets)
+    return " ".join(least(toolset.name, False) for toolset in target.endpoint.toolsets)
 
 
 def _quotable(text: str) -> str:

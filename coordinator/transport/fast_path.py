@@ -32,10 +32,10 @@ from starlette.requests import Request
 from coordinator.toolsets.schema import nesting
 from coordinator.toolsets.tool import Tool
 from coordinator.transport.calls import Done
+from coordinator.transport.endpoints import Access, Endpoint, Endpoints, Target
 from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, LegacyMeta, ModernMeta, modern_decoder
 from coordinator.transport.guards import Gate, nested_deeper
 from coordinator.transport.replies import Header, Scope
-from coordinator.transport.surfaces import Access, Surface, Surfaces, Target
 
 _CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"))
 
@@ -134,7 +134,7 @@ class FastPath:
 
     def __init__(
         self,
-        surfaces: Surfaces,
+        endpoints: Endpoints,
         gate: Gate,
         server_info: dict[str, Any],
         *,
@@ -142,7 +142,7 @@ class FastPath:
         max_head: int,
         max_depth: int,
     ) -> None:
-        self._resolve = surfaces.resolve
+        self._resolve = endpoints.resolve
         self._gate = gate
         # A body that its head announces as far too long is refused unread, on the slow path.
         self._length_digits = len(str(max_body))
@@ -303,27 +303,27 @@ class FastPath:
         target = self._resolve(path)
         if not isinstance(target, Target):
             return None
-        tables = self._tables.get(target.surface.name)
+        tables = self._tables.get(target.endpoint.name)
         if tables is None:
-            tables = self._tables[target.surface.name] = self._entries(target.surface)
+            tables = self._tables[target.endpoint.name] = self._entries(target.endpoint)
         if len(self._served) >= _MANY:
             self._served.clear()
         served = self._served[path] = _Served(target.project, *tables)
         return served
 
-    def _entries(self, surface: Surface) -> tuple[dict[bytes | None, _Entry], dict[str, _Entry]]:
+    def _entries(self, endpoint: Endpoint) -> tuple[dict[bytes | None, _Entry], dict[str, _Entry]]:
         modern: dict[bytes | None, _Entry] = {}
         legacy: dict[str, _Entry] = {}
-        for name, tool in surface.tools.items():
+        for name, tool in endpoint.tools.items():
             # Arguments that are mirrored into headers have to be compared with them, which the SDK does.
-            if not tool.fast or x_mcp_header_map(surface.input_schemas[name]):
+            if not tool.fast or x_mcp_header_map(endpoint.input_schemas[name]):
                 continue
-            depth = nesting(surface.input_schemas[name])
+            depth = nesting(endpoint.input_schemas[name])
             # The envelope has three levels of its own: message, params, arguments.
             unbounded = depth is None or depth + 2 > self._max_depth
-            optional = "required" not in surface.input_schemas[name]
+            optional = "required" not in endpoint.input_schemas[name]
             decode = modern_decoder(name, tool.arguments).decode
-            access = surface.access[name]
+            access = endpoint.access[name]
             modern[name.encode()] = _Entry(tool, decode, optional, unbounded, True, access)
             decode = msgspec.json.Decoder(tool.arguments).decode
             legacy[name] = _Entry(tool, decode, optional, unbounded, False, access)

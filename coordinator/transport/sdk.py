@@ -1,6 +1,6 @@
 """The complete server: the SDK's, with our tools behind its handlers.
 
-One lowlevel ``Server`` per surface, behind two of the SDK's session managers. Both keep no
+One lowlevel ``Server`` per endpoint, behind two of the SDK's session managers. Both keep no
 sessions. The first answers with plain JSON. The second may turn to an event stream and ends
 a call whose client has gone, and serves the calls that wait (``Tool.patient``): a JSON
 answer cannot show signs of life while it is not there yet.
@@ -30,9 +30,9 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done, Recheck
+from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import CAPABILITIES_KEY, MODERN, VERSION_KEY
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send
-from coordinator.transport.surfaces import Surface
 
 SERVER_NAME = "fleet-coordinator"
 
@@ -42,7 +42,7 @@ LIST_TTL_MS = 300_000
 EXCHANGE = "coordinator.exchange"
 """Key of the ``Exchange`` in the ASGI scope that the SDK hands through."""
 
-ServerFactory = Callable[[Surface, Calls], "Server[Any]"]
+ServerFactory = Callable[[Endpoint, Calls], "Server[Any]"]
 
 
 @dataclass(slots=True)
@@ -69,14 +69,16 @@ def server_info() -> dict[str, Any]:
     )
 
 
-def build_server(surface: Surface, calls: Calls, stdio: Callable[[], Awaitable[Exchange]] | None = None) -> Server[Any]:
-    """The SDK's server for one surface.
+def build_server(
+    endpoint: Endpoint, calls: Calls, stdio: Callable[[], Awaitable[Exchange]] | None = None
+) -> Server[Any]:
+    """The SDK's server for one endpoint.
 
     Args:
         stdio: what a request belongs to, where no HTTP request says it. Raises ToolFailure.
     """
-    listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in surface.listing])
-    for_callers = [types.Tool.model_validate(tool) for tool in surface.callers_listing]
+    listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in endpoint.listing])
+    for_callers = [types.Tool.model_validate(tool) for tool in endpoint.callers_listing]
     transport = "sdk" if stdio is None else "stdio"
 
     async def list_tools(
@@ -92,24 +94,24 @@ def build_server(surface: Surface, calls: Calls, stdio: Callable[[], Awaitable[E
             return listing
         tools = listing.tools
         if exchange.caller is not None:
-            tools = [tool for tool in for_callers if surface.access[tool.name].permits(exchange.caller)]
+            tools = [tool for tool in for_callers if endpoint.access[tool.name].permits(exchange.caller)]
         return types.ListToolsResult(tools=tools, cache_scope="private")
 
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        tool = surface.tools.get(params.name)
+        tool = endpoint.tools.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
         call = Call("", str(context.request_id))
         try:
             exchange = await stdio() if stdio is not None else _exchange(context)
             call = Call(exchange.project, exchange.request_id or call.request_id, exchange.caller, _trace(context.meta))
-            access, caller = surface.access[params.name], exchange.caller
+            access, caller = endpoint.access[params.name], exchange.caller
             # Over HTTP this was checked before the body went to the SDK; on stdio it is checked here only.
             if caller is not None and not access.permits(caller):
                 raise ToolFailure("permission_denied", f"{params.name} needs the permission '{access.least}'")
-            arguments = decoded(tool, surface.input_schemas[params.name], params.arguments or {})
+            arguments = decoded(tool, endpoint.input_schemas[params.name], params.arguments or {})
         except ToolFailure as failure:
             return _result(calls.refused(tool, failure, transport, call), context)
         done = await calls.run(tool, call, arguments, transport, exchange.recheck)
@@ -120,9 +122,9 @@ def build_server(surface: Surface, calls: Calls, stdio: Callable[[], Awaitable[E
     server: Server[Any] = Server(
         SERVER_NAME,
         version=__version__,
-        instructions=surface.instructions or None,
+        instructions=endpoint.instructions or None,
         cache_hints={"tools/list": hint, "server/discover": hint},
-        get_tool_input_schema=surface.input_schemas.get,
+        get_tool_input_schema=endpoint.input_schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -169,7 +171,7 @@ async def _drop(_message: Message) -> None:
 
 
 class SdkApp:
-    """The SDK's HTTP handling of one surface; serves between ``start`` and ``stop``."""
+    """The SDK's HTTP handling of one endpoint; serves between ``start`` and ``stop``."""
 
     def __init__(self, server: Server[Any], max_body: int) -> None:
         # Host, Origin and body size were checked in front; the SDK's own check of the size stays as a net.
@@ -222,10 +224,10 @@ class SdkApp:
 
 
 class SdkApps:
-    """The SDK's HTTP handling of all surfaces, made when first needed.
+    """The SDK's HTTP handling of all endpoints, made when first needed.
 
     Args:
-        factory: makes a surface's server.
+        factory: makes an endpoint's server.
     """
 
     def __init__(self, calls: Calls, max_body: int, factory: ServerFactory = build_server) -> None:
@@ -234,11 +236,11 @@ class SdkApps:
         self._factory = factory
         self._apps: dict[str, SdkApp] = {}
 
-    async def get(self, surface: Surface) -> SdkApp:
-        """The started app of ``surface``."""
-        app = self._apps.get(surface.name)
+    async def get(self, endpoint: Endpoint) -> SdkApp:
+        """The started app of ``endpoint``."""
+        app = self._apps.get(endpoint.name)
         if app is None:
-            app = self._apps[surface.name] = SdkApp(self._factory(surface, self._calls), self._max_body)
+            app = self._apps[endpoint.name] = SdkApp(self._factory(endpoint, self._calls), self._max_body)
         await app.start()
         return app
 
@@ -246,9 +248,9 @@ class SdkApps:
         """Stops all of them."""
         await asyncio.gather(*(app.stop() for app in self._apps.values()))
 
-    def streaming(self, surface: Surface, method: object, tool: object, arguments: object) -> bool:
+    def streaming(self, endpoint: Endpoint, method: object, tool: object, arguments: object) -> bool:
         """Whether a request may take its time: a listening client, or a call that waits."""
         if method == "subscriptions/listen":
             return True
-        found = surface.tools.get(tool) if method == "tools/call" and isinstance(tool, str) else None
+        found = endpoint.tools.get(tool) if method == "tools/call" and isinstance(tool, str) else None
         return found is not None and may_wait(found, arguments)

@@ -22,6 +22,7 @@ from coordinator.toolsets.tool import Call
 from coordinator.transport.authorization import WELL_KNOWN, Authorization
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
+from coordinator.transport.endpoints import Endpoints, Refusal, Target
 from coordinator.transport.envelope import MODERN, VERSION_KEY
 from coordinator.transport.fast_path import FastPath, ParsedCall
 from coordinator.transport.guards import Gate, head_size, nested_deeper, without_padding
@@ -38,7 +39,6 @@ from coordinator.transport.replies import (
     reply,
 )
 from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
-from coordinator.transport.surfaces import Refusal, Surfaces, Target
 
 _log = structlog.get_logger(__name__)
 
@@ -84,7 +84,7 @@ class SlowPath:
 
     def __init__(
         self,
-        surfaces: Surfaces,
+        endpoints: Endpoints,
         gate: Gate,
         bodies: Bodies,
         limits: Limits,
@@ -96,7 +96,7 @@ class SlowPath:
         fast_path: FastPath,
         probes: Collection[str],
     ) -> None:
-        self._surfaces = surfaces
+        self._endpoints = endpoints
         self._gate = gate
         self._bodies = bodies
         self._limits = limits
@@ -131,7 +131,7 @@ class SlowPath:
             check_get(path, scope["method"])
             await reply(send, 200, json_body(metadata), headers=[(b"cache-control", b"public, max-age=300")])
             return
-        target = self._surfaces.resolve(path)
+        target = self._endpoints.resolve(path)
         if target is None:
             raise Refused(404, "nothing is served here; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp")
         if isinstance(target, Refusal):
@@ -152,7 +152,7 @@ class SlowPath:
                 more = [] if retry_after is None else [(b"retry-after", b"%d" % retry_after)]
                 await reply(send, 200, body, headers=more)
                 return
-        app = await self._sdk.get(target.surface)
+        app = await self._sdk.get(target.endpoint)
         exchange = Exchange(target.project, request_id, private=self._authorization.enabled)
         if grant is not None:
             exchange.caller = grant.caller
@@ -161,7 +161,7 @@ class SlowPath:
             {**scope, "headers": [one for one in headers if one[0] != b"authorization"], EXCHANGE: exchange},
             replayed(body, receive),
             _with_retry_after(send, exchange),
-            self._sdk.streaming(target.surface, seen.method, seen.tool, seen.arguments),
+            self._sdk.streaming(target.endpoint, seen.method, seen.tool, seen.arguments),
         )
 
     async def _read_body(self, head: dict[bytes, bytes], receive: Receive) -> bytes:
@@ -188,7 +188,7 @@ class SlowPath:
         Shed here, a call costs little of what the SDK's server would do for it, and gets its ``Retry-After`` also
         where that server would have begun a stream by then.
         """
-        tool = target.surface.tools.get(seen.tool) if isinstance(seen.tool, str) else None
+        tool = target.endpoint.tools.get(seen.tool) if isinstance(seen.tool, str) else None
         if tool is None or type(seen.request_id) not in (int, str) or not self._fast_path.accepts(head.get(b"accept")):
             return None
         given = {} if seen.arguments is None else seen.arguments
@@ -196,7 +196,7 @@ class SlowPath:
             return None
         name = str(seen.tool)
         try:
-            arguments = decoded(tool, target.surface.input_schemas[name], given)
+            arguments = decoded(tool, target.endpoint.input_schemas[name], given)
         except ToolFailure:
             return None  # the SDK's server says what is wrong with it
         call = Call(target.project, request_id, caller, seen.trace)
@@ -204,7 +204,7 @@ class SlowPath:
         if done is None:
             return None
         modern = head.get(b"mcp-protocol-version") == MODERN.encode()
-        parsed = ParsedCall(tool, arguments, json_body(seen.request_id), modern, target.surface.access[name])
+        parsed = ParsedCall(tool, arguments, json_body(seen.request_id), modern, target.endpoint.access[name])
         return self._fast_path.response(parsed, done), done.retry_after
 
     def _checked_head(self, headers: list[Header]) -> dict[bytes, bytes]:

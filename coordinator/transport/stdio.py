@@ -22,8 +22,8 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
 from coordinator.transport.calls import Calls, Hooks
 from coordinator.transport.deadlines import Deadlines
+from coordinator.transport.endpoints import EndpointError, Endpoints, Target
 from coordinator.transport.sdk import Exchange, build_server
-from coordinator.transport.surfaces import SurfaceError, Surfaces, Target
 
 _log = structlog.get_logger(__name__)
 
@@ -68,19 +68,19 @@ async def serve_stdio(
         principal: says of each request who makes it.
 
     Raises:
-        SurfaceError: the toolsets cannot be served together.
+        EndpointError: the toolsets cannot be served together.
     """
-    surfaces = Surfaces(toolsets, names, settings.tool_name_style)
-    target = surfaces.resolve("/mcp")
+    endpoints = Endpoints(toolsets, names, settings.tool_name_style)
+    target = endpoints.resolve("/mcp")
     if not isinstance(target, Target):
-        raise SurfaceError(f"toolsets: {','.join(names)} cannot be served")
+        raise EndpointError(f"toolsets: {','.join(names)} cannot be served")
     calls = Calls(settings.request_deadline_ms, hooks, Deadlines(settings.request_deadline_ms / 10_000))
 
     async def exchange() -> Exchange:
         caller = await principal()
         return Exchange(project, caller=caller, recheck=principal)
 
-    server = build_server(target.surface, calls, exchange)
+    server = build_server(target.endpoint, calls, exchange)
     stdin, stdout = streams
     reading = anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace"))
     writing = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))

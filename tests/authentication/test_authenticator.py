@@ -26,8 +26,8 @@ from coordinator.settings.identity import ActorAuthentication, VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.authorization import Authorization
+from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.fast_path import Plan
-from coordinator.transport.surfaces import Surfaces
 from tests.authentication.support import KEYS, Authenticators, Tokens, with_auth
 from tests.support.wait import wait_until
 
@@ -221,7 +221,7 @@ async def test_what_is_no_token_opens_neither_way(
     grant = authenticator.known(token.encode())
     assert grant is not None
     authenticator._grants[digest_of(secret)] = msgspec.structs.replace(grant, digest=digest_of(secret))
-    authorization = Authorization(authenticator, cast(Surfaces, None), lambda reason: None, 1_000_000)
+    authorization = Authorization(authenticator, cast(Endpoints, None), lambda reason: None, 1_000_000)
     plan = Plan("/mcp", "default", {}, None, None, False)
     assert authorization.known_grant(token.encode(), plan) is grant
     assert authorization.known_grant(secret, plan) is False

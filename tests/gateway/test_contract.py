@@ -13,7 +13,7 @@ from coordinator.toolsets.gateway.contract.discovery import KINDS
 from coordinator.toolsets.gateway.rules import catalogue
 from coordinator.toolsets.gateway.rules.links import Links
 from coordinator.toolsets.schema import output_schema
-from coordinator.transport.surfaces import published_name
+from coordinator.transport.endpoints import published_name
 from tests.support.contracts import toolsets
 
 TOOLS = {tool.name: tool for tool in toolsets()["gateway"].tools}

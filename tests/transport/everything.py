@@ -1,7 +1,7 @@
 """A server with all that the official conformance suite calls, behind the very same front.
 
 Tools that only answer go through the coordinator's own handlers. What our tools never do
-(stream, ask back, serve prompts and resources) is added to the SDK's server of the surface,
+(stream, ask back, serve prompts and resources) is added to the SDK's server of the endpoint,
 so that the front is shown to hand it through untouched.
 
     python -m tests.transport.everything PORT
@@ -28,9 +28,9 @@ from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport import FrontEnd
 from coordinator.transport.calls import Calls
+from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.fast_path_http import http_protocol
 from coordinator.transport.sdk import build_server
-from coordinator.transport.surfaces import Surface
 from tests.transport.rig import FakeStore, Hooks
 
 Context = ServerRequestContext[Any, Any]
@@ -229,9 +229,9 @@ class Everything:
         tools += [Tool(name, f"Fixture {name}.", NoArguments, (Answer,), _plain, fast=False) for name in self.special]
         return Toolset("everything", "Everything", "A fixture for conformance tests.", tuple(tools))
 
-    def server(self, surface: Surface, calls: Calls) -> Server[Any]:
-        """The coordinator's own server for the surface, with the fixtures added."""
-        server = build_server(surface, calls)
+    def server(self, endpoint: Endpoint, calls: Calls) -> Server[Any]:
+        """The coordinator's own server for the endpoint, with the fixtures added."""
+        server = build_server(endpoint, calls)
         server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="fixture"))
         ours = server.get_request_handler("tools/call")
         listed = server.get_request_handler("tools/list")

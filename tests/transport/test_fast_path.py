@@ -127,7 +127,7 @@ async def test_what_it_remembers_is_bounded(app: FrontEnd) -> None:
             response = await send(app, "POST", f"/p/p{number}/mcp", [*headers, (f"x-{number}", "1")], body)
             assert response.status == 200
     assert fast.counts["hit"] == 600
-    for memo in (fast._accepts, fast._names, fast._clients, app._surfaces._paths):
+    for memo in (fast._accepts, fast._names, fast._clients, app._endpoints._paths):
         assert 0 < len(memo) <= 4_096
     for few in map(len, (fast._accepts, fast._names, fast._clients, fast._metas, fast._plans)):
         assert 0 < few <= 256

@@ -426,7 +426,7 @@ async def test_answers_carry_the_request_id(front: FrontEnd, rig: Rig) -> None:
         assert (await send(front, "GET", path, [("host", "localhost")])).headers["x-request-id"]
 
 
-# --- surfaces and lists
+# --- endpoints and lists
 
 
 async def test_the_project_is_in_the_path(front: FrontEnd, rig: Rig) -> None:

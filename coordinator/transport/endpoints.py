@@ -1,10 +1,10 @@
 """Which tools answer at which path.
 
 ``/mcp/{toolset}`` serves one seed's tools, ``/mcp`` the configured default, ``/mcp/a,b`` a
-combination; each also below ``/p/{project}``, which selects the partition. A surface is
-the tools of one combination under the names they have there. Surfaces do not depend on
-projects and are the same in whatever order their toolsets are named, so there are at most
-2^n - 1 of them for n toolsets; they are made when first asked for.
+combination; each also below ``/p/{project}``, which selects the partition. An endpoint is
+the tools of one combination under the names they have there, whatever the project. It is the
+same in whatever order its toolsets are named, so there are at most 2^n - 1 endpoints for n
+toolsets; they are made when first asked for.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PREFIXES = {"gateway": "gw"}
 _REMEMBERED_PATHS = 4_096
 
 
-class SurfaceError(Exception):
+class EndpointError(Exception):
     """The configured toolsets cannot be served; the message says why."""
 
 
@@ -57,7 +57,7 @@ class Access(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Surface:
+class Endpoint:
     """The tools of one combination of toolsets.
 
     Args:
@@ -96,34 +96,34 @@ class Surface:
 class Target(NamedTuple):
     """What a path addresses."""
 
-    surface: Surface
+    endpoint: Endpoint
     project: str
 
 
-class Surfaces:
-    """All surfaces of a process.
+class Endpoints:
+    """All MCP endpoints of a process.
 
     Args:
         toolsets: by name, in the order in which combinations list their tools.
         default: the toolsets served at ``/mcp``.
 
     Raises:
-        SurfaceError: the default names an unknown toolset, or two that share a tool name.
+        EndpointError: the default names an unknown toolset, or two that share a tool name.
         ContractError: a contract struct cannot be published.
     """
 
     def __init__(self, toolsets: Mapping[str, Toolset], default: Sequence[str], style: NameStyle = "dotted") -> None:
         self._toolsets = dict(toolsets)
         self._style = style
-        self._made: dict[str, Surface | Refusal] = {}
+        self._made: dict[str, Endpoint | Refusal] = {}
         self._paths: dict[str, Target | Refusal] = {}
         self._default = list(default)
         for name in self._toolsets:
             # Every contract is published at start, so that a defect in one stops the start and not a call.
-            self._surface([name])
-        made = self._surface(self._default)
+            self._endpoint([name])
+        made = self._endpoint(self._default)
         if isinstance(made, Refusal):
-            raise SurfaceError(f"toolsets: {made.message}")
+            raise EndpointError(f"toolsets: {made.message}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,10 +150,10 @@ class Surfaces:
             project = DEFAULT_PROJECT
         elif not PROJECT.fullmatch(project):
             return Refusal(400, f"no project can have the name {_quoted(project)}; allowed: {PROJECT_RULE}")
-        surface = self._surface(toolsets.split(",") if toolsets else self._default)
-        return surface if isinstance(surface, Refusal) else Target(surface, project)
+        endpoint = self._endpoint(toolsets.split(",") if toolsets else self._default)
+        return endpoint if isinstance(endpoint, Refusal) else Target(endpoint, project)
 
-    def _surface(self, names: Sequence[str]) -> Surface | Refusal:
+    def _endpoint(self, names: Sequence[str]) -> Endpoint | Refusal:
         for name in names:
             if name not in self._toolsets:
                 known = ", ".join(self._toolsets) or "none"
@@ -167,7 +167,7 @@ class Surfaces:
             made = self._made[key] = self._make(key, [self._toolsets[name] for name in ordered])
         return made
 
-    def _make(self, key: str, toolsets: list[Toolset]) -> Surface | Refusal:
+    def _make(self, key: str, toolsets: list[Toolset]) -> Endpoint | Refusal:
         owners: dict[str, str] = {}
         tools: dict[str, Tool] = {}
         access: dict[str, Access] = {}
@@ -189,7 +189,7 @@ class Surfaces:
                 + ", ".join(f"/mcp/{toolset.name}" for toolset in toolsets),
             )
         listing = tuple(describe(tool, name) for name, tool in tools.items())
-        return Surface(
+        return Endpoint(
             key,
             tuple(toolsets),
             tools,

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.transport.surfaces import Refusal, SurfaceError, Surfaces, Target, published_name
+from coordinator.transport.endpoints import EndpointError, Endpoints, Refusal, Target, published_name
 from tests.transport.rig import Rig, dotted_toolset, flows_toolset
 
 
-def surfaces(default: tuple[str, ...] = ("rig",), style: str = "dotted") -> Surfaces:
+def endpoints(default: tuple[str, ...] = ("rig",), style: str = "dotted") -> Endpoints:
     toolsets = {one.name: one for one in (Rig().toolset(), dotted_toolset(), flows_toolset())}
-    return Surfaces(toolsets, default, style)  # type: ignore[arg-type]
+    return Endpoints(toolsets, default, style)  # type: ignore[arg-type]
 
 
-def served(path: str, table: Surfaces | None = None) -> Target:
-    found = (table or surfaces()).resolve(path)
+def served(path: str, table: Endpoints | None = None) -> Target:
+    found = (table or endpoints()).resolve(path)
     assert isinstance(found, Target), found
     return found
 
 
 @pytest.mark.parametrize(
-    ("path", "surface", "project"),
+    ("path", "endpoint", "project"),
     [
         ("/mcp", "rig", "default"),
         ("/mcp/", "rig", "default"),
@@ -33,16 +33,16 @@ def served(path: str, table: Surfaces | None = None) -> Target:
         ("/p/" + "a" * 63 + "/mcp", "rig", "a" * 63),
     ],
 )
-def test_paths(path: str, surface: str, project: str) -> None:
+def test_paths(path: str, endpoint: str, project: str) -> None:
     target = served(path)
-    assert (target.surface.name, target.project) == (surface, project)
+    assert (target.endpoint.name, target.project) == (endpoint, project)
 
 
 @pytest.mark.parametrize(
     "path", ["/", "/mcpx", "/mcp/rig/more", "/p/x", "/p/x/mcpx", "/x/mcp", "/p/a/b/mcp", "/MCP", ""]
 )
 def test_other_paths_are_no_endpoints(path: str) -> None:
-    assert surfaces().resolve(path) is None
+    assert endpoints().resolve(path) is None
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def test_other_paths_are_no_endpoints(path: str) -> None:
     ],
 )
 def test_refusals_say_why(path: str, status: int, words: str) -> None:
-    found = surfaces().resolve(path)
+    found = endpoints().resolve(path)
     assert isinstance(found, Refusal)
     assert found.status == status
     assert words in found.message
 
 
-def test_a_surface_is_made_once_and_does_not_depend_on_the_project() -> None:
-    table = surfaces()
-    assert served("/mcp/rig,gateway", table).surface is served("/p/x/mcp/gateway,rig", table).surface
-    assert served("/mcp", table).surface is served("/mcp/rig", table).surface
+def test_an_endpoint_is_made_once_and_does_not_depend_on_the_project() -> None:
+    table = endpoints()
+    assert served("/mcp/rig,gateway", table).endpoint is served("/p/x/mcp/gateway,rig", table).endpoint
+    assert served("/mcp", table).endpoint is served("/mcp/rig", table).endpoint
 
 
 def test_any_number_of_projects_takes_bounded_memory() -> None:
-    table = surfaces()
+    table = endpoints()
     for number in range(10_000):
         table.resolve(f"/p/p{number}/mcp")
     assert len(table._paths) <= 4_096
@@ -84,23 +84,23 @@ def test_any_number_of_projects_takes_bounded_memory() -> None:
 
 
 def test_tools_come_in_the_order_of_their_toolsets() -> None:
-    surface = served("/mcp/gateway,rig").surface
-    assert [tool["name"] for tool in surface.listing][-3:] == ["watch", "workflow.get", "workflow.list"]
-    assert surface.instructions == "How to use rig.\n\nDots."
-    assert surface.title == "Rig, Gateway"
+    endpoint = served("/mcp/gateway,rig").endpoint
+    assert [tool["name"] for tool in endpoint.listing][-3:] == ["watch", "workflow.get", "workflow.list"]
+    assert endpoint.instructions == "How to use rig.\n\nDots."
+    assert endpoint.title == "Rig, Gateway"
 
 
 def test_underscores_never_collide_with_another_toolset() -> None:
-    target = served("/mcp/gateway,flows", surfaces(style="underscore"))
-    assert list(target.surface.tools) == ["gw_workflow_get", "gw_workflow_list", "workflow_get", "add"]
-    assert target.surface.tools["gw_workflow_get"].name == "workflow.get"
+    target = served("/mcp/gateway,flows", endpoints(style="underscore"))
+    assert list(target.endpoint.tools) == ["gw_workflow_get", "gw_workflow_list", "workflow_get", "add"]
+    assert target.endpoint.tools["gw_workflow_get"].name == "workflow.get"
     assert published_name("sessions", "a.b.c", "underscore") == "sessions_a_b_c"
     assert published_name("sessions", "a_b", "underscore") == "a_b"
     assert published_name("gateway", "workflow.get", "dotted") == "workflow.get"
 
 
 def test_a_default_that_cannot_be_served_stops_the_start() -> None:
-    with pytest.raises(SurfaceError, match="toolsets: there is no toolset 'nope'"):
-        surfaces(("rig", "nope"))
-    with pytest.raises(SurfaceError, match="rig and flows cannot be served together"):
-        surfaces(("rig", "flows"))
+    with pytest.raises(EndpointError, match="toolsets: there is no toolset 'nope'"):
+        endpoints(("rig", "nope"))
+    with pytest.raises(EndpointError, match="rig and flows cannot be served together"):
+        endpoints(("rig", "flows"))
