@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinator.toolsets.gateway.contract.examples import EXAMPLES
 from coordinator.toolsets.gateway.tools import discovery, workflow
-from coordinator.toolsets.gateway.tools.desk import Desk
+from coordinator.toolsets.gateway.tools.backend import Backend
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
@@ -28,15 +28,15 @@ ORDER = (
 
 def toolset(services: Services) -> Toolset:
     """The gateway toolset over one process's services."""
-    desk = Desk(services)
-    by_name = {tool.name: tool for tool in (*discovery.tools(desk), *workflow.tools(desk))}
+    backend = Backend(services)
+    by_name = {tool.name: tool for tool in (*discovery.tools(backend), *workflow.tools(backend))}
     return Toolset(
         "gateway",
         "Gateway",
         INSTRUCTIONS,
         tuple(by_name[name] for name in ORDER),
-        start=desk.start,
-        drain=desk.drain,
-        configure=desk.configure,
+        start=backend.start,
+        drain=backend.drain,
+        configure=backend.configure,
         examples=EXAMPLES,
     )

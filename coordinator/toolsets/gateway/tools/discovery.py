@@ -38,7 +38,7 @@ from coordinator.toolsets.gateway.rules.links import Links
 from coordinator.toolsets.gateway.rules.search import words
 from coordinator.toolsets.gateway.rules.visibility import seen_sessions, sees, visible
 from coordinator.toolsets.gateway.tools.answers import refusal_of, rejected
-from coordinator.toolsets.gateway.tools.desk import Desk
+from coordinator.toolsets.gateway.tools.backend import Backend
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _HOME = (
@@ -56,13 +56,13 @@ _SHOWN = ("kind", "command", "connection", "tool", "method", "path", "queue", "d
 class Discovery:
     """The handlers of the tools that show what there is. Nothing is started or changed by them."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._links = desk.links
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._links = backend.links
 
     async def home(self, call: Call, args: Home) -> HomeAnswer:
         """gateway.home."""
-        found = [_item(one, self._links) for one in visible(self._desk.catalogue, Principal.of(call.caller))]
+        found = [_item(one, self._links) for one in visible(self._backend.catalogue, Principal.of(call.caller))]
         return HomeAnswer(items=found, links=[self._links.search()])
 
     async def search(self, call: Call, args: Search) -> SearchAnswer:
@@ -73,7 +73,7 @@ class Discovery:
             raise invalid("limit", f"must be 1 to {MAX_LIMIT}")
         if args.kind is not None and args.kind not in KINDS:
             raise invalid("kind", f"must be one of {', '.join(KINDS)}")
-        catalogue = self._desk.catalogue
+        catalogue = self._backend.catalogue
         if catalogue.gateway.discovery.visibility == "all":
             found = catalogue.index.search(args.query, args.kind, args.limit)
         else:
@@ -85,8 +85,8 @@ class Discovery:
 
     async def describe(self, call: Call, args: Describe) -> DescribeAnswer | Reply:
         """gateway.describe."""
-        found = self._desk.catalogue.items.get(args.id)
-        if found is None or not sees(self._desk.catalogue, found.id, Principal.of(call.caller)):
+        found = self._backend.catalogue.items.get(args.id)
+        if found is None or not sees(self._backend.catalogue, found.id, Principal.of(call.caller)):
             return rejected(checks.unknown_item(args.id), Principal.of(call.caller), self._links)
         shown = _item(found, self._links)
         return DescribeAnswer(
@@ -102,7 +102,7 @@ class Discovery:
 
     async def explain(self, call: Call, args: Explain) -> Explanation | TransitionShown | Reply:
         """workflow.explain."""
-        catalogue = self._desk.catalogue
+        catalogue = self._backend.catalogue
         name = args.definition_id
         workflow = catalogue.sessions() if name == PROXY else catalogue.workflows.get(name)
         if workflow is None:
@@ -120,14 +120,14 @@ class Discovery:
         return _transition(name, args.transition, places, more)
 
     def _start_links(self, name: str) -> list[Link]:
-        listed = self._desk.catalogue.items.get(name)
+        listed = self._backend.catalogue.items.get(name)
         return self._links.start(listed) if listed is not None else [self._links.home()]
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
+def tools(backend: Backend) -> tuple[Tool, ...]:
     """The tools."""
-    handle = Discovery(desk)
-    common: dict[str, Any] = {"read_only": True, "idempotent": True, "refusal": refusal_of(desk.links)}
+    handle = Discovery(backend)
+    common: dict[str, Any] = {"read_only": True, "idempotent": True, "refusal": refusal_of(backend.links)}
     sheddable = {**common, "criticality": Criticality.SHEDDABLE}
     return (
         Tool("gateway.home", _HOME, Home, (HomeAnswer,), handle.home, **sheddable),

@@ -18,7 +18,7 @@ from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.rules.visibility import sees
 from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
-from coordinator.toolsets.gateway.tools.desk import Desk
+from coordinator.toolsets.gateway.tools.backend import Backend
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
@@ -38,10 +38,10 @@ _SUBMIT = (
 class Workflows:
     """The handlers of the tools that start, show and advance instances."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._operations = desk.operations
-        self._links = desk.links
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._operations = backend.operations
+        self._links = backend.links
 
     async def start(self, call: Call, args: Start) -> WorkflowAnswer | Reply:
         """workflow.start."""
@@ -98,7 +98,7 @@ class Workflows:
         self, project: str, principal: Principal, args: Start, request: IdempotencyKey
     ) -> Snapshot:
         """A workflow in its initial state."""
-        packed = self._desk.catalogue.definition(args.definition_id)
+        packed = self._backend.catalogue.definition(args.definition_id)
         if packed is None:
             raise checks.unknown_definition(args.definition_id)
         workflow = packed.bundle.definitions[args.definition_id]
@@ -114,16 +114,16 @@ class Workflows:
         """A session with a capability; with arguments it is called at once."""
         given = args.input
         name = given.get("capability")
-        if isinstance(name, str) and not sees(self._desk.catalogue, name, principal, _arguments_of(given)):
+        if isinstance(name, str) and not sees(self._backend.catalogue, name, principal, _arguments_of(given)):
             raise checks.unknown_capability(name)
-        called = checks.called(self._desk.catalogue, given)
+        called = checks.called(self._backend.catalogue, given)
         capability = called.capability
-        packed = self._desk.catalogue.session(capability.id)
+        packed = self._backend.catalogue.session(capability.id)
         if packed is None:
             raise checks.unknown_definition(PROXY)
         if called.arguments is not None:
             _check_call(called, principal, given)
-        hours = self._desk.catalogue.gateway.limits.proxy_hours
+        hours = self._backend.catalogue.gateway.limits.proxy_hours
         return await self._operations.start(
             StartRequest(
                 project,
@@ -144,14 +144,14 @@ class Workflows:
         wanted = args.definition_id
         if wanted == PROXY and isinstance(args.input.get("capability"), str):
             wanted = args.input["capability"]
-        listed = self._desk.catalogue.items.get(wanted)
-        if listed is None or not sees(self._desk.catalogue, listed.id, principal, _arguments_of(args.input)):
+        listed = self._backend.catalogue.items.get(wanted)
+        if listed is None or not sees(self._backend.catalogue, listed.id, principal, _arguments_of(args.input)):
             return [self._links.home(), self._links.search()]
         return [*self._links.start(listed, with_schema=True), self._links.describe(listed.id)]
 
     def _executed_by(self, args: Start) -> Key | None:
         """What a start executes, as its duration is noted; None: nothing, or it is refused."""
-        catalogue = self._desk.catalogue
+        catalogue = self._backend.catalogue
         if args.definition_id == PROXY:
             capability = args.input.get("capability")
             if not isinstance(capability, str) or len(args.input) == 1:
@@ -167,9 +167,9 @@ class Workflows:
         return packed.hash, args.definition_id, ""
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
+def tools(backend: Backend) -> tuple[Tool, ...]:
     """The tools."""
-    handle, refusal = Workflows(desk), refusal_of(desk.links)
+    handle, refusal = Workflows(backend), refusal_of(backend.links)
     return (
         Tool(
             "workflow.start",

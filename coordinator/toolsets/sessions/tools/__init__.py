@@ -7,7 +7,7 @@ import dataclasses
 from coordinator.definitions import Definitions
 from coordinator.toolsets.sessions.contract.examples import EXAMPLES
 from coordinator.toolsets.sessions.tools import catalogue, checkpoints, moves, reads, start
-from coordinator.toolsets.sessions.tools.desk import Desk, refusal
+from coordinator.toolsets.sessions.tools.backend import Backend, refusal
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
@@ -41,13 +41,13 @@ ORDER = (
 
 def toolset(services: Services, definitions: Definitions | None = None) -> Toolset:
     """The sessions toolset over one process's services; without ``definitions``, those of the settings."""
-    desk = Desk(services, definitions)
+    backend = Backend(services, definitions)
     made = (
-        *catalogue.tools(desk),
-        *start.tools(desk),
-        *moves.tools(desk),
-        *reads.tools(desk),
-        *checkpoints.tools(desk),
+        *catalogue.tools(backend),
+        *start.tools(backend),
+        *moves.tools(backend),
+        *reads.tools(backend),
+        *checkpoints.tools(backend),
     )
     by_name = {tool.name: dataclasses.replace(tool, refusal=refusal) for tool in made}
     return Toolset(
@@ -55,6 +55,6 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         "Workflow sessions",
         INSTRUCTIONS,
         tuple(by_name[name] for name in ORDER),
-        start=desk.definitions.start,
+        start=backend.definitions.start,
         examples=EXAMPLES,
     )

@@ -8,7 +8,7 @@ from coordinator import __version__
 from coordinator.toolsets.sessions.contract.arguments import NoArguments
 from coordinator.toolsets.sessions.contract.results import Health
 from coordinator.toolsets.sessions.rules import texts
-from coordinator.toolsets.sessions.tools.desk import SERVER, Desk, in_json, in_text
+from coordinator.toolsets.sessions.tools.backend import SERVER, Backend, in_json, in_text
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _DISCOVER = (
@@ -25,33 +25,33 @@ _HEALTH = "Whether the server is healthy, its version, how many workflows there 
 class Catalogue:
     """The handlers of the tools that need no session."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     async def discover(self, call: Call, args: NoArguments) -> Reply:
         """Who this server is, and how an agent begins."""
-        return in_text(texts.discovery(SERVER, __version__, self._desk.current))
+        return in_text(texts.discovery(SERVER, __version__, self._backend.current))
 
     async def list_workflows(self, call: Call, args: NoArguments) -> Reply:
         """The workflows on offer."""
-        return in_text(texts.listing(self._desk.current))
+        return in_text(texts.listing(self._backend.current))
 
     async def health_check(self, call: Call, args: NoArguments) -> Reply:
         """Whether the server and its store answer."""
-        await self._desk.store.ping()
+        await self._backend.store.ping()
         health = Health(
             status="healthy",
             server=SERVER,
             version=__version__,
-            workflows_available=len(texts.listed(self._desk.current)),
-            uptime_seconds=int(monotonic() - self._desk.started),
+            workflows_available=len(texts.listed(self._backend.current)),
+            uptime_seconds=int(monotonic() - self._backend.started),
         )
         return in_json(health, None)
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
+def tools(backend: Backend) -> tuple[Tool, ...]:
     """The tools."""
-    handle = Catalogue(desk)
+    handle = Catalogue(backend)
     return (
         Tool("discover", _DISCOVER, NoArguments, (), handle.discover, read_only=True),
         Tool(

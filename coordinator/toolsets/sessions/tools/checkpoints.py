@@ -22,8 +22,8 @@ from coordinator.toolsets.sessions.rules import answers, refusals, texts, tokens
 from coordinator.toolsets.sessions.rules.answers import Given, Resolution
 from coordinator.toolsets.sessions.rules.tokens import Payload
 from coordinator.toolsets.sessions.store.sessions import State
-from coordinator.toolsets.sessions.tools.desk import (
-    Desk,
+from coordinator.toolsets.sessions.tools.backend import (
+    Backend,
     advanced,
     behind,
     in_json,
@@ -78,23 +78,23 @@ class _Meant(NamedTuple):
 class Checkpoints:
     """The handlers of the tools by which a session stops for a question, and goes on."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     async def yield_checkpoint(self, call: Call, args: YieldCheckpoint) -> Reply:
         """Lets the session wait for an answer, or gives the one that there is."""
         began = perf_counter()
         if len(args.checkpoint_id) > MAX_NAME:
             raise invalid("checkpoint_id", f"must be at most {MAX_NAME} characters")
-        shown = await self._desk.opened(args.session_token)
-        library = self._desk.current
+        shown = await self._backend.opened(args.session_token)
+        library = self._backend.current
         problem: ToolFailure | None = None
         try:
             _definition(library, shown.wf, shown.act, args.checkpoint_id)
         except ToolFailure as failure:
             problem = failure
         warnings = _drift(library, shown)
-        state = await self._desk.store.yield_checkpoint(
+        state = await self._backend.store.yield_checkpoint(
             call.project,
             shown,
             trace.entry("yield_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings),
@@ -108,28 +108,28 @@ class Checkpoints:
             raise refusals.moved_on(args.checkpoint_id, shown.act, state.act)
         refuse(state, shown, problem)
         if state.outcome == "answered":
-            return _known(args.checkpoint_id, state, await self._desk.token(shown, state), warnings)
+            return _known(args.checkpoint_id, state, await self._backend.token(shown, state), warnings)
         recorder().checkpoint("yielded")
         at, seq = state.details(tuple[int, int])
         # The same handle for the same call, should its answer have been lost.
         payload = structs.replace(advanced(shown, state, seq=seq), bcp=args.checkpoint_id, ts=at // 1000)
-        token = tokens.encode(payload, await self._desk.signer())
+        token = tokens.encode(payload, await self._backend.signer())
         result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
         return in_json(result, meta(token, warnings))
 
     async def resume_checkpoint(self, call: Call, args: SessionOnly) -> Reply:
         """Lets the session go on after the answer."""
         began = perf_counter()
-        shown = await self._desk.opened(args.session_token)
-        warnings = _drift(self._desk.current, shown)
+        shown = await self._backend.opened(args.session_token)
+        warnings = _drift(self._backend.current, shown)
         noted = trace.entry("resume_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
-        state = await self._desk.store.resume(call.project, shown, noted)
+        state = await self._backend.store.resume(call.project, shown, noted)
         if state.outcome == "blocked":
             raise refusals.cannot_resume(state.pending)
         if state.outcome == "nothing":
             raise refusals.nothing_to_resume()
         refuse(state, shown)
-        token = await self._desk.token(shown, state)
+        token = await self._backend.token(shown, state)
         kept = state.details(str)
         option, effect, dismissed = _answer(kept)
         result = Resumed(
@@ -157,7 +157,7 @@ class Checkpoints:
             except ToolFailure as failure:
                 problem = failure
             noted = trace.entry("present_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings)
-            state = await self._desk.store.present(
+            state = await self._backend.store.present(
                 call.project, shown, noted, meant.checkpoint, meant.instance, problem.message if problem else ""
             )
             if state.outcome != "pending":
@@ -167,7 +167,7 @@ class Checkpoints:
         refuse(state, shown, problem)
         handle = args.checkpoint_handle or args.session_token or ""
         if meant.instance:
-            handle = await self._desk.token(shown, state, act=state.act, cond=state.cond)
+            handle = await self._backend.token(shown, state, act=state.act, cond=state.cond)
         # Where it could not be found, the problem was raised above.
         text = texts.checkpoint(cast("Checkpoint", definition), handle)
         return in_text(text, {"validation": validation.validation(meant.warnings)})
@@ -178,9 +178,9 @@ class Checkpoints:
         meant = await self._meant_by(args.checkpoint_handle, args.session_token)
         shown = meant.token
         while True:
-            found = _resolution(meant, args, self._desk.settings.workflows.min_checkpoint_response_seconds)
+            found = _resolution(meant, args, self._backend.settings.workflows.min_checkpoint_response_seconds)
             given = Given(meant.checkpoint, meant.activity, found.how, found.option, shown.aid, found.effect)
-            state = await self._desk.store.respond(
+            state = await self._backend.store.respond(
                 call.project,
                 shown,
                 trace.entry("respond_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings),
@@ -200,7 +200,7 @@ class Checkpoints:
             raise answers.too_early(meant.checkpoint, found.how, state.details(int), found.least_ms)
         refuse(state, shown, found.problem or found.late)
         recorder().checkpoint(found.how)
-        token = await self._desk.token(shown, state, act=state.act, cond=state.cond)
+        token = await self._backend.token(shown, state, act=state.act, cond=state.cond)
         result = Responded(
             checkpoint_id=meant.checkpoint,
             resolved=True,
@@ -220,14 +220,14 @@ class Checkpoints:
         text = handle or token
         if not text:
             raise answers.nothing_named()
-        shown = await self._desk.opened(text)
-        library = self._desk.current
+        shown = await self._backend.opened(text)
+        library = self._backend.current
         return _Meant(shown, library, _drift(library, shown), shown.checkpoint, shown.act)
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
+def tools(backend: Backend) -> tuple[Tool, ...]:
     """The tools."""
-    handle = Checkpoints(desk)
+    handle = Checkpoints(backend)
     critical = Criticality.CRITICAL
     return (
         Tool("yield_checkpoint", _YIELD, YieldCheckpoint, (Yielded,), handle.yield_checkpoint, criticality=critical),

@@ -25,7 +25,7 @@ from coordinator.toolsets.sessions.contract.results import (
 from coordinator.toolsets.sessions.rules import answers, joining, refusals, trace, validation
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetail
-from coordinator.toolsets.sessions.tools.desk import Desk, behind, in_json, loaded, meta, refuse
+from coordinator.toolsets.sessions.tools.backend import Backend, behind, in_json, loaded, meta, refuse
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _NEXT = (
@@ -50,24 +50,24 @@ _MOST_ITEMS = f"must hold at most {limits.MAX_MANIFEST} entries"
 class Moves:
     """The handlers of the tools by which a session goes on, and that show how it went."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     async def next_activity(self, call: Call, args: NextActivity) -> Reply:
         """Goes to another activity, and says what is odd about it."""
         began = perf_counter()
         _check(args)
-        shown = await self._desk.opened(args.session_token)
+        shown = await self._backend.opened(args.session_token)
         problem: ToolFailure | None = None
         warnings: list[str] = []
         name, ends = "", False
         try:
-            workflow = loaded(self._desk.current, shown.wf)
+            workflow = loaded(self._backend.current, shown.wf)
             name, ends = _target(shown, args.activity_id, workflow)
             warnings = _warnings(shown, args, workflow)
         except ToolFailure as failure:
             problem = failure
-        state = await self._desk.store.move(
+        state = await self._backend.store.move(
             call.project,
             shown,
             trace.entry("next_activity", perf_counter() - began, shown.act, shown.aid, warnings),
@@ -82,10 +82,10 @@ class Moves:
             raise refusals.replaced(args.activity_id)
         refuse(state, shown, problem)
         cut = state.details(Cut)
-        token = await self._desk.token(shown, state, act=state.act, cond=state.cond)
+        token = await self._backend.token(shown, state, act=state.act, cond=state.cond)
         said = meta(token, warnings + behind(shown, cut.stood))
         if cut.events:
-            signer = await self._desk.signer(trace.purpose(call.project))
+            signer = await self._backend.signer(trace.purpose(call.project))
             events = _events(shown, cut.first, cut.events)
             said["trace_token"] = trace.trace_token(
                 shown.sid, args.activity_id, cut.first, events, state.now // 1000, signer
@@ -94,12 +94,12 @@ class Moves:
 
     async def get_workflow_status(self, call: Call, args: SessionOnly) -> Reply:
         """Where the session stands."""
-        shown = await self._desk.opened(args.session_token)
-        state = await self._desk.store.status(call.project, shown)
+        shown = await self._backend.opened(args.session_token)
+        state = await self._backend.store.status(call.project, shown)
         refuse(state, shown)
         found = state.details(StatusDetail)
-        token = await self._desk.token(shown, state, act=state.act, cond=state.cond)
-        workflow = self._desk.current.workflows.get(shown.wf)
+        token = await self._backend.token(shown, state, act=state.act, cond=state.cond)
+        workflow = self._backend.current.workflows.get(shown.wf)
         return in_json(_status(shown, state, found, workflow, token), {"session_token": token})
 
     async def get_trace(self, call: Call, args: GetTrace) -> Reply:
@@ -107,12 +107,12 @@ class Moves:
         given = args.trace_tokens or []
         if len(given) > trace.MAX_TRACE_TOKENS:
             raise invalid("trace_tokens", f"must hold at most {trace.MAX_TRACE_TOKENS} tokens")
-        shown = await self._desk.opened(args.session_token)
-        state = await self._desk.store.trace(call.project, shown, not given)
+        shown = await self._backend.opened(args.session_token)
+        state = await self._backend.store.trace(call.project, shown, not given)
         if state.outcome == "blocked":
             raise refusals.blocked(state.pending, state.act)
         refuse(state, shown)
-        token = await self._desk.token(shown, state)
+        token = await self._backend.token(shown, state)
         errors: list[str] = []
         if given:
             events, errors = await self._carried(call.project, given)
@@ -135,15 +135,15 @@ class Moves:
         errors: list[str] = []
         for one in trace_tokens:
             try:
-                events += (await self._desk.segment(project, one)).events
+                events += (await self._backend.segment(project, one)).events
             except Unreadable as error:
                 errors.append(error.reason)
         return events, errors
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
+def tools(backend: Backend) -> tuple[Tool, ...]:
     """The tools."""
-    handle = Moves(desk)
+    handle = Moves(backend)
     return (
         Tool("next_activity", _NEXT, NextActivity, (Moved,), handle.next_activity, criticality=Criticality.CRITICAL),
         Tool("get_workflow_status", _STATUS, SessionOnly, (Status,), handle.get_workflow_status, read_only=True),

@@ -12,7 +12,7 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.sessions.contract.arguments import GetResource, GetSkill, GetWorkflow, SessionOnly
 from coordinator.toolsets.sessions.rules import refusals, texts
 from coordinator.toolsets.sessions.rules.tokens import Payload
-from coordinator.toolsets.sessions.tools.desk import Desk, in_text, meta
+from coordinator.toolsets.sessions.tools.backend import Backend, in_text, meta
 from coordinator.toolsets.tool import Call, Handler, Reply, Tool
 
 _GET_WORKFLOW = (
@@ -41,27 +41,27 @@ _GET_RESOURCE = (
 class Reads:
     """The handlers of the tools that show definitions to a session."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     async def get_workflow(self, call: Call, args: GetWorkflow) -> Reply:
         """The session's workflow, in short or in full."""
-        read = await self._desk.reading(call, "get_workflow", args.session_token, _workflow)
-        token = await self._desk.token(read.shown, read.state)
+        read = await self._backend.reading(call, "get_workflow", args.session_token, _workflow)
+        token = await self._backend.token(read.shown, read.state)
         skill, workflow = read.made
         text = texts.summary(workflow, token) if args.summary else texts.headed(token, workflow.text)
         return in_text(skill + text, meta(token, read.warnings))
 
     async def get_activity(self, call: Call, args: SessionOnly) -> Reply:
         """The activity that the token stands at."""
-        read = await self._desk.reading(call, "get_activity", args.session_token, _activity)
-        token = await self._desk.token(read.shown, read.state)
+        read = await self._backend.reading(call, "get_activity", args.session_token, _activity)
+        token = await self._backend.token(read.shown, read.state)
         return in_text(texts.headed(token, read.made), meta(token, read.warnings))
 
     async def get_skills(self, call: Call, args: SessionOnly) -> Reply:
         """The workflow's primary skill."""
-        read = await self._desk.reading(call, "get_skills", args.session_token, _primary_skill)
-        token = await self._desk.token(read.shown, read.state)
+        read = await self._backend.reading(call, "get_skills", args.session_token, _primary_skill)
+        token = await self._backend.token(read.shown, read.state)
         skill, failed = read.made
         head = f"scope: workflow\nsession_token: {token}"
         if failed is not None:
@@ -70,21 +70,23 @@ class Reads:
 
     async def get_skill(self, call: Call, args: GetSkill) -> Reply:
         """The skill of a step, of the activity, or of the workflow."""
-        read = await self._desk.reading(call, "get_skill", args.session_token, partial(_skill_of, args.step_id))
+        read = await self._backend.reading(call, "get_skill", args.session_token, partial(_skill_of, args.step_id))
         reference, skill = read.made
-        token = await self._desk.token(read.shown, read.state, skill=reference)
+        token = await self._backend.token(read.shown, read.state, skill=reference)
         return in_text(texts.headed(token, skill.text), meta(token, read.warnings))
 
     async def get_resource(self, call: Call, args: GetResource) -> Reply:
         """The content of a resource."""
-        read = await self._desk.reading(call, "get_resource", args.session_token, partial(_resource, args.resource_id))
-        token = await self._desk.token(read.shown, read.state)
+        read = await self._backend.reading(
+            call, "get_resource", args.session_token, partial(_resource, args.resource_id)
+        )
+        token = await self._backend.token(read.shown, read.state)
         return in_text(texts.resource(args.resource_id, read.made, token), meta(token, read.warnings))
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
+def tools(backend: Backend) -> tuple[Tool, ...]:
     """The tools."""
-    handle = Reads(desk)
+    handle = Reads(backend)
     return (
         _tool("get_workflow", _GET_WORKFLOW, GetWorkflow, handle.get_workflow),
         _tool("get_activity", _GET_ACTIVITY, SessionOnly, handle.get_activity),

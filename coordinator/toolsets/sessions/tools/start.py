@@ -15,7 +15,7 @@ from coordinator.toolsets.sessions.contract.results import Started, WorkflowHead
 from coordinator.toolsets.sessions.rules import joining, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import NO_CLAIM, Claim, Joined, State
-from coordinator.toolsets.sessions.tools.desk import Desk, advanced, in_json, loaded, refuse
+from coordinator.toolsets.sessions.tools.backend import Backend, advanced, in_json, loaded, refuse
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _DESCRIPTION = (
@@ -53,14 +53,14 @@ class _Asked(NamedTuple):
 class Starts:
     """The handler of the tool that starts, resumes and hands on sessions."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     async def start_session(self, call: Call, args: StartSession) -> Reply:
         """A fresh session, or the one that a token or a work item stands for."""
         _check(args)
         claim = await self._claimed(args)
-        asked = _Asked(call, args, self._desk.current, claim)
+        asked = _Asked(call, args, self._backend.current, claim)
         if args.session_token:
             obtained = await self._by_token(asked, args.session_token)
         elif claim.item:
@@ -68,14 +68,14 @@ class Starts:
         else:
             obtained = await self._fresh(asked)
         workflow = loaded(asked.library, obtained.payload.wf)
-        token = tokens.encode(obtained.payload, await self._desk.signer())
+        token = tokens.encode(obtained.payload, await self._backend.signer())
         return _answer(obtained, workflow, token)
 
     async def _by_token(self, asked: _Asked, token: str) -> _Obtained:
         """The session of a token, or a fresh one if the token says of none."""
         reason = ""
         try:
-            shown = await self._desk.decode(token)
+            shown = await self._backend.decode(token)
         except Unreadable as error:
             reason = error.reason
             try:
@@ -96,7 +96,7 @@ class Starts:
         mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
         noted = trace.entry("start_session", 0, shown.act, args.agent_id, mismatch)
         try:
-            state = await self._desk.store.join(
+            state = await self._backend.store.join(
                 call.project, shown, noted, shown.wf, args.agent_id, trace.ADOPTED if reason else "", claim
             )
         except ToolFailure as failure:
@@ -121,7 +121,7 @@ class Starts:
         if workflow:
             loaded(library, workflow)
         noted = trace.entry("start_session", 0, "", args.agent_id)
-        state = await self._desk.store.join(call.project, _BEFORE, noted, workflow, args.agent_id, claim=claim)
+        state = await self._backend.store.join(call.project, _BEFORE, noted, workflow, args.agent_id, claim=claim)
         if state.outcome == "which":
             return await self._of_item(asked, state.details(str))
         if state.outcome == "none":
@@ -153,13 +153,13 @@ class Starts:
         parent = None
         if args.parent_session_token and not args.session_token:
             try:
-                above = await self._desk.decode(args.parent_session_token)
+                above = await self._backend.decode(args.parent_session_token)
             except Unreadable:
                 pass  # the child is as good without it
             else:
                 parent = (above, trace.entry("start_session", 0, above.act, above.aid, [workflow.id]))
         noted = trace.entry("start_session", 0, "", args.agent_id)
-        state = await self._desk.store.start(call.project, new, noted, problem, parent, claim)
+        state = await self._backend.store.start(call.project, new, noted, problem, parent, claim)
         if state.outcome == "ok" and parent is not None and state.detail[0]:
             above = parent[0]
             new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
@@ -173,12 +173,12 @@ class Starts:
             return NO_CLAIM
         item = joining.item_hex(args.item_id)
         actor = checked(args.actor if args.actor is not None else Actor(args.agent_id, "subagent"))
-        return Claim(item, (await self._desk.resolve_actor(actor)).id, args.fence_token or 0)
+        return Claim(item, (await self._backend.resolve_actor(actor)).id, args.fence_token or 0)
 
 
-def tools(desk: Desk) -> tuple[Tool, ...]:
+def tools(backend: Backend) -> tuple[Tool, ...]:
     """The tool."""
-    handle = Starts(desk)
+    handle = Starts(backend)
     return (Tool("start_session", _DESCRIPTION, StartSession, (Started,), handle.start_session, criticality=_weigh),)
 
 

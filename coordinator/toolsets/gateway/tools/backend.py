@@ -29,7 +29,7 @@ REFRESH_SECONDS = 60.0
 """How often a process reads the tools of downstream servers although no message came."""
 
 
-class Desk:
+class Backend:
     """What the gateway's tools of one process work with."""
 
     def __init__(self, services: Services) -> None:

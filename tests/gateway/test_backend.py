@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.identity.noop import trust_self_reported
 from coordinator.store import Store
-from coordinator.toolsets.gateway.tools.desk import Desk
+from coordinator.toolsets.gateway.tools.backend import Backend
 from coordinator.toolsets.tool import Services
 from tests.gateway.lab import section, settings_of
 
@@ -19,7 +19,7 @@ async def test_news_that_cannot_be_used_are_not_the_last(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise one server could keep a process from listener of all others, for good."""
-    desk = Desk(Services(settings_of(section(), project), store, trust_self_reported))
+    backend = Backend(Services(settings_of(section(), project), store, trust_self_reported))
     looked: list[int] = []
     again = asyncio.Event()
 
@@ -28,26 +28,26 @@ async def test_news_that_cannot_be_used_are_not_the_last(
         if len(looked) > 1:
             again.set()
             return
-        desk._servers_changed.set()
+        backend._servers_changed.set()
         raise ValueError("a server said what nobody expects")
 
-    monkeypatch.setattr(desk, "_take_servers", take)
-    desk.start()
+    monkeypatch.setattr(backend, "_take_servers", take)
+    backend.start()
     try:
         # News of the subscription's beginning may come in between, so it is told until it is heard.
         async with asyncio.timeout(60):
             while not again.is_set():
-                desk._servers_changed.set()
+                backend._servers_changed.set()
                 await asyncio.sleep(0)
     finally:
-        await desk.drain()
+        await backend.drain()
 
 
 async def test_news_that_come_during_a_look_are_followed_by_another(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(Services(settings_of(section(), project), store, trust_self_reported))
-    monkeypatch.setattr(desk.listener, "start", lambda: None)  # nobody tells anything else
+    backend = Backend(Services(settings_of(section(), project), store, trust_self_reported))
+    monkeypatch.setattr(backend.listener, "start", lambda: None)  # nobody tells anything else
     looks = 0
     again = asyncio.Event()
 
@@ -55,14 +55,14 @@ async def test_news_that_come_during_a_look_are_followed_by_another(
         nonlocal looks
         looks += 1
         if looks == 1:
-            desk._servers_changed.set()
+            backend._servers_changed.set()
         else:
             again.set()
 
-    monkeypatch.setattr(desk, "_take_servers", take)
-    desk.start()
+    monkeypatch.setattr(backend, "_take_servers", take)
+    backend.start()
     try:
         async with asyncio.timeout(20):
             await again.wait()
     finally:
-        await desk.drain()
+        await backend.drain()

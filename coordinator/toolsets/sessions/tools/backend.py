@@ -40,8 +40,8 @@ class Read(NamedTuple, Generic[T]):
     warnings: list[str]
 
 
-class Desk:
-    """Serves the tools of one process.
+class Backend:
+    """What the sessions' tools of one process work with.
 
     Args:
         definitions: the workflows; without them those of the settings.
