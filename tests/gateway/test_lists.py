@@ -57,7 +57,8 @@ async def test_what_the_store_did_not_take_is_asked_for_again_at_the_next_look(
 async def test_what_was_asked_for_later_stays(store: Store, project: str) -> None:
     name, known = f"of{project}".replace("_", "-"), ServerStore(store)
     old, new = (ServerTools((ImportedTool(tool),)) for tool in ("old", "new"))
-    earlier, later = await known.time(), await known.time() + 1
+    later = await known.time() - 1
+    earlier = later - 1
     assert await known.write(name, new, later)
     assert not await known.write(name, old, earlier)
     await known.forget(name, earlier)
@@ -69,6 +70,21 @@ async def test_what_was_asked_for_later_stays(store: Store, project: str) -> Non
     # Nothing is left of it: another may have the name, on a server whose clock was put back.
     assert await known.write(name, new, earlier)
     await known.forget(name, earlier)
+
+
+async def test_a_list_of_a_time_to_come_is_replaced(store: Store, project: str) -> None:
+    name, known = f"of{project}".replace("_", "-"), ServerStore(store)
+    old, new = (ServerTools((ImportedTool(tool),)) for tool in ("old", "new"))
+    # As the server's clock had it before it was put back.
+    assert await known.write(name, old, await known.time() + 3_600_000)
+    now = await known.time()
+    assert await known.write(name, new, now)
+    assert (await known.read())[name] == new
+    # From then on its time counts as any other.
+    assert not await known.write(name, old, now - 1)
+    assert await known.write(name, new, now + 3_600_000)
+    await known.forget(name, now)
+    assert name not in await known.read()
 
 
 async def test_only_changes_are_told(store: Store, project: str) -> None:
