@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.store import PACKAGE, StepStore
 from coordinator.store import Script, Store
-from coordinator.store.idempotency import IdempotencyKey, run_once
+from coordinator.store.idempotency import IdempotencyKey, recorded_reply, run_once
 
 INCLUDES = (PACKAGE,)
 """Whose includes the scripts of such a toolset take."""
@@ -34,9 +35,14 @@ class RunStore:
         # A front-end has no business with the queue itself.
         self._steps = StepStore(store, store, self._handoff)
 
-    async def _note(self, project: str) -> None:
-        """Has the project swept from now on; before anything is made that may need it."""
-        await self._steps.projects.note(project)
+    async def _note(self, project: str, request: IdempotencyKey) -> None:
+        """Has the project swept from now on; before the request makes anything that may need it."""
+        try:
+            await self._steps.projects.note(project)
+        except ToolFailure as failure:
+            # What is full takes no note. A repeated request makes nothing, and gets its recorded answer all the same.
+            if failure.code != "store_full" or await recorded_reply(self._store, project, request) is None:
+                raise
 
     async def _ring(self, project: str, to_relay: bool) -> None:
         """Wakes a relay if a script has written jobs to the project's outbox."""

@@ -8,7 +8,8 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.steps.model import NewStep, Plan
-from coordinator.store.idempotency import NO_KEY
+from coordinator.store.idempotency import NO_KEY, idempotency_key
+from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
 from tests.steps.rig import Rig, then
 
 pytestmark = pytest.mark.anyio
@@ -63,3 +64,22 @@ async def test_a_full_store_refuses_all_changes_whole(rig: Rig) -> None:
     assert (swept.lost, swept.fired) == (1, 2)
     keys_left = {step.key for step in await rig.worker.take(9)}
     assert keys_left == {"s0", "s4", "s5", "late", "g"}
+
+
+async def test_what_was_made_before_is_answered_from_its_record_by_a_process_that_has_noted_nothing(rig: Rig) -> None:
+    made, retry = (idempotency_key("bob", name, "a tool") for name in ("made", "again"))
+    new = NewFlow(name="n", creator="bob", spec=b"spec", steps=20, plan=Plan((NewStep("g", "gate"),)))
+    flow = await rig.flows.create("default", made, new)
+    await rig.flows.cancel("default", NO_KEY, flow, "bob")
+    retried = await rig.flows.retry("default", retry, flow, "bob")
+    await rig.store.command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        other = FlowStore(rig.store, rig.settings)
+        assert await other.create("default", made, new) == flow
+        assert await other.retry("default", retry, flow, "bob") == retried
+        for request in (NO_KEY, idempotency_key("bob", "new", "a tool")):
+            with pytest.raises(ToolFailure) as refused:
+                await other.create("default", request, new)
+            assert refused.value.code == "store_full"
+    finally:
+        await rig.store.command("CONFIG", "SET", "maxmemory", 0)

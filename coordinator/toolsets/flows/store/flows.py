@@ -123,7 +123,7 @@ class FlowStore(RunStore):
 
     async def create(self, project: str, request: IdempotencyKey, new: NewFlow) -> int:
         """Stores and starts a workflow; returns its id."""
-        await self._note(project)
+        await self._note(project, request)
         owner = _hashed(new.creator)
         pool = new.queue or self._pools.get(project, "")
         flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent, carried())
@@ -229,7 +229,7 @@ class FlowStore(RunStore):
         Returns:
             Whether this call did it, and the step's status before; None: unknown.
         """
-        await self._note(project)
+        await self._note(project, request)
         reply = await self._change(_RELEASE, project, request, step, actor)
         if reply:
             await self._ring(project, reply[2])
@@ -245,7 +245,7 @@ class FlowStore(RunStore):
         Returns:
             How many steps were opened again, and the workflow's status before; None: unknown.
         """
-        await self._note(project)
+        await self._note(project, request)
         reply = await self._change(_RETRY, project, request, flow, actor)
         if not reply:
             return None

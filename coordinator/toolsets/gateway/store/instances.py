@@ -130,7 +130,7 @@ class InstanceStore(RunStore):
             Its id, and the operation: another one where the request id was used before; none where the
             instance was there already.
         """
-        await self._note(project)
+        await self._note(project, request)
         # None is missing in the script.
         instance = _pack(
             {
@@ -165,7 +165,7 @@ class InstanceStore(RunStore):
         self, project: str, request: IdempotencyKey, waiter: str, workflow: str, transition: str, advance: Advance
     ) -> Begun:
         """Begins a transition, if the version is still the one that the advance goes on from."""
-        await self._note(project)
+        await self._note(project, request)
         begun = await self._change(
             _BEGIN, project, request, waiter, workflow, self.retention_ms, transition, carried(), _pack(advance)
         )
