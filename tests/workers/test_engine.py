@@ -21,7 +21,7 @@ from coordinator.steps.store import Report, Taken
 from coordinator.steps.times import IDLE_SECONDS
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
-from tests.support.wait import wait_until
+from tests.support.wait import PATIENCE, wait_until
 from tests.tracing.logged import Logged
 from tests.workers.bench import Bench, chain, fan, hang
 from workers.engine import Specs
@@ -128,8 +128,27 @@ async def test_a_step_that_waits_for_its_slot_is_held(bench: Bench) -> None:
     taken = await bench.steps.take(1)
     bench.engine.deliver(taken)
     assert bench.engine.held_in("default") == [step.step for step in taken.steps] != []
+    assert bench.engine.held_in("other") == []
     bench.start()
     assert (await bench.ended(flow)).row.status == "completed"
+
+
+async def test_a_plain_job_holds_a_slot_until_it_is_over(store: Store) -> None:
+    bench = Bench(store, slots=1)
+
+    async def source(want: int) -> Taken:
+        return Taken(0, [], [], [("job", "fleet-steps")], False)
+
+    bench.start(listen=False)
+    assert await bench.engine.take(source) == 1
+    assert (bench.plain_jobs, bench.engine.want()) == ([("job", "fleet-steps")], 0)
+    waiting = asyncio.create_task(bench.engine.wait_for_capacity())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    bench.engine.freed()
+    await asyncio.wait_for(waiting, PATIENCE)
+    assert bench.engine.want() == 1
+    await bench.stop()
 
 
 # --- interruptions --------------------------------------------------------------------------------
@@ -197,6 +216,30 @@ async def test_a_draining_worker_finishes_what_is_quick_and_gives_the_rest_back(
     assert await store.command("LLEN", "fc:{RQ}:queue:fleet-steps") == 3
     # Nobody was lost: another worker has nothing to count.
     assert {step.crashes for step in (await bench.steps.take(5)).steps} == {0}
+
+
+async def test_a_step_that_comes_when_a_worker_was_just_told_to_stop_is_given_back(bench: Bench) -> None:
+    begun, answered = asyncio.Event(), asyncio.Event()
+
+    async def slow(want: int) -> Taken:
+        taken = await bench.steps.take(want)
+        begun.set()
+        await answered.wait()
+        return taken
+
+    bench.start(listen=False)
+    flow = await bench.create(chain({}))
+    taking = asyncio.create_task(bench.engine.take(slow))
+    await begun.wait()
+    # As a worker ends: whoever asked for work is gone before it comes.
+    draining = asyncio.create_task(bench.engine.drain(PATIENCE))
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    answered.set()
+    await draining
+    assert bench.tools.began["start"] == 0
+    (back,) = (await bench.flow(flow)).steps
+    assert (back.status, back.attempt) == ("ready", 2)
 
 
 async def test_a_paused_worker_takes_nothing_until_no_reason_is_left(bench: Bench) -> None:
@@ -275,6 +318,21 @@ async def test_steps_that_came_with_a_lost_reply_are_given_back(
     await bench.engine.take(bench.steps.take)
     (step,) = (await bench.ended(flow)).steps
     assert (step.status, step.attempt) == ("done", 2)
+
+
+async def test_a_step_whose_outcome_is_about_to_be_sent_is_held(bench: Bench) -> None:
+    loop = asyncio.get_running_loop()
+    seen: asyncio.Future[tuple[list[str], list[str]]] = loop.create_future()
+
+    async def tool(step: StepRun, arguments: Any) -> None:
+        # Comes when the step has ended, and before what is reported in this turn of the loop is sent.
+        loop.call_soon(lambda: seen.set_result((list(bench.engine.held), bench.engine.held_in("default"))))
+
+    bench.tools.tools["tool"] = tool
+    bench.start()
+    flow = await bench.create(chain({"tool": "tool"}))
+    assert await seen == ([], [str(flow + 1)])
+    await bench.ended(flow)
 
 
 async def test_a_step_whose_outcome_is_on_its_way_is_held(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,13 +455,14 @@ def test_specs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -
 
     for number in range(5):
         specs.put(run(number), number, 10)
-        specs.get(run(2)) if number > 2 else None
-    assert [specs.get(run(number)) for number in range(5)] == [None, None, 2, 3, 4]
+        specs.get(run(1)) if number > 2 else None
+    assert [specs.get(run(number)) for number in range(5)] == [None, 1, None, 3, 4]
     specs.put(run(9), 9, 95)
-    assert [specs.get(run(number)) for number in (2, 3, 4, 9)] == [None, None, None, 9]
+    assert [specs.get(run(number)) for number in (1, 3, 4, 9)] == [None, None, None, 9]
     specs.put(run(8), 8, 1000)
     assert specs.get(run(8)) == 8
-    # What is gone takes no room.
+    # What is gone takes no room, and what comes again takes it once.
+    specs.put(run(6), 6, 50)
     specs.put(run(6), 6, 50)
     specs.put(run(7), 7, 50)
     assert [specs.get(run(number)) for number in (6, 7, 8)] == [6, 7, None]

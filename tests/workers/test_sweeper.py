@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -16,11 +16,19 @@ from coordinator.steps.times import SWEEP_BATCH
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.errors import ServerError
+from coordinator.store.project_list import ProjectList
 from tests.support.wait import wait_until
 from tests.workers.bench import Bench, chain
 from workers.sweeper import Sweeper
 
 pytestmark = pytest.mark.anyio
+
+
+class _Nothing:
+    """A room in which nothing was ever done."""
+
+    async def tidy(self, project: str) -> bool:
+        return True
 
 
 class Watched:
@@ -31,13 +39,17 @@ class Watched:
         self.outboxes: list[str] = []
         self.tidied: list[str] = []
         self.left = 0
+        self.meanwhile: dict[str, Callable[[str], Awaitable[None]]] = {}
+        """What happens in a project while the room tidies it."""
         self.sweeper = Sweeper(
-            "w1", bench.steps, [self], bench.engine.held_in, bench.engine.lost_reply, self.outboxes.append
+            "w1", bench.steps, [self, _Nothing()], bench.engine.held_in, bench.engine.lost_reply, self.outboxes.append
         )
 
     async def tidy(self, project: str) -> bool:
         """Stands for a kind of runs."""
         self.tidied.append(project)
+        if project in self.meanwhile:
+            await self.meanwhile[project](project)
         return self.left == 0
 
     async def expire(self, step: int) -> None:
@@ -91,14 +103,12 @@ async def test_a_round_tells_the_relay_of_what_lies_in_the_outbox(watched: Watch
 
 
 async def test_after_a_lost_reply_steps_are_given_back_before_their_lease_ends(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
+    watched: Watched,
 ) -> None:
     bench, lost = watched.bench, [True]
-    monkeypatch.setattr(workers.sweeper, "RECLAIM_SECONDS", 0.0)
-    flow = await bench.create(chain({}))
-    # The reply that brought this step is the one that was lost.
+    await bench.create(chain({}))
+    # The reply that brought this step is the one that was lost, a moment ago.
     await bench.steps.take(1)
-    await bench.store.command("ZINCRBY", keys.step_leases.key("default"), -1100, flow + 1)
     sweeper = Sweeper(
         "w1", bench.steps, [], lambda project: [], lambda: bool(lost and lost.pop()), watched.outboxes.append
     )
@@ -186,7 +196,8 @@ async def test_projects_are_tidied_seldom_and_dropped_when_nothing_is_left(
     watched.left = 1
     await watched.sweeper.round()
     await wait_until(lambda: sorted(watched.tidied) == ["default", "idle"])
-    await watched.sweeper.round()
+    for _ in range(2):
+        await watched.sweeper.round()
     assert len(watched.tidied) == 2
     assert sorted(await bench.steps.projects.ages()) == ["default", "idle"]
     watched.left = 0
@@ -200,6 +211,33 @@ async def test_projects_are_tidied_seldom_and_dropped_when_nothing_is_left(
 
     await wait_until(dropped)
     assert [*await bench.steps.projects.ages(60)] == ["default"]
+
+
+async def test_a_project_in_which_a_flow_begins_while_it_is_tidied_stays(watched: Watched) -> None:
+    projects, begin = watched.bench.steps.projects, ProjectList(watched.bench.store, "steps")
+    for project in ("busy", "idle"):
+        await projects.note(project)
+        await watched.bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), 1, project)
+    watched.meanwhile = {"busy": begin.note}
+    await watched.sweeper.round()
+    await wait_until(lambda: _only(projects, "busy"), what="the other one to be dropped")
+
+
+async def _only(projects: ProjectList, project: str) -> bool:
+    return [*await projects.ages()] == [project]
+
+
+async def test_a_project_that_cannot_be_tidied_keeps_no_other_from_it(watched: Watched) -> None:
+    async def broken(project: str) -> None:
+        raise ToolFailure("store_unavailable", "gone")
+
+    projects = watched.bench.steps.projects
+    for age, project in ((1, "idle"), (2, "broken")):
+        await projects.note(project)
+        await watched.bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), age, project)
+    watched.meanwhile = {"broken": broken}
+    await watched.sweeper.round()
+    await wait_until(lambda: _only(projects, "broken"), what="the other one to be dropped")
 
 
 async def test_projects_where_nothing_happens_are_not_swept_each_round(watched: Watched) -> None:
