@@ -12,7 +12,8 @@ import socket
 import struct
 import sys
 from functools import cache
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, cast
 
 import msgspec
 
@@ -72,6 +73,8 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(sys.argv[2]):
         raise SystemExit("the worker has ended already")
+    # What a callable prints before it hangs is not lost when it is killed.
+    cast(TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
     pid = os.getpid()

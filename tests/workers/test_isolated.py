@@ -69,8 +69,23 @@ async def test_no_more_children_than_allowed(calls: IsolatedCalls) -> None:
     assert len({pid for pid, _, _ in seen}) <= 2
 
 
-async def test_what_it_prints_does_not_disturb_the_answer(calls: IsolatedCalls) -> None:
+async def test_what_it_prints_goes_to_the_log_and_does_not_disturb_the_answer(
+    calls: IsolatedCalls, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     assert await calls.call(f"{HERE}:loud", {}, "k") == "quiet"
+    # What it printed is there although it is killed.
+    await calls.close()
+    out, log = capfd.readouterr()
+    assert (out, sorted(log.splitlines())) == ("", ["on descriptor 1", "on stderr", "on stdout"])
+
+
+async def test_files_where_the_worker_stands_are_not_taken_for_modules(
+    calls: IsolatedCalls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    assert await calls.call(f"{HERE}:add", {"a": 1, "b": 2}, "k") == 3
 
 
 @pytest.mark.parametrize(
