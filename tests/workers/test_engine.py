@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from coordinator.store.idempotency import NO_KEY
 from tests.support.wait import PATIENCE, wait_until
 from tests.tracing.logged import Logged
 from tests.workers.bench import Bench, chain, fan, hang
-from workers.engine import Specs
+from workers.engine import FLUSH_AT, Specs
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +72,45 @@ async def test_one_slot_needs_one_round_trip_for_each_step(store: Store) -> None
     await wait_until(lambda: bench.tools.ended["s49"] == 1 and bench.engine.busy == 0, what="the last step")
     assert await calls(store) <= 51
     assert (await bench.ended(flow)).row.status == "completed"
+    # However many it reported, it takes no more than it has slots for.
+    await wait_until(lambda: bench.engine.want() > 0)
+    assert bench.engine.want() == 1
     await bench.stop()
+
+
+async def test_steps_that_end_together_are_reported_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(store, slots=FLUSH_AT + 1)
+    report, reported = bench.steps.report, Counter[str]()
+
+    async def counted(script: Any, project: str, want: int, reports: list[Report], **more: Any) -> Taken:
+        reported.update(one.step for one in reports)
+        return await report(script, project, want, reports, **more)
+
+    monkeypatch.setattr(bench.steps, "report", counted)
+    flow = await bench.create(fan(FLUSH_AT + 1))
+    bench.start()
+    assert (await bench.ended(flow)).row.status == "completed"
+    await bench.stop()
+    assert set(reported.values()) == {1}
+
+
+async def test_no_flow_keeps_others_waiting(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.engine.TURN_SECONDS", -1.0)
+    bench, order = Bench(store, slots=1), list[str]()
+
+    async def noted(step: StepRun, arguments: Any) -> None:
+        order.append(step.run)
+
+    bench.tools.tools["noted"] = noted
+    long = await bench.create(chain(*({"tool": "noted"} for _ in range(3))))
+    short = await bench.create(chain({"tool": "noted"}))
+    bench.start(listen=False)
+    await bench.engine.take(bench.steps.take)
+    for flow in (long, short):
+        assert (await bench.ended(flow)).row.status == "completed"
+    await bench.stop()
+    # What waited in the queue goes before what follows a worker's own steps, when its turn has come.
+    assert order[:2] == [str(long), str(short)]
 
 
 async def test_an_idle_worker_begins_at_once(bench: Bench) -> None:
