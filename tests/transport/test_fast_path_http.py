@@ -37,11 +37,14 @@ class Watched:
 
         live.app.fast_path.plan = planning  # type: ignore[method-assign]
         self.short = 0
+        self.connection: Any = None
+        """The one that was last taken the short way."""
         protocol: Any = live.protocol
         start = protocol._start
 
         def starting(connection: Any, parsed: Any, plan: Any, caller: Any) -> None:
             self.short += 1
+            self.connection = connection
             start(connection, parsed, plan, caller)
 
         protocol._start = starting
@@ -176,6 +179,21 @@ def test_who_sends_on_before_the_answer_is_answered_in_order(watched: Watched, r
         client.send(raw(modern("tools/call", ADD, 31)))
         assert json.loads(client.answer()[2])["id"] == 31
     assert watched.app.in_flight == 0
+
+
+def test_nothing_more_is_read_of_who_sends_on_before_the_answer(watched: Watched, rig: Rig) -> None:
+    late = raw(modern("tools/call", call("late", {"gate": "g"})))
+    with Client(watched.live.port) as client:
+        for _ in range(3):
+            client.send(late)
+            wait_until_sync(lambda: rig.waiting == {"g"})
+            if watched.short:
+                client.send(raw(modern("tools/call", ADD)))
+                wait_until_sync(lambda: watched.connection.flow.read_paused, what="the pause")
+            open_gate(rig)
+            assert client.answer()[0] == 200
+        assert total(client.answer()[2]) == 5
+        assert not watched.connection.flow.read_paused
 
 
 def open_gate(rig: Rig) -> None:
