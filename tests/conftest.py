@@ -31,8 +31,9 @@ from hypothesis import settings as properties
 
 from coordinator.store import Store, subscription
 from coordinator.store.address import parse
+from coordinator.store.embedded import EmbeddedServer
 from tests.support import leaks
-from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers
+from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers, emptied
 
 properties.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 properties.load_profile("ci")
@@ -117,6 +118,20 @@ async def store(redis_url: str, store_kind: Kind) -> AsyncIterator[Store]:
     await store.open()
     yield store
     await store.close()
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """A server of the module's own, for tests of what concerns all projects of a server, or of a second one."""
+    with EmbeddedServer(tmp_path_factory.mktemp("own"), fsync="everysec") as server:
+        yield server
+
+
+@pytest.fixture
+async def alone(own_server: EmbeddedServer) -> AsyncIterator[Store]:
+    """A store on it, in which nothing is."""
+    async with emptied(own_server.url) as store:
+        yield store
 
 
 @pytest.fixture

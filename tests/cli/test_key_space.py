@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,24 +11,11 @@ from coordinator.errors import ToolFailure
 from coordinator.store import KeySpaceDiffers, Store, key_space, keys
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import fleet_command
-from tests.support.servers import emptied
 
 pytestmark = pytest.mark.anyio
 
 KEY = keys.key_space.key(keys.FLEET)
 NEWER = key_space.VERSION + 1
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(tmp_path_factory.mktemp("keys"), fsync="everysec") as server:
-        yield server
-
-
-@pytest.fixture
-async def alone(server: EmbeddedServer) -> AsyncIterator[Store]:
-    async with emptied(server.url) as store:
-        yield store
 
 
 async def test_who_serves_first_notes_the_version(alone: Store) -> None:
@@ -60,11 +46,11 @@ async def test_a_store_that_does_not_answer_keeps_nobody_from_starting(
 
 @pytest.mark.parametrize("command", ["up", "serve", "worker", "stdio", "doctor"])
 async def test_no_process_serves_keys_of_another_release(
-    alone: Store, server: EmbeddedServer, tmp_path: Path, command: str
+    alone: Store, own_server: EmbeddedServer, tmp_path: Path, command: str
 ) -> None:
     await alone.command("SET", KEY, NEWER)
     more = ["--port", "0"] if command in ("up", "serve") else []
-    done = fleet_command(command, "--data-dir", str(tmp_path), *more, FLEET_REDIS_URL=server.url)
+    done = fleet_command(command, "--data-dir", str(tmp_path), *more, FLEET_REDIS_URL=own_server.url)
     said = done.stdout + done.stderr
     assert done.returncode == Exit.FAILED, said
     assert f"as a newer release does it (version {NEWER}; this one has {key_space.VERSION})" in said

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import MemoryCells, Recorder, recorder
 from coordinator.metrics.catalogue import CLAIM_HOLD, CLAIM_LOSERS
 from coordinator.store import Script, Store, keys
-from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.metrics import ItemMetrics
@@ -26,7 +24,6 @@ from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse, server_time
 from tests.items.parked import Fronts
 from tests.support.between import before
-from tests.support.servers import emptied
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -316,19 +313,6 @@ async def test_losers_at_several_front_ends_are_counted_together(fronts: Fronts,
 
 
 # --- one process for all ------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """A server of their own: whoever measures looks at all projects."""
-    with EmbeddedServer(tmp_path_factory.mktemp("measures"), fsync="everysec") as server:
-        yield server
-
-
-@pytest.fixture
-async def alone(server: EmbeddedServer) -> AsyncIterator[Store]:
-    async with emptied(server.url) as store:
-        yield store
 
 
 class Process:

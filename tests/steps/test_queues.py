@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
@@ -15,11 +14,9 @@ from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import RECORDED, Report
 from coordinator.steps.times import CRASHES, LOOK_MS
 from coordinator.store import Store, keys
-from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
 from tests.items.moments import server_time
 from tests.steps.rig import FAILED, NOTHING, Player, Rig, then
-from tests.support.servers import emptied
 
 pytestmark = pytest.mark.anyio
 
@@ -328,18 +325,6 @@ async def test_one_process_sweeps_at_a_time(rig: Rig) -> None:
 # --- a queue in another Redis ---------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def queue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(tmp_path_factory.mktemp("queue"), fsync="everysec") as server:
-        yield server
-
-
-@pytest.fixture
-async def elsewhere(queue_server: EmbeddedServer) -> AsyncIterator[Store]:
-    async with emptied(queue_server.url) as store:
-        yield store
-
-
 class Split:
     """A rig whose queue is in another Redis."""
 
@@ -358,8 +343,8 @@ class Split:
 
 
 @pytest.fixture
-def split(rig: Rig, elsewhere: Store) -> Split:
-    return Split(rig, elsewhere)
+def split(rig: Rig, alone: Store) -> Split:
+    return Split(rig, alone)
 
 
 async def test_jobs_go_through_the_outbox(split: Split) -> None:

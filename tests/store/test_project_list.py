@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.project_list import NOTED_SECONDS, List, ProjectList
-from tests.support.servers import emptied
 
 pytestmark = pytest.mark.anyio
 
 KEYS = {"steps": keys.step_projects.key(keys.FLEET), "items": keys.item_projects.key(keys.FLEET)}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """A server of their own: the lists are the whole fleet's."""
-    with EmbeddedServer(tmp_path_factory.mktemp("lists"), fsync="everysec") as server:
-        yield server
-
-
-@pytest.fixture
-async def alone(server: EmbeddedServer) -> AsyncIterator[Store]:
-    async with emptied(server.url) as store:
-        yield store
 
 
 @pytest.fixture(params=["steps", "items"])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from coordinator.transport.app import FrontEnd
 from tests.support.wait import wait_until_sync
 from tests.transport import fuzz
 from tests.transport.guarded import Front, bearer
@@ -311,22 +312,27 @@ def test_what_is_remembered_is_bounded(watched: Watched) -> None:
 async def test_the_wire_answers_like_the_sdk(watched: Watched) -> None:
     """The differential fuzz over sockets: every request several times on one connection."""
     generator, slow = fuzz.Generator(4711), make_app(fast=False)
-    differences = []
+    found = list[str]()
     with capture_logs():
         for _ in range(300):
             case = generator.case()
             if not sendable(case):
                 continue
-            expected = fuzz.meaning(await send(slow, case.method, case.path, case.headers, case.body))
-            with Client(watched.live.port) as client:
-                for _ in range(3):
-                    client.send(wire(case))
-                    found = fuzz.meaning(Response(*client.answer()))
-                    if found != expected:
-                        differences.append(f"{case}\n  wire: {found}\n  sdk:  {expected}")
+            found += await differences(watched.live.port, slow, case)
         await slow.aclose()
-    assert differences == []
+    assert found == []
     assert watched.short > 50
+
+
+async def differences(port: int, slow: FrontEnd, case: fuzz.Case) -> list[str]:
+    """Where the answers to the request, sent several times on one connection, are not those of the SDK."""
+    expected = fuzz.meaning(await send(slow, case.method, case.path, case.headers, case.body))
+    with Client(port) as client:
+        answers = []
+        for _ in range(3):
+            client.send(_wire(case))
+            answers.append(fuzz.meaning(Response(*client.answer())))
+    return [f"{case}\n  wire: {answer}\n  sdk:  {expected}" for answer in answers if answer != expected]
 
 
 def sendable(case: fuzz.Case) -> bool:
@@ -342,7 +348,7 @@ def sendable(case: fuzz.Case) -> bool:
     )
 
 
-def wire(case: fuzz.Case) -> bytes:
+def _wire(case: fuzz.Case) -> bytes:
     """The request as it goes over the wire."""
     lines = [b"%b: %b" % header for header in case.headers]
     head = b"\r\n".join([f"{case.method} {case.path} HTTP/1.1".encode(), *lines])

@@ -19,7 +19,6 @@ from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
 from tests.support.fleets import RunningCommand, environment
-from tests.support.servers import emptied
 from tests.support.wait import wait_until, wait_until_sync
 from tests.tracing.collector import Collector
 from tests.workers import bench
@@ -145,21 +144,15 @@ async def test_a_worker_of_an_earlier_release_leaves_newer_steps_alone(
 # --- a queue in another Redis ---------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def queue_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(tmp_path_factory.mktemp("queue-alone"), fsync="everysec") as server:
-        yield server
-
-
 async def _nothing(left: Callable[[], Awaitable[list[str]]]) -> bool:
     return not await left()
 
 
-async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, queue_server: EmbeddedServer) -> None:
-    split = Settings(steps=StepSettings(queue_url=queue_server.url))
+async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, own_server: EmbeddedServer) -> None:
+    split = Settings(steps=StepSettings(queue_url=own_server.url))
     flows = Flows(flows.store, settings=split)
     running: list[RunningCommand] = [
-        start(FLEET_STEPS_QUEUE_URL=queue_server.url, FLEET_FLOWS_DEMO_TOOLS="true") for _ in range(2)
+        start(FLEET_STEPS_QUEUE_URL=own_server.url, FLEET_FLOWS_DEMO_TOOLS="true") for _ in range(2)
     ]
     flow = fan(8, echo(), echo())
     made = await asyncio.gather(*(flows.create(flow) for _ in range(30)))
@@ -176,7 +169,7 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, q
     for record in await flows.ended(made):
         assert_recorded_once(record, list(flow))
 
-    other = Store(queue_server.url, timeout_ms=5000)
+    other = Store(own_server.url, timeout_ms=5000)
     await other.open()
 
     async def left() -> list[str]:
@@ -193,18 +186,19 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, q
     wait_until_sync(lambda: running[1].logged("worker stopped"))
 
 
-async def test_nobody_waits_behind_pointers_to_what_was_cancelled(store: Store, queue_server: EmbeddedServer) -> None:
+async def test_nobody_waits_behind_pointers_to_what_was_cancelled(
+    store: Store, own_server: EmbeddedServer, alone: Store
+) -> None:
     """One slot takes one pointer at a time, and 128 bells are the most that ring."""
-    async with emptied(queue_server.url) as elsewhere:
-        one = bench.Bench(store, 1, Settings(steps=StepSettings(queue_url=queue_server.url)), queue=elsewhere)
-        cancelled = await one.create(bench.fan(150))
-        await one.flows.cancel("default", NO_KEY, cancelled, "bob")
-        wanted = await one.create(bench.chain({}))
-        while await one.steps.relay("default"):
-            pass
-        one.start()
-        assert (await one.ended(wanted)).row.status == "completed"
-        await one.stop()
+    one = bench.Bench(store, 1, Settings(steps=StepSettings(queue_url=own_server.url)), queue=alone)
+    cancelled = await one.create(bench.fan(150))
+    await one.flows.cancel("default", NO_KEY, cancelled, "bob")
+    wanted = await one.create(bench.chain({}))
+    while await one.steps.relay("default"):
+        pass
+    one.start()
+    assert (await one.ended(wanted)).row.status == "completed"
+    await one.stop()
 
 
 # --- what RQ's tools see and do -------------------------------------------------------------------

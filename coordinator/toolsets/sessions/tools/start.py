@@ -45,7 +45,7 @@ class _Asked(NamedTuple):
 
     call: Call
     args: StartSession
-    library: Library
+    definitions: Library
     claim: Claim
     """What the session is to be bound under."""
 
@@ -67,7 +67,7 @@ class Starts:
             obtained = await self._of_item(asked, args.workflow_id or "")
         else:
             obtained = await self._fresh(asked)
-        workflow = loaded(asked.library, obtained.payload.wf)
+        workflow = loaded(asked.definitions, obtained.payload.wf)
         token = tokens.encode(obtained.payload, await self._backend.signer())
         return _answer(obtained, workflow, token)
 
@@ -91,8 +91,8 @@ class Starts:
 
     async def _go_on(self, asked: _Asked, shown: Payload, reason: str) -> _Obtained:
         """The session of a token; ``reason`` says what was wrong with its signature, if anything."""
-        call, args, library, claim = asked
-        loaded(library, shown.wf)
+        call, args, definitions, claim = asked
+        loaded(definitions, shown.wf)
         mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
         noted = trace.entry("start_session", 0, shown.act, args.agent_id, mismatch)
         try:
@@ -117,9 +117,9 @@ class Starts:
 
     async def _of_item(self, asked: _Asked, workflow: str) -> _Obtained:
         """The open session of a work item for the workflow ('' for any), or a fresh one that is bound to it."""
-        call, args, library, claim = asked
+        call, args, definitions, claim = asked
         if workflow:
-            loaded(library, workflow)
+            loaded(definitions, workflow)
         noted = trace.entry("start_session", 0, "", args.agent_id)
         state = await self._backend.store.join(call.project, _BEFORE, noted, workflow, args.agent_id, claim=claim)
         if state.outcome == "which":
@@ -133,7 +133,7 @@ class Starts:
     async def _fresh(self, asked: _Asked, reason: str = "") -> _Obtained:
         """A session of its own; ``reason`` says why a token that was shown did not help."""
         claim = asked.claim
-        workflow = loaded(asked.library, asked.args.workflow_id or META)
+        workflow = loaded(asked.definitions, asked.args.workflow_id or META)
         state, new = await self._start(asked, workflow, trace.RECOVERED if reason else "")
         if state.outcome == "exists":
             # Made for the same item and workflow a moment ago, under the same claim.
