@@ -1,6 +1,6 @@
 """Moves jobs from projects' outboxes to the queues, where these are in another Redis than the store.
 
-Whoever makes a step ready rings for the relay of some worker; the sweep finds what was missed.
+Whoever makes a step ready wakes the relay of some worker; the sweep finds what was missed.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class Relay:
     async def run(self) -> None:
         """Goes on until it is cancelled."""
         async with asyncio.TaskGroup() as both:
-            both.create_task(self._listen(), name="outbox-bell")
+            both.create_task(self._listen(), name="relay-wakeups")
             both.create_task(self._move(), name="outbox-relay")
 
     async def _listen(self) -> None:
         client: Any = self._store.client
         while True:
             try:
-                rung = await client.blpop([keys.outbox_bell.key(keys.FLEET)], timeout=IDLE_SECONDS)
+                woken = await client.blpop([keys.relay_wakeups.key(keys.FLEET)], timeout=IDLE_SECONDS)
             except (redis.exceptions.RedisError, OSError):
                 await asyncio.sleep(_PAUSE)
             else:
-                if rung is not None:
-                    self.tell(rung[1].decode())
+                if woken is not None:
+                    self.tell(woken[1].decode())
 
     async def _move(self) -> None:
         while True:

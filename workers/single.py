@@ -110,7 +110,7 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
         await isolated.close()
         client.close()
     for project in outboxes:
-        await steps.ring(project)
+        await steps.wake_relay(project)
     return engine.outcome
 
 

@@ -44,10 +44,10 @@ class RunStore:
             if failure.code != "store_full" or await recorded_reply(self._store, project, request) is None:
                 raise
 
-    async def _ring(self, project: str, to_relay: bool) -> None:
+    async def _wake_relay(self, project: str, to_relay: bool) -> None:
         """Wakes a relay if a script has written jobs to the project's outbox."""
         if to_relay:
-            await self._steps.ring(project)
+            await self._steps.wake_relay(project)
 
     async def _change(self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int) -> R:
         """A script that begins with a request and what it takes to hand steps over."""

@@ -23,7 +23,8 @@ defect, so that its lease runs out."""
 
 RELAYED = 100
 """Jobs that one turn of the relay moves."""
-_BELL_MOST = 100
+_WAKEUPS_MOST = 100
+"""Projects that the list of wake-ups holds."""
 
 DONE, FAILED, RETRIED, GIVEN_BACK = "D", "F", "Y", "B"
 """How an attempt ended: for good, well or badly; badly, with another to follow; not executed, or not to its end."""
@@ -91,6 +92,7 @@ class Popped(NamedTuple):
 _TAKE = Script(PACKAGE, "take_steps")
 _BEGIN = Script(PACKAGE, "begin_steps")
 _SWEEP = Script(PACKAGE, "sweep_steps", Swept)
+_WAKE_RELAY: Script[Any] = Script(PACKAGE, "wake_relay", scope="fleet")
 _RECLAIM = Script(PACKAGE, "reclaim_steps", None)
 RETURN = Script(PACKAGE, "return_steps")
 """Reports steps of a kind of runs that the worker does not know: they are offered again."""
@@ -177,11 +179,9 @@ class StepStore:
 
     # --- a queue in another Redis ---------------------------------------------------------------
 
-    async def ring(self, project: str) -> None:
+    async def wake_relay(self, project: str) -> None:
         """Wakes a relay for the project's outbox."""
-        key = keys.outbox_bell.key(keys.FLEET)
-        if await self._store.command("RPUSH", key, project) > _BELL_MOST:
-            await self._store.command("LTRIM", key, 0, _BELL_MOST - 1)
+        await self._store.run(_WAKE_RELAY, keys.FLEET, project, _WAKEUPS_MOST)
 
     async def relay(self, project: str) -> int:
         """Moves jobs from the outbox to their queues; returns how many were in the outbox.

@@ -191,7 +191,7 @@ gate_audit = Family("gl", "stream", single=True, reason="capped at events_max", 
 gate_copied = Family("gp", "string", single=True, reason="one position", doc="how far the audit was copied to a file")
 step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",
                        doc="projects with steps by when they were last active, in s")  # fmt: skip
-outbox_bell = Family("ob", "list", single=True, scope="fleet", reason="at most 100 entries",
+relay_wakeups = Family("ob", "list", single=True, scope="fleet", reason="at most 100 entries",
                      doc="projects whose outbox has something new")  # fmt: skip
 gate_servers = Family("gi", "hash", single=True, scope="fleet", reason="an entry per connection",
                       doc="the tools of downstream servers that the gateway imports from")  # fmt: skip

@@ -107,6 +107,13 @@ async def test_a_file_that_was_moved_away_is_made_anew(store: Store, project: st
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_copier_that_was_overtaken_takes_nothing_back(store: Store, project: str) -> None:
+    audit = Copied(store, project).audit
+    for position in ("9-0", "10-0", "10-2", "9-0", "10-10", "10-9", "9-11"):
+        await audit.note_copied(project, position)
+    assert await audit.copied(project) == "10-10"
+
+
 async def test_copying_goes_on_after_what_nobody_expected(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

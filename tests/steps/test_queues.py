@@ -350,7 +350,7 @@ def split(rig: Rig, alone: Store) -> Split:
 async def test_jobs_go_through_the_outbox(split: Split) -> None:
     flow = await split.rig.create(then("a", "b"))
     assert await split.rig.queued() == []
-    assert await split.rig.store.command("LRANGE", keys.outbox_bell.key(keys.FLEET), 0, -1) == [b"default"]
+    assert await split.rig.store.command("LRANGE", keys.relay_wakeups.key(keys.FLEET), 0, -1) == [b"default"]
     assert (await split.worker.steps.sweep("default")).to_relay
     assert await split.worker.steps.relay("default") == 2
     assert await split.worker.steps.relay("default") == 0
@@ -372,17 +372,26 @@ async def test_jobs_go_through_the_outbox(split: Split) -> None:
 
 
 async def test_whoever_lets_a_step_go_wakes_the_relay(split: Split) -> None:
-    bell = keys.outbox_bell.key(keys.FLEET)
+    wakeups = keys.relay_wakeups.key(keys.FLEET)
     flow = await split.rig.create(Plan((NewStep("start", "gate"),)))
-    assert await split.rig.store.command("LLEN", bell) == 0
+    assert await split.rig.store.command("LLEN", wakeups) == 0
     await split.rig.flows.release("default", NO_KEY, flow + 1, "bob")
-    assert await split.rig.store.command("LLEN", bell) == 1
+    assert await split.rig.store.command("LLEN", wakeups) == 1
     await split.rig.flows.cancel("default", NO_KEY, flow, "bob")
     other = await split.rig.create()
     await split.rig.flows.cancel("default", NO_KEY, other, "bob")
-    assert await split.rig.store.command("LLEN", bell) == 2
+    assert await split.rig.store.command("LLEN", wakeups) == 2
     await split.rig.flows.retry("default", NO_KEY, other, "bob")
-    assert await split.rig.store.command("LLEN", bell) == 3
+    assert await split.rig.store.command("LLEN", wakeups) == 3
+    # A full store still takes a project's name, and of more than fit those told last are left to the sweep.
+    await split.rig.store.command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        for number in range(110):
+            await split.rig.worker.steps.wake_relay(f"p{number}")
+    finally:
+        await split.rig.store.command("CONFIG", "SET", "maxmemory", 0)
+    told = await split.rig.store.command("LRANGE", wakeups, 0, -1)
+    assert (len(told), told[:3], told[-1]) == (100, [b"default"] * 3, b"p96")
 
 
 async def test_a_project_rests_only_when_its_outbox_is_empty(split: Split) -> None:

@@ -128,7 +128,7 @@ class FlowStore(RunStore):
         pool = new.queue or self._pools.get(project, "")
         flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent, carried())
         run, to_relay = await self._change(_CREATE, project, request, _pack(flow), new.spec, _pack(new.plan))
-        await self._ring(project, to_relay)
+        await self._wake_relay(project, to_relay)
         return run
 
     async def created(self, project: str, request: IdempotencyKey) -> int | None:
@@ -232,7 +232,7 @@ class FlowStore(RunStore):
         await self._note(project, request)
         reply = await self._change(_RELEASE, project, request, step, actor)
         if reply:
-            await self._ring(project, reply[2])
+            await self._wake_relay(project, reply[2])
             return reply[0], _OPEN[reply[1]]
         found = await self.find_step(project, step)
         return (False, found.step.status) if found else None
@@ -249,7 +249,7 @@ class FlowStore(RunStore):
         reply = await self._change(_RETRY, project, request, flow, actor)
         if not reply:
             return None
-        await self._ring(project, reply[2])
+        await self._wake_relay(project, reply[2])
         return reply[0], _STATUSES[reply[1]]
 
     async def trim(self, project: str, batch: int = 100) -> tuple[int, int]:

@@ -67,6 +67,7 @@ class Answered(Struct, array_like=True, frozen=True):
 
 _WRITE: Script[Any] = Script(PACKAGE, "write_audit")
 _OPEN = Script(PACKAGE, "open_approvals", list[Asked])
+_NOTE_COPIED: Script[Any] = Script(PACKAGE, "note_copied")
 _ONE: Script[Any] = Script(PACKAGE, "read_approval")
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -105,8 +106,8 @@ class AuditStore:
         return found.decode() if found else ""
 
     async def note_copied(self, project: str, position: str) -> None:
-        """Records that the audit was copied up to a position."""
-        await self._store.command("SET", keys.gate_copied.key(project), position)
+        """Records that the audit was copied up to a position, unless it was further already."""
+        await self._store.run(_NOTE_COPIED, project, position)
 
     async def open_approvals(self, project: str) -> list[Asked]:
         """What people are asked for and have not answered, oldest first; read page by page, however much it is."""

@@ -158,7 +158,7 @@ class InstanceStore(RunStore):
             # Nobody has started with these definitions lately.
             found, operation, to_relay = await send(new.bundle.text)
         self._bundles.setdefault(new.bundle.hash, new.bundle.bundle)
-        await self._ring(project, to_relay)
+        await self._wake_relay(project, to_relay)
         return found, operation
 
     async def begin(
@@ -169,7 +169,7 @@ class InstanceStore(RunStore):
         begun = await self._change(
             _BEGIN, project, request, waiter, workflow, self.retention_ms, transition, carried(), _pack(advance)
         )
-        await self._ring(project, begun.to_relay)
+        await self._wake_relay(project, begun.to_relay)
         return begun
 
     async def read(self, project: str, workflow: str, operation: str = "", waiter: str = "") -> Instance | None:
@@ -198,7 +198,7 @@ class InstanceStore(RunStore):
             late,
             _pack(advance),
         )
-        await self._ring(project, to_relay)
+        await self._wake_relay(project, to_relay)
         return moved
 
     async def bundle(self, project: str, hash: str) -> Bundle | None:
