@@ -166,11 +166,19 @@ def identity(memory: mmap.mmap) -> bytes:
 
 
 def entries(memory: mmap.mmap, start: int, end: int) -> Iterator[tuple[str, int]]:
-    """The keys between two offsets of a slot's file, each with the index of its double."""
+    """The keys between two offsets of a slot's file, each with the index of its double.
+
+    Raises:
+        ValueError: they are damaged, as by a power failure, which leaves zeros for pages that were not written.
+    """
+    if not start <= end <= len(memory):
+        raise ValueError("the count of used bytes")
     offset = start
     while offset < end:
         length: int = struct.unpack_from("i", memory, offset)[0]
         key = memory[offset + 4 : offset + 4 + length].decode()
+        if not 0 < length < end - offset or "\0" in key:
+            raise ValueError("not an entry")
         offset += 4 + length + 8 - (length + 4) % 8
         yield key, offset // 8
         offset += 16
@@ -199,12 +207,22 @@ class _File:
     """The entries of one kind of metric in one slot."""
 
     def __init__(self, path: Path) -> None:
-        if not _is_written(path):
-            # Written whole and then named, so that a reader never meets half a header.
-            fresh = path.with_suffix(".new")
-            fresh.write_bytes(struct.pack("i4s", HEADER, os.urandom(4)).ljust(_CHUNK, b"\0"))
-            fresh.rename(path)
         self._path = path
+        if not _is_written(path):
+            self._make()
+        try:
+            self._read()
+        except ValueError:
+            self._make()
+            self._read()
+
+    def _make(self) -> None:
+        """Written whole and then named, so that a reader never meets half a header."""
+        fresh = self._path.with_suffix(".new")
+        fresh.write_bytes(struct.pack("i4s", HEADER, os.urandom(4)).ljust(_CHUNK, b"\0"))
+        fresh.rename(self._path)
+
+    def _read(self) -> None:
         self._map()
         self._used = used_bytes(self._memory)
         self._positions = dict(entries(self._memory, HEADER, self._used))

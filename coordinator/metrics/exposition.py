@@ -89,8 +89,13 @@ class Exposition:
         if index is None or index.file != identity(memory):
             self._indexes[path] = index = _Index(identity(memory))
         used = used_bytes(memory)
-        for key, at in entries(memory, index.used, used):
-            index.places.append((self._series(key, kind), at))
+        try:
+            for key, at in entries(memory, index.used, used):
+                index.places.append((self._series(key, kind), at))
+        except ValueError:
+            # A power failure has damaged it; whoever takes its slot makes it anew.
+            del self._indexes[path]
+            return
         index.used = used
         with memory, memoryview(memory).cast("d") as numbers:
             for series, at in index.places:
@@ -100,8 +105,8 @@ class Exposition:
     def _series(self, key: str, kind: str) -> int:
         """The number of a series; one more line in its family when it is new."""
         if key not in self._keys:
-            self._keys[key] = len(self._keys)
             family, sample, labels, meaning = json.loads(key)
+            self._keys[key] = len(self._keys)
             if family not in self._families:
                 self._families[family] = _Family(family, kind.partition("_")[0], meaning)
             self._families[family].add(sample, labels, self._keys[key])

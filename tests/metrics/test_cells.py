@@ -190,6 +190,28 @@ def test_what_a_power_failure_leaves_of_a_file_is_in_nobodys_way(tmp_path: Path,
     recorder.close()
 
 
+@pytest.mark.parametrize("at", [0, 8, 20, 150])
+@pytest.mark.parametrize("left", [bytes(4096), b"\xff" * 4096, b"\x7f" * 4096, b" " * 4096])
+def test_a_file_that_a_power_failure_has_damaged_is_passed_over_and_made_anew(
+    tmp_path: Path, left: bytes, at: int
+) -> None:
+    for slot in ("fe-0", "fe-1"):
+        recorder = Recorder(SharedCells(tmp_path, slot), slot)
+        recorder.claim("success")
+        recorder.claim("not_found")
+        recorder.close()
+    with (tmp_path / "counter_fe-0.db").open("r+b") as file:
+        file.seek(at)
+        file.write(left)
+    exposition = Exposition(tmp_path)
+    for _ in range(2):
+        assert b'coordinator_claims_total{outcome="success"} 1.0' in exposition.text()
+    recorder = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
+    recorder.claim("success")
+    assert b'coordinator_claims_total{outcome="success"} 2.0' in exposition.text()
+    recorder.close()
+
+
 def test_two_living_processes_cannot_share_a_slot(tmp_path: Path) -> None:
     cells = SharedCells(tmp_path, "fe-0")
     assert not slot_is_free(tmp_path, "fe-0")
