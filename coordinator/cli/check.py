@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from coordinator.cli import check_authentication, check_identity
 from coordinator.cli.exits import Exit
 from coordinator.cli.gateway.problems import sound
+from coordinator.cli.terminal import counted
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of
@@ -81,8 +82,10 @@ def _gateway(settings: Settings) -> Iterator[str]:
     gateway = settings.gateway
     if gateway is not None:
         yield (
-            f"{len(gateway.workflows)} workflows, {len(gateway.capabilities)} capabilities, "
-            f"{len(gateway.proxy.imports)} servers to import from; `fleet gateway check` tells what is odd about it"
+            f"{counted(len(gateway.workflows), 'workflow')}, "
+            f"{counted(len(gateway.capabilities), 'capability', 'capabilities')}, "
+            f"{counted(len(gateway.proxy.imports), 'server')} to import from; "
+            "`fleet gateway check` tells what is odd about it"
         )
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.terminal import counted
 from coordinator.definitions import Definitions, Library, Problem, lint
 
 
@@ -41,11 +42,12 @@ def report(library: Library, problems: tuple[Problem, ...]) -> Iterator[str]:
     for name, loaded in library.workflows.items():
         folder = library.folders[name]
         counts = (len(loaded.activities), len(folder.skills), len(folder.resources), len(folder.templates))
-        words = ", ".join(f"{count} {what[count == 1]}" for count, what in zip(counts, _WHAT, strict=True) if count)
+        words = ", ".join(counted(count, *what) for count, what in zip(counts, _WHAT, strict=True) if count)
         yield f"{name} {loaded.version} ({loaded.digest}): {words}"
     levels = [problem.level for problem in problems]
     told = ", ".join(f"{levels.count(level)} {level}" for level in ("broken", "wrong", "odd") if level in levels)
-    yield f"{library.files} files, {len(library.workflows)} workflows: {told or 'nothing to complain about'}"
+    size = f"{counted(library.files, 'file')}, {counted(len(library.workflows), 'workflow')}"
+    yield f"{size}: {told or 'nothing to complain about'}"
 
 
-_WHAT = (("activities", "activity"), ("skills", "skill"), ("resources", "resource"), ("templates", "template"))
+_WHAT = (("activity", "activities"), ("skill",), ("resource",), ("template",))

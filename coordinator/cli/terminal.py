@@ -16,9 +16,9 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
-def counted(number: int, noun: str) -> str:
-    """Such as ``1 worker`` or ``2 workers``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Such as ``1 worker`` or ``2 workers``; ``plural`` where it is not the noun with an s."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def print_json(value: Any) -> None:

@@ -109,7 +109,7 @@ def test_the_command_says_what_there_is(sound: Tree) -> None:
     first, last = done.stdout.splitlines()
     assert first.startswith("one 1.0.0 (")
     assert first.endswith("2 activities, 1 skill")
-    assert last == "4 files, 1 workflows: nothing to complain about"
+    assert last == "4 files, 1 workflow: nothing to complain about"
     assert done.stderr == ""
 
 
@@ -120,7 +120,7 @@ def test_the_command_fails_on_what_is_wrong_and_not_on_what_is_odd(sound: Tree, 
     done = fleet_command("definitions", "check", str(sound.root))
     assert done.returncode == Exit.FAILED
     assert "one/skills/01-x.toon: broken: Object missing required field `version`" in done.stdout
-    assert done.stdout.endswith("5 files, 1 workflows: 1 broken, 1 odd\n")
+    assert done.stdout.endswith("5 files, 1 workflow: 1 broken, 1 odd\n")
     done = fleet_command("definitions", "check", str(tmp_path / "nowhere"))
     assert (done.returncode, done.stdout) == (Exit.USAGE, "")
     assert done.stderr == f"fleet: {tmp_path}/nowhere is not a directory\n"

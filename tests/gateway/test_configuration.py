@@ -486,7 +486,7 @@ def test_check_tells_and_counts(tmp_path: Path) -> None:
     done = fleet_command("gateway", "check", str(good))
     assert done.returncode == 0
     assert f"warning: {good}:2: gateway.workflows.w.states.b: no transition leads to it" in done.stdout
-    assert "sound: 1 workflows" in done.stdout
+    assert "sound: 1 workflow" in done.stdout
     bad = written(tmp_path, bad="gateway: {version: '1.0.0', capabilities: {a: {wraps: b}}}")
     done = fleet_command("gateway", "check", str(bad))
     assert done.returncode == 1

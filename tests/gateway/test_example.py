@@ -51,7 +51,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
 
 def test_it_is_sound() -> None:
     done = fleet_command("gateway", "check", str(ROOT / "config" / "gateway.yaml"))
-    assert done.stdout.startswith("sound: 1 workflows, 6 capabilities"), done.stdout
+    assert done.stdout.startswith("sound: 1 workflow, 6 capabilities"), done.stdout
     assert "0 warnings" in done.stdout
 
 

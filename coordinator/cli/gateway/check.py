@@ -38,7 +38,7 @@ def check(
         print(f"{level}: {sentence}")
     errors = sum(level == "error" for level, _ in found)
     if errors:
-        print(f"{counted(errors, 'error')}, {len(found) - errors} warnings")
+        print(f"{counted(errors, 'error')}, {counted(len(found) - errors, 'warning')}")
         return Exit.FAILED
     print(_summary(loaded.settings, len(found)))
     return Exit.OK
@@ -66,11 +66,11 @@ def _loaded(file: Path) -> LoadedSettings:
 def _summary(settings: Settings, warnings: int) -> str:
     catalogue = Catalogue(settings.gateway, settings.connections)
     gateway = catalogue.gateway
-    counts = {
-        "workflows": len(catalogue.workflows),
-        "capabilities": len(catalogue.capabilities),
-        "servers to import from": len(gateway.proxy.imports),
-        "connections": len(gateway.connections),
-        "warnings": warnings,
-    }
-    return "sound: " + ", ".join(f"{count} {what}" for what, count in counts.items())
+    counts = (
+        counted(len(catalogue.workflows), "workflow"),
+        counted(len(catalogue.capabilities), "capability", "capabilities"),
+        counted(len(gateway.proxy.imports), "server") + " to import from",
+        counted(len(gateway.connections), "connection"),
+        counted(warnings, "warning"),
+    )
+    return "sound: " + ", ".join(counts)
