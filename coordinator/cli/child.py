@@ -10,30 +10,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import structlog
 
+from coordinator.cli.brief import Brief
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifecycle import SupervisedLifecycle
-from coordinator.cli.reload_outcome import ReloadOutcome
-from coordinator.settings import Settings
-
-Role = Literal["frontend", "worker"]
-
-
-class Brief(msgspec.Struct, frozen=True):
-    """What a supervisor tells a child."""
-
-    role: Role
-    slot: str
-    # Its old name is kept between processes: a supervisor may start children of the release that replaces its own.
-    refused_reload: ReloadOutcome | None = msgspec.field(name="news")
-    """What came of the last reload, if it was refused."""
-    metrics_dir: str
-    settings: Settings
-    """With the port in use, and in ``redis_url`` the store in use."""
 
 
 def run(text: bytes, parent: int, status: int, control: int) -> int:

@@ -18,7 +18,7 @@ from coordinator.settings import Settings, config_version, settings_digest, take
 from coordinator.store import AddressError, KeySpaceDiffers, StoreTooOld
 
 if TYPE_CHECKING:
-    from coordinator.cli.child import Role
+    from coordinator.cli.brief import Role
     from workers.process import Beside
 
 

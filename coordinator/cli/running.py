@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinator.cli.child import Role
+from coordinator.cli.brief import Role
 from coordinator.cli.reload import Rereader
 from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.roles import open_recorder, slots

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from coordinator.cli.backoff import Backoff
-from coordinator.cli.child import Brief, Role
+from coordinator.cli.brief import Brief, Role
 from coordinator.cli.exits import Exit
 from coordinator.cli.lifecycle import BEAT_SECONDS, Report
 from coordinator.cli.reload_outcome import ReloadOutcome

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from coordinator import __version__
-from coordinator.cli.child import Role
+from coordinator.cli.brief import Role
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
