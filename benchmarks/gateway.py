@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.steps import NOOP, on_store
-from benchmarks.support import console, cpu_seconds, embedded, free_port, percentile, python, table, until_listening
+from benchmarks.support import console, cpu_seconds, embedded, front_end, percentile, python, table
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner, spec
@@ -181,22 +181,18 @@ def compare(calls: int) -> None:
     with embedded("everysec") as server, tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
         config = Path(folder) / "fleet.yaml"
         config.write_text(json.dumps(_CONFIG))
-        port = free_port()
-        common = ("--config", str(config), "--redis-url", server.url, "--data-dir", folder, "--log-level", "error")
-        serve = python("-m", "coordinator", "serve", "--port", str(port), "--frontends", "1", *common)
-        work = python("-m", "coordinator", "worker", *common)
+        stated = ("--config", str(config), "--redis-url", server.url, "--data-dir", folder, "--log-level", "error")
+        work = python("-m", "coordinator", "worker", *stated)
         with (
-            subprocess.Popen(serve, stdout=subprocess.DEVNULL) as front,
+            front_end(server.url, config=config) as front,
             subprocess.Popen(work, stdout=subprocess.PIPE) as worker,
         ):
             try:
-                until_listening(port)
                 if worker.stdout is None or b"ready" not in worker.stdout.readline():
                     raise RuntimeError("the worker did not start")
                 for at_once in (1, 16):
-                    _beside(port, server.url, (front.pid, worker.pid), calls, at_once)
+                    _beside(front.port, server.url, (front.pid, worker.pid), calls, at_once)
             finally:
-                front.terminate()
                 worker.terminate()
 
 

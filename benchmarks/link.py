@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import uvloop
 
-from benchmarks.support import console, embedded, table
+from benchmarks.support import console, embedded, percentile, table
 from coordinator.store import Script, Store
 from coordinator.store.scripts import pack_key
 
@@ -58,8 +58,7 @@ async def _round(call: Call, callers: int, calls: int) -> Round:
     cpu, clock = time.process_time(), time.perf_counter()
     await asyncio.gather(*(caller() for _ in range(callers)))
     cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
-    waits.sort()
-    return Round(cpu / calls * 1e6, calls / clock, waits[int(len(waits) * 0.99)] * 1e3)
+    return Round(cpu / calls * 1e6, calls / clock, percentile(waits, 0.99) * 1e3)
 
 
 async def _measure(url: str, rounds: int, calls: int) -> dict[tuple[str, int], list[Round]]:

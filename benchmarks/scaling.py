@@ -24,11 +24,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from benchmarks import frontend
-from benchmarks.support import Load, console, cpu_seconds, embedded, free_port, python, running, table, wrk
+from benchmarks.support import Load, console, cpu_seconds, embedded, front_end, table, wrk
 
 PROCESSES = (1, 2)
 _SCRIPT = Path(__file__).with_name("claim.lua")
@@ -60,22 +59,13 @@ def _children(pid: int) -> list[int]:
 @contextlib.contextmanager
 def serving(redis_url: str, processes: int) -> Iterator[Fleet]:
     """``fleet serve`` with so many front-ends, ready."""
-    port = free_port()
-    with TemporaryDirectory(prefix="fleet-bench-") as folder:
-        env = {
-            "FLEET_REDIS_URL": redis_url,
-            "FLEET_PORT": str(port),
-            "FLEET_FRONTENDS": str(processes),
-            "FLEET_DATA_DIR": folder,
-            "FLEET_LOG_LEVEL": "warning",
-        }
-        with running(*python("-m", "coordinator", "serve"), env=env) as process:
-            end = time.monotonic() + 90
-            while len(_slots(port)) < processes:
-                if time.monotonic() > end or process.poll() is not None:
-                    raise TimeoutError(f"fleet serve with {processes} front-ends is not ready")
-                time.sleep(0.05)
-            yield Fleet(port, _children(process.pid) if processes > 1 else [process.pid])
+    with front_end(redis_url, frontends=processes, log_level="warning") as served:
+        end = time.monotonic() + 90
+        while len(_slots(served.port)) < processes:
+            if time.monotonic() > end:
+                raise TimeoutError(f"fleet serve with {processes} front-ends is not ready")
+            time.sleep(0.05)
+        yield Fleet(served.port, _children(served.pid) if processes > 1 else [served.pid])
 
 
 def _slots(port: int) -> dict[str, int]:

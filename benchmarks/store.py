@@ -45,7 +45,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 def fresh() -> IdempotencyKey:
-    """A request that was never made."""
+    """The idempotency key of a request that was never made."""
     return IdempotencyKey(uuid4().hex, _FINGERPRINT)
 
 

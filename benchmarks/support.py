@@ -85,17 +85,18 @@ def until_listening(port: int, seconds: float = 90) -> None:
 
 
 class FrontEnd(NamedTuple):
-    """A ``fleet serve`` with one front-end, which is that very process."""
+    """A ``fleet serve``."""
 
     port: int
     pid: int
+    """Of the front-end; where there are several, of their supervisor."""
     folder: Path
     """Its data directory."""
 
 
 @contextlib.contextmanager
 def front_end(redis_url: str, **settings: object) -> Iterator[FrontEnd]:
-    """``fleet serve`` with one front-end, ready.
+    """``fleet serve`` with one front-end, unless ``settings`` say otherwise; ready.
 
     Args:
         settings: other settings by their names; of those in a section, with the section's name: ``auth_mode``.
