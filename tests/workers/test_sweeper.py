@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 class _Nothing:
-    """A room in which nothing was ever done."""
+    """Stands for a kind of runs of which there never was one."""
 
     async def tidy(self, project: str) -> bool:
         return True
@@ -40,7 +40,7 @@ class Watched:
         self.tidied: list[str] = []
         self.left = 0
         self.meanwhile: dict[str, Callable[[str], Awaitable[None]]] = {}
-        """What happens in a project while the room tidies it."""
+        """What happens in a project while it is tidied."""
         self.sweeper = Sweeper(
             "w1", bench.steps, [self, _Nothing()], bench.engine.held_in, bench.engine.lost_reply, self.outboxes.append
         )
@@ -215,9 +215,10 @@ async def test_projects_are_tidied_seldom_and_dropped_when_nothing_is_left(
 
 async def test_a_project_in_which_a_flow_begins_while_it_is_tidied_stays(watched: Watched) -> None:
     projects, begin = watched.bench.steps.projects, ProjectList(watched.bench.store, "steps")
-    for project in ("busy", "idle"):
+    # Who was noted last is tidied first: whether the busy one stays is decided before the idle one is dropped.
+    for age, project in ((1, "idle"), (2, "busy")):
         await projects.note(project)
-        await watched.bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), 1, project)
+        await watched.bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), age, project)
     watched.meanwhile = {"busy": begin.note}
     await watched.sweeper.round()
     await wait_until(lambda: _only(projects, "busy"), what="the other one to be dropped")
