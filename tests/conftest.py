@@ -4,6 +4,8 @@
     store       an open Store, new for each test
     project     a project name of the test's own; afterwards its keys are checked and deleted
     store_kind  which server and protocol the above use
+    own_server  a server of the module's own
+    alone       an open Store on that one, new for each test and empty
 
 Tests marked ``every_store`` run on each of the servers and protocols that the product supports.
 Async tests are marked ``anyio``. Where a test needs a server that it may stop or break, it starts

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 async def test_news_that_cannot_be_used_are_not_the_last(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise one server could keep a process from listener of all others, for good."""
+    """Otherwise one server could keep a process from hearing of all others, for good."""
     backend = Backend(Services(settings_of(section(), project), store, trust_self_reported))
     looked: list[int] = []
     again = asyncio.Event()

@@ -382,7 +382,7 @@ async def test_losers_are_told_once_by_whoever_measures(alone: Store) -> None:
     assert sum(second.losers) == 0
 
 
-async def test_who_is_stopped_adds_what_it_has_taken_and_gives_the_turn_away(alone: Store) -> None:
+async def test_who_is_stopped_adds_what_it_has_taken_and_gives_the_lease_back(alone: Store) -> None:
     client = Client(alone, "a")
     item = await client.add()
     await client.claim("ann", item)

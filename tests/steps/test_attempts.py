@@ -239,7 +239,7 @@ async def test_steps_of_a_kind_that_is_not_known_go_back(rig: Rig) -> None:
     (step,) = await other.take()
     assert step.attempt == 2
     await other.steps.report(RETURN, "default", 0, [Report(step.step, step.attempt, "B", "", 60_000)])
-    assert await other.take() == [], "would go round between workers that do not know the room"
+    assert await other.take() == [], "would go round between workers that do not know the kind"
     await rig.ring(int(step.step))
     await rig.worker.steps.sweep("default")
     assert (await rig.worker.take())[0].attempt == 3
