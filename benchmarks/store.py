@@ -94,7 +94,8 @@ async def _measured(side: Side, calls: Sequence[Call]) -> Cost:
     side.server.begin()
     await in_turn(calls)
     cost = side.server.cost()
-    assert cost.calls == len(calls), f"{cost.calls} script calls for {len(calls)} calls"
+    # Each call is one script; now and then those under way note the project as well.
+    assert len(calls) <= cost.calls <= len(calls) + CALLERS, f"{cost.calls} script calls for {len(calls)} calls"
     return cost
 
 
