@@ -114,6 +114,21 @@ async def test_a_copier_that_was_overtaken_takes_nothing_back(store: Store, proj
     assert await audit.copied(project) == "10-10"
 
 
+async def test_nothing_is_copied_twice_while_the_store_is_full(alone: Store, tmp_path: Path) -> None:
+    copied, file = Copied(alone, "full"), tmp_path / "audit.jsonl"
+    steps = StepStore(alone, alone, Handoff.of(copied.settings))
+    beside = copies.AuditCopies(copied.settings, alone, steps)
+    await steps.projects.note("full")
+    await copied.write(1, 2)
+    await alone.command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        for _ in range(2):
+            await beside.copy(file)
+    finally:
+        await alone.command("CONFIG", "SET", "maxmemory", 0)
+    assert copied.numbers(file) == [1, 2]
+
+
 async def test_copying_goes_on_after_what_nobody_expected(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

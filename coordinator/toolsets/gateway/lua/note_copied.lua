@@ -5,6 +5,7 @@ args:      position
            position = an entry's of the audit, milliseconds-number
 reply:     nothing
 errors:    none
+full:      a position takes the place of another; without it what was copied would be copied again and again
 --]]
 -- @include keys
 local function parts(id)
