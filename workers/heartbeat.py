@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 def heartbeat_client(url: str) -> redis.Redis:
-    """A client for a heartbeat, which tries again by itself; no stop waits for longer where a store hangs."""
+    """A client for a heartbeat. It does not retry: the next beat does, and to stop must not take long."""
     return redis.Redis(
         **parse(url).client_options(),
         socket_timeout=_ANSWER_SECONDS,

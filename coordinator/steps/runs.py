@@ -50,5 +50,5 @@ class RunStore:
             await self._steps.wake_relay(project)
 
     async def _change(self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int) -> R:
-        """A script that begins with a request and what it takes to hand steps over."""
+        """A script that begins with an idempotency key and what it takes to hand steps over."""
         return await run_once(self._store, script, project, request, self.keep_ms, self._handoff.packed(project), *args)

@@ -5,7 +5,7 @@ Beside them is what is common to all of them: what a ``tool`` is, ``schema``, wh
 and ``timestamp``.
 
 Each module of tools begins with their descriptions; then come a class whose methods are their handlers, ``tools``,
-which lists them, and what these help themselves with.
+which lists them, and helper functions.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ RequestId = Annotated[
 
 
 def keyed(actor: str, request_id: str | None, tool: str, *arguments: Any) -> IdempotencyKey:
-    """The idempotency record of a call; none without a request id.
+    """The idempotency key of a call; ``NO_KEY`` without a request id.
 
     Args:
         actor: the trusted id of who calls.

@@ -22,9 +22,8 @@ Permits = Callable[[str, Caller, str], Awaitable[Caller | str]]
 """Takes a project, a workflow's creator and a tool's name: the creator as he is now, in whose name it is called; or
 what he lacks now to call it, as a sentence."""
 
-TRIM_BATCH = 100
-TRIMS = 1_000
-"""Batches at a time, at most."""
+TRIM_BATCH, MAX_BATCHES = 100, 1_000
+"""Flows that one script forgets, and scripts in one go."""
 
 
 class ToolCall(Work, frozen=True):
@@ -101,7 +100,7 @@ class FlowRunKind:
     async def tidy(self, project: str) -> bool:
         """Forgets workflows whose retention is over."""
         left = 0
-        for _ in range(TRIMS):
+        for _ in range(MAX_BATCHES):
             forgotten, left = await self._store.trim(project, TRIM_BATCH)
             if forgotten < TRIM_BATCH:
                 break

@@ -28,7 +28,7 @@ class ServerStore(LeaderLeases):
         return {name.decode(): _decode(text) for name, text in pairs}
 
     async def time(self) -> int:
-        """When a server is asked that is asked now, for ``write`` and ``forget``."""
+        """The store's time in Unix ms: when a server is asked, for ``write`` and ``forget``."""
         return await self._store.time()
 
     async def write(self, connection: str, known: ServerTools, asked: int) -> bool:

@@ -61,12 +61,12 @@ class Discovery:
         self._links = backend.links
 
     async def home(self, call: Call, args: Home) -> HomeAnswer:
-        """gateway.home."""
+        """All that the caller may see, each with the link that starts it."""
         found = [_item(one, self._links) for one in visible(self._backend.catalogue, Principal.of(call.caller))]
         return HomeAnswer(items=found, links=[self._links.search()])
 
     async def search(self, call: Call, args: Search) -> SearchAnswer:
-        """gateway.search."""
+        """What the caller may see that words describe, best first."""
         if len(args.query) > MAX_QUERY or len(words(args.query)) > MAX_WORDS:
             raise invalid("query", f"must be at most {MAX_WORDS} words and {MAX_QUERY} characters")
         if not 1 <= args.limit <= MAX_LIMIT:
@@ -84,7 +84,7 @@ class Discovery:
         return SearchAnswer(results=hits, links=[self._links.home()])
 
     async def describe(self, call: Call, args: Describe) -> DescribeAnswer | Reply:
-        """gateway.describe."""
+        """One workflow or capability in full."""
         found = self._backend.catalogue.items.get(args.id)
         if found is None or not sees(self._backend.catalogue, found.id, Principal.of(call.caller)):
             return rejected(checks.unknown_item(args.id), Principal.of(call.caller), self._links)
@@ -101,7 +101,7 @@ class Discovery:
         )
 
     async def explain(self, call: Call, args: Explain) -> Explanation | TransitionShown | Reply:
-        """workflow.explain."""
+        """A workflow's definition, or one transition of it."""
         catalogue = self._backend.catalogue
         name = args.definition_id
         workflow = catalogue.sessions() if name == PROXY else catalogue.workflows.get(name)

@@ -44,7 +44,7 @@ class Workflows:
         self._links = backend.links
 
     async def start(self, call: Call, args: Start) -> WorkflowAnswer | Reply:
-        """workflow.start."""
+        """Starts a workflow, or a session with a capability."""
         principal = Principal.of(call.caller)
         request = keyed(principal.id, args.request_id, "workflow.start", args.definition_id, args.input)
         try:
@@ -64,7 +64,7 @@ class Workflows:
         return answer(snapshot, principal, self._links)
 
     async def get(self, call: Call, args: Get) -> WorkflowAnswer | Reply:
-        """workflow.get."""
+        """How an instance stands, and what can be done next."""
         principal = Principal.of(call.caller)
         try:
             snapshot = await self._operations.get(call.project, args.workflow_id)
@@ -73,7 +73,7 @@ class Workflows:
         return answer(snapshot, principal, self._links)
 
     async def submit(self, call: Call, args: Submit) -> WorkflowAnswer | Reply:
-        """workflow.submit."""
+        """Takes a transition from the version that the caller has seen."""
         principal = Principal.of(call.caller)
         asked = (args.workflow_id, args.expected_version, args.transition, args.arguments)
         request = keyed(principal.id, args.request_id, "workflow.submit", *asked)

@@ -1,4 +1,4 @@
-"""What the stores of this toolset have in common: requests, schema versions, id prefixes."""
+"""What the stores of this toolset have in common: idempotency, schema versions, id prefixes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class BaseStore:
     def _change(
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> Coroutine[Any, Any, R]:
-        """A script that begins with a request and the number of events to keep."""
+        """A script that begins with an idempotency key and the number of events to keep."""
         return run_once(self._store, script, project, request, self._keep_ms, self._events, *args)
 
     async def _change_by_schema(

@@ -32,7 +32,7 @@ def batch(elements: list[T] | None, field: str, most: int) -> list[T]:
 async def keyed(
     services: Services, actor: Actor | None, request_id: str | None, tool: str, *arguments: Any
 ) -> IdempotencyKey:
-    """The idempotency record of a call whose actor is optional; none without a usable actor and id.
+    """The idempotency key of a call whose actor is optional; ``NO_KEY`` without a usable actor and id.
 
     Nobody is refused such a call for his proof. But a record is kept, and found again, only under
     an identity that the policy trusts.
