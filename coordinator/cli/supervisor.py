@@ -141,7 +141,7 @@ class Supervisor:
         self._signal(signal.SIGTERM)
 
     def tell(self, outcome: ReloadOutcome) -> None:
-        """Passes on the outcome of a reload to every process; those that start later begin with them."""
+        """Passes on the outcome of a reload to every process; those that start later begin with it."""
         self._refused = outcome if outcome.settings is None else None
         for child in self._children:
             child.tell(outcome)

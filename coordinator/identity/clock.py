@@ -18,7 +18,7 @@ class FleetClock:
     """The Redis server's time as it was last asked for, advanced by this machine's monotonic clock.
 
     Args:
-        ask: the time of the Redis server, in Unix milliseconds, as ``KeyCopies.time``; None: this machine's counts.
+        ask: the time of the Redis server, in Unix milliseconds, as ``Store.time``; None: this machine's counts.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[int]] | None = None) -> None:

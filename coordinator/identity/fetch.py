@@ -85,21 +85,21 @@ class Fetcher:
         # Without TLS nobody's certificate is to be trusted, and to read them all takes a while.
         context = await self._context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         headers = {"accept": ", ".join(types), "accept-encoding": "identity", "user-agent": "fleet-coordinator"}
-        places: list[ssrf.ResolvedUrl] = [ssrf.ResolvedUrl(url, {}, {})]
+        urls: list[ssrf.ResolvedUrl] = [ssrf.ResolvedUrl(url, {}, {})]
         if guard is not None:
             try:
-                places = await guard.resolve(url)
+                urls = await guard.resolve(url)
             except ssrf.Refused as refused:
                 raise FetchFailed(str(refused)) from None
         async with httpx2.AsyncClient(
             verify=context,
             trust_env=guard is None,
-            timeout=httpx2.Timeout(TOTAL_SECONDS, connect=CONNECT_SECONDS / max(len(places), 1)),
+            timeout=httpx2.Timeout(TOTAL_SECONDS, connect=CONNECT_SECONDS / max(len(urls), 1)),
             follow_redirects=False,
         ) as client:
-            for last, place in ((place is places[-1], place) for place in places):
+            for last, one in ((one is urls[-1], one) for one in urls):
                 request = client.build_request(
-                    "GET", place.url, headers={**headers, **place.headers}, extensions=dict(place.extensions)
+                    "GET", one.url, headers={**headers, **one.headers}, extensions=dict(one.extensions)
                 )
                 try:
                     response = await client.send(request, stream=True)

@@ -43,11 +43,11 @@ def test_nothing_else_is_allowed_with_it(address: str) -> None:
 
 
 async def test_a_host_is_asked_at_the_address_that_was_looked_at() -> None:
-    places = await SsrfGuard(allow_loopback=True).resolve("https://localhost:8443/a/did.json")
-    assert {place.url for place in places} <= {"https://127.0.0.1:8443/a/did.json", "https://[::1]:8443/a/did.json"}
-    for place in places:
-        assert place.headers == {"host": "localhost:8443"}
-        assert place.extensions == {"sni_hostname": "localhost"}
+    urls = await SsrfGuard(allow_loopback=True).resolve("https://localhost:8443/a/did.json")
+    assert {one.url for one in urls} <= {"https://127.0.0.1:8443/a/did.json", "https://[::1]:8443/a/did.json"}
+    for one in urls:
+        assert one.headers == {"host": "localhost:8443"}
+        assert one.extensions == {"sni_hostname": "localhost"}
 
 
 @pytest.mark.parametrize("url", ["https://localhost/did.json", "https://10.0.0.1/did.json", "https://[::1]:1/did.json"])
