@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import counted, print_json
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.items.audit import Report
@@ -37,11 +37,12 @@ def audit(
 
 
 def _lines(report: Report, project: str) -> list[str]:
-    seen = f"{report.items} items, {report.edges} dependencies, {report.claims} claims"
+    edges = counted(report.edges, "dependency", "dependencies")
+    seen = f"{counted(report.items, 'item')}, {edges}, {counted(report.claims, 'claim')}"
     lines = [f"{difference.key}: {difference.problem}" for difference in report.differences]
     if not report.counters_judged:
         lines.append("the project changed meanwhile, so the counters of expired claims were not judged")
     if report.restless:
         lines.append(f"{report.restless} things changed at every look and were not judged")
-    verdict = f"{len(report.differences)} differences" if report.differences else "everything agrees"
+    verdict = counted(len(report.differences), "difference") if report.differences else "everything agrees"
     return [*lines, f"project {project}: {seen}; {verdict}"]

@@ -27,7 +27,11 @@ async def test_a_difference_is_named_and_fails_the_command(store: Store, project
     item = (await Client(store, project).add()).replace("-", "")
     with redis.Redis(**parse(redis_url).client_options()) as client:
         client.zrem(keys.ranked.key(project, "*"), item)
-    done = fleet_command("audit", "--project", project, "--redis-url", redis_url, "--format", "json")
+    command = ("audit", "--project", project, "--redis-url", redis_url)
+    done = fleet_command(*command)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == f"project {project}: 1 item, 0 dependencies, 0 claims; 1 difference"
+    done = fleet_command(*command, "--format", "json")
     report = json.loads(done.stdout)
     assert done.returncode == 1
     assert report["items"] == 1

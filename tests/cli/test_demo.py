@@ -206,7 +206,7 @@ def test_a_failed_audit_fails_the_command_and_lists_what_was_broken(
     assert "VIOLATION   one claim: item 0: two at once (event 0-0)" in told
     assert "and 11 more" in told
     assert "FAILED      agent-1: it ended" in told
-    assert "audit failed: 30 violations in 0 events, 1 differences between items and indexes" in told
+    assert "audit failed: 30 violations in 0 events, 1 difference between items and indexes" in told
     assert len(report_of(path)["violations"]) == 30
 
 

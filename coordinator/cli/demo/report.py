@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from coordinator.cli.demo.proof import Facts, Violation
+from coordinator.cli.terminal import counted
 
 _SHOWN = 20
 
@@ -126,8 +127,8 @@ def _verdict(report: Report) -> Iterator[str]:
     if len(broken) > _SHOWN:
         yield f"            and {len(broken) - _SHOWN} more"
     yield (
-        f"audit failed: {len(report.violations)} violations in {report.facts.events} events, "
-        f"{len(report.differences)} differences between items and indexes"
+        f"audit failed: {counted(len(report.violations), 'violation')} in {counted(report.facts.events, 'event')}, "
+        f"{counted(len(report.differences), 'difference')} between items and indexes"
     )
 
 
