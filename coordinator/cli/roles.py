@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator import __version__
+from coordinator.cli.brief import Role
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.lifecycle import Lifecycle
 from coordinator.cli.reload_outcome import ReloadOutcome
@@ -18,7 +19,6 @@ from coordinator.settings import Settings, config_version, settings_digest, take
 from coordinator.store import AddressError, KeySpaceDiffers, StoreTooOld
 
 if TYPE_CHECKING:
-    from coordinator.cli.brief import Role
     from workers.process import Beside
 
 

@@ -17,6 +17,7 @@ import ctypes
 import mmap
 import os
 import struct
+import sys
 import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -154,10 +155,9 @@ class SharedCells(Cells):
             self._owner = None
 
 
-def used_bytes(memory: mmap.mmap) -> int:
-    """Where the next entry of a slot's file goes."""
-    used: int = struct.unpack_from("i", memory, 0)[0]
-    return used
+def used_bytes(head: bytes) -> int:
+    """Where the next entry of a slot's file goes, by its header."""
+    return int.from_bytes(head[:4], sys.byteorder, signed=True)
 
 
 def identity(memory: mmap.mmap) -> bytes:
@@ -224,7 +224,7 @@ class _File:
 
     def _read(self) -> None:
         self._map()
-        self._used = used_bytes(self._memory)
+        self._used = used_bytes(self._memory[:HEADER])
         self._positions = dict(entries(self._memory, HEADER, self._used))
 
     def _map(self) -> None:

@@ -80,6 +80,8 @@ class Exposition:
         merge = _MERGE[kind]
         try:
             with path.open("rb") as file:
+                # Read first: the file may grow at any time, and is mapped with all that is used by now.
+                head = file.read(HEADER)
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (FileNotFoundError, ValueError):
             # The gauges of a process that died just now; or an empty file, which a power failure has left.
@@ -88,7 +90,7 @@ class Exposition:
         index = self._indexes.get(path)
         if index is None or index.file != identity(memory):
             self._indexes[path] = index = _Index(identity(memory))
-        used = used_bytes(memory)
+        used = used_bytes(head)
         try:
             for key, at in entries(memory, index.used, used):
                 index.places.append((self._series(key, kind), at))

@@ -44,7 +44,7 @@ _READY_SECONDS = 300.0
 """How long a server may take to answer; one that says that it reads its data takes as long as it needs."""
 _LEAVE_SECONDS = 10.0
 _PORT_ATTEMPTS = 5
-_LIFELINE = """
+_DIES_WITH_PARENT = """
 import ctypes, os, signal, sys
 PR_SET_PDEATHSIG = 1
 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -415,4 +415,4 @@ def _dying_with_parent(command: list[str]) -> list[str]:
     """
     if sys.platform != "linux":
         return command
-    return [sys.executable, "-I", "-S", "-c", _LIFELINE, str(os.getpid()), *command]
+    return [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid()), *command]

@@ -192,7 +192,7 @@ gate_copied = Family("gp", "string", single=True, reason="one position", doc="ho
 step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",
                        doc="projects with steps by when they were last active, in s")  # fmt: skip
 relay_wakeups = Family("ob", "list", single=True, scope="fleet", reason="at most 100 entries",
-                     doc="projects whose outbox has something new")  # fmt: skip
+                       doc="projects whose outbox has something new")  # fmt: skip
 gate_servers = Family("gi", "hash", single=True, scope="fleet", reason="an entry per connection",
                       doc="the tools of downstream servers that the gateway imports from")  # fmt: skip
 gate_server_times = Family("gj", "hash", single=True, scope="fleet", reason="an entry per connection",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import mmap
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -27,7 +29,7 @@ from coordinator.metrics import (
     reserved_slots,
     slot_is_free,
 )
-from coordinator.metrics.catalogue import CATALOGUE, REQUESTS
+from coordinator.metrics.catalogue import CATALOGUE, CLAIMS, REQUESTS
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import Hot, publish, published
 from coordinator.metrics.metric import OTHER, Label, Metric
@@ -36,6 +38,7 @@ from tests.support.fleets import environment, samples
 _WORK = """
 import signal, sys
 from pathlib import Path
+from typing import Any
 from coordinator.metrics import Recorder, SharedCells
 directory, slot, calls = sys.argv[1:]
 recorder = Recorder(SharedCells(Path(directory), slot), slot)
@@ -210,6 +213,27 @@ def test_a_file_that_a_power_failure_has_damaged_is_passed_over_and_made_anew(
     recorder.claim("success")
     assert b'coordinator_claims_total{outcome="success"} 2.0' in exposition.text()
     recorder.close()
+
+
+def test_a_file_that_grows_while_it_is_read_is_counted_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells, real = SharedCells(tmp_path, "fe-0"), mmap.mmap
+    cells.number(CLAIMS, {"outcome": "success"}).inc()
+
+    def growing(*args: Any, **more: Any) -> mmap.mmap:
+        monkeypatch.setattr(mmap, "mmap", real)
+        memory = real(*args, **more)
+        for number in range(1_000):
+            cells.number(CLAIMS, {"outcome": str(number)})
+        return memory
+
+    monkeypatch.setattr(mmap, "mmap", growing)
+    exposition = Exposition(tmp_path)
+    for series in (1, 1_001):
+        seen = samples(exposition.text())
+        assert (len(seen), seen["coordinator_claims_total{outcome=success}"]) == (series, 1)
+    cells.close()
 
 
 def test_two_living_processes_cannot_share_a_slot(tmp_path: Path) -> None:
