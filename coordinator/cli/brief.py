@@ -12,13 +12,12 @@ from coordinator.settings import Settings
 Role = Literal["frontend", "worker"]
 
 
-class Brief(msgspec.Struct, frozen=True):
+class Brief(msgspec.Struct, frozen=True, kw_only=True):
     """What a child is to do."""
 
     role: Role
     slot: str
-    # Its old name is kept between processes: a supervisor may start children of the release that replaces its own.
-    refused_reload: ReloadOutcome | None = msgspec.field(name="news")
+    refused_reload: ReloadOutcome | None = None
     """What came of the last reload, if it was refused."""
     metrics_dir: str
     settings: Settings

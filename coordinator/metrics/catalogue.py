@@ -329,8 +329,8 @@ RUNS_ENDED = Metric(
     "coordinator_runs_ended_total",
     "counter",
     "runs",
-    "Flows, and other runs of steps, that workers brought to an end; room: their kind, flows or gateway.",
-    (Label("room", limit=8), Label("status", ("completed", "failed"))),
+    "Flows, and other runs of steps, that workers brought to an end; kind: flows or gateway.",
+    (Label("kind", limit=8), Label("status", ("completed", "failed"))),
 )
 
 GATEWAY_SUBMITS = Metric(

@@ -177,7 +177,7 @@ class Tracing:
             trace: as the run has it.
         """
         attributes: dict[str, str | int] = {
-            "coordinator.room": run_kind,
+            "coordinator.run.kind": run_kind,
             "coordinator.project": project,
             "coordinator.run": run,
             "coordinator.step": step,

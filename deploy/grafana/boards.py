@@ -481,7 +481,7 @@ WORKFLOWS = Dashboard(
                     "Runs ended",
                     "Flows and other runs of steps, per minute.",
                     "short",
-                    [(f"60 * {rate('coordinator_runs_ended_total', 'room, status')}", "{{room}} {{status}}")],
+                    [(f"60 * {rate('coordinator_runs_ended_total', 'kind, status')}", "{{kind}} {{status}}")],
                     "LeasesLost",
                 ),
                 Panel(
