@@ -14,7 +14,7 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
 from coordinator.store.address import parse
-from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Tool
 
 _MOST_SLOW = 1_000

@@ -14,7 +14,6 @@ from coordinator.steps.names import callables
 from coordinator.steps.run_kind import Isolated, RunKind
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.flows.run_kind import FlowRunKind
 from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.gateway.listener import Listener
@@ -22,6 +21,7 @@ from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.run_kind import GatewayRunKind
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from workers.connections import Connections
 from workers.gateway.copies import AuditCopies

@@ -13,13 +13,10 @@ from coordinator.identity.clock import FleetClock
 from coordinator.identity.grants import Denied
 from coordinator.identity.token_file import TokenFileError
 from coordinator.metrics import Recorder
-from coordinator.settings import Settings
+from coordinator.settings import TOKEN_VARIABLE, Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.stdio import Principal
-
-TOKEN_VARIABLE = "FLEET_TOKEN"  # noqa: S105 (the name of a variable)
-"""Where the client of ``fleet stdio`` has its credential, as MCP has it for this transport."""
 
 
 def build_authenticator(settings: Settings, store: Store, recorder: Recorder) -> Authenticator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 
 

@@ -37,8 +37,8 @@ from coordinator.steps.store import StepStore
 from coordinator.store import Script
 from coordinator.store.drains import Drains
 from coordinator.store.store import Observe
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.items.metrics import ItemMetrics
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol

@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 import structlog
 from cyclopts import Parameter
 
-from coordinator.cli.authentication import TOKEN_VARIABLE, running_authenticator, stdio_principal
+from coordinator.cli.authentication import running_authenticator, stdio_principal
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.roles import start_tracing
@@ -20,12 +20,12 @@ from coordinator.cli.terminal import absent
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import logs, recorder, tracing
-from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings
 from coordinator.settings.contradictions import toolset_problems
 from coordinator.store import Store, StoreError
 from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
-from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport.endpoints import PROJECT_RULE
 from coordinator.transport.stdio import Principal, claim_standard_streams, serve_stdio

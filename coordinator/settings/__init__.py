@@ -15,7 +15,7 @@ a file can write it).
 """
 
 from coordinator.settings.example import example_yaml
-from coordinator.settings.load import INTERNAL_ENVIRONMENT, LoadedSettings, load, load_settings
+from coordinator.settings.load import INTERNAL_ENVIRONMENT, TOKEN_VARIABLE, LoadedSettings, load, load_settings
 from coordinator.settings.model import Settings
 from coordinator.settings.problems import SettingsError
 from coordinator.settings.redact import redacted
@@ -23,6 +23,7 @@ from coordinator.settings.reload import config_version, needing_restart, setting
 
 __all__ = [
     "INTERNAL_ENVIRONMENT",
+    "TOKEN_VARIABLE",
     "LoadedSettings",
     "Settings",
     "SettingsError",

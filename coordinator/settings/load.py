@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from coordinator.settings.yaml_file import Lines
 
 CONFIG_VARIABLE = "FLEET_CONFIG"
+TOKEN_VARIABLE = "FLEET_TOKEN"  # noqa: S105 (the name of a variable)
+"""Where commands that speak for a client have its credential, as MCP has it for stdio."""
 
 INTERNAL_ENVIRONMENT: dict[str, str] = {
     CONFIG_VARIABLE: "path of the YAML file, where --config does not say it",
     "FLEET_METRICS_DIR": "directory that the processes of one fleet share their metrics in, if not in data_dir",
     "FLEET_REDIS_PASSWORD": "password for redis_url, kept out of the URL and so out of process listings",
     "FLEET_REDIS_SERVER": "binary to run as the embedded Redis",
-    "FLEET_TOKEN": "bearer token of the one client that `fleet stdio` serves",
+    TOKEN_VARIABLE: "bearer token of the one client that `fleet stdio` serves, and of `fleet top`",
 }
 """Variables that are no settings but are known; any other FLEET_* variable stops the start."""
 

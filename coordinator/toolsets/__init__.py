@@ -2,32 +2,8 @@
 
 Beside them is what is common to all of them: what a ``tool`` is, ``schema``, which describes tools to callers,
 ``arguments``, which turns what a caller sent into a tool's struct, who acts (``caller``, ``actor``), ``request_id``
-and ``timestamp``.
+and ``timestamp``. ``registry`` has them all.
 
 Each module of tools begins with their descriptions; then come a class whose methods are their handlers, ``tools``,
 which lists them, and helper functions.
 """
-
-from __future__ import annotations
-
-from coordinator.steps.names import StepNames
-from coordinator.toolsets.flows.tools import toolset as flows_toolset
-from coordinator.toolsets.gateway.tools import toolset as gateway_toolset
-from coordinator.toolsets.items.tools import toolset as items_toolset
-from coordinator.toolsets.navigator.tools import toolset as navigator_toolset
-from coordinator.toolsets.sessions.tools import toolset as sessions_toolset
-from coordinator.toolsets.tool import Services, Toolset
-
-
-def load_toolsets(services: Services) -> dict[str, Toolset]:
-    """Every toolset of the product over one process's services, by name."""
-    names = StepNames(services.settings)
-    toolsets = (
-        items_toolset(services),
-        flows_toolset(services, names),
-        sessions_toolset(services),
-        navigator_toolset(services),
-        gateway_toolset(services),
-    )
-    names.declare({toolset.name: [tool.name for tool in toolset.tools] for toolset in toolsets})
-    return {toolset.name: toolset for toolset in toolsets}

@@ -263,3 +263,11 @@ def test_an_interrupted_start_is_silent(monkeypatch: pytest.MonkeyPatch, capsys:
         cli.main()
     assert ended.value.code == Exit.INTERRUPTED
     assert capsys.readouterr() == ("", "")
+
+
+def test_commands_that_speak_no_mcp_start_without_its_sdk() -> None:
+    """It takes a second of CPU time to import."""
+    modules = {target.partition(":")[0] for name, (target, _) in cli.COMMANDS.items() if name not in ("demo", "stdio")}
+    code = f"import sys, {', '.join(sorted(modules))}; print('mcp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -12,8 +12,8 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.tool import Call, Reply, Services
 

@@ -10,13 +10,13 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, StepRun, Work
 from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import Actor, Trusted, Verification, echo
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
 from coordinator.toolsets.flows.rules.spec import unpack
 from coordinator.toolsets.flows.run_kind import FlowPlanner, ToolCall
 from coordinator.toolsets.flows.store.flows import FlowStore
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Call, Services
 from tests.flows.client import ONE_GATE, Flows, gate
 

@@ -22,10 +22,10 @@ from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.rules.lint import problems
 from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.tool import Call, Reply, Services, Toolset
 from tests.support.wait import wait_until

@@ -22,9 +22,9 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.tool import Call, Services
 

@@ -15,7 +15,7 @@ from coordinator.store import Script, Store, lua_source
 from coordinator.store.address import parse
 from coordinator.store.errors import ScriptError
 from coordinator.store.lua_library import WRITES
-from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 
 HEADER = "--[[\npurpose: P\nguarantee: G\nargs: {args}\nreply: R\nerrors: none\n{full}--]]\n"

@@ -15,7 +15,7 @@ import pytest
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.toolsets import load_toolsets
+from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.schema import describe, input_schema, output_schema
 from coordinator.toolsets.tool import Services, Tool, Toolset
 

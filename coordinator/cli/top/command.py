@@ -10,7 +10,6 @@ from typing import Annotated
 import httpx2
 from cyclopts import Parameter
 
-from coordinator.cli.authentication import TOKEN_VARIABLE
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet
@@ -18,7 +17,7 @@ from coordinator.cli.sockets import check_base_url
 from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.metrics.hot import Hot, published
-from coordinator.settings import LoadedSettings, redacted
+from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, redacted
 
 _HOT_ITEMS = 5
 _PATIENCE_SECONDS = 5.0

@@ -1,0 +1,25 @@
+"""All toolsets of the product. Apart from the package, so that commands which need a part start without the rest."""
+
+from __future__ import annotations
+
+from coordinator.steps.names import StepNames
+from coordinator.toolsets.flows.tools import toolset as flows_toolset
+from coordinator.toolsets.gateway.tools import toolset as gateway_toolset
+from coordinator.toolsets.items.tools import toolset as items_toolset
+from coordinator.toolsets.navigator.tools import toolset as navigator_toolset
+from coordinator.toolsets.sessions.tools import toolset as sessions_toolset
+from coordinator.toolsets.tool import Services, Toolset
+
+
+def load_toolsets(services: Services) -> dict[str, Toolset]:
+    """Every toolset of the product over one process's services, by name."""
+    names = StepNames(services.settings)
+    toolsets = (
+        items_toolset(services),
+        flows_toolset(services, names),
+        sessions_toolset(services),
+        navigator_toolset(services),
+        gateway_toolset(services),
+    )
+    names.declare({toolset.name: [tool.name for tool in toolset.tools] for toolset in toolsets})
+    return {toolset.name: toolset for toolset in toolsets}
