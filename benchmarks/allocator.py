@@ -16,7 +16,7 @@ import contextlib
 from statistics import median
 
 from benchmarks.loader import FAMILY, PROJECT, load_now
-from benchmarks.rivals.cycles import Cycles
+from benchmarks.rivals.cycles import Cycles, FullCalls
 from benchmarks.server import Server
 from benchmarks.support import Missing, console, embedded, table
 from coordinator.store import server_binary
@@ -34,7 +34,7 @@ class _Side:
         self.name = name
         self.server = Server(url)
         stack.callback(self.server.close)
-        self._cycles = Cycles(url, PROJECT, CLIENTS)
+        self._cycles = Cycles(url, FullCalls(PROJECT), CLIENTS)
         stack.callback(self._cycles.close)
         self.loaded = self._resident()
         self.rates: list[float] = []

@@ -1,16 +1,18 @@
 """How many claim-and-complete cycles does the store do against PostgreSQL, both on disk before each answer?
 
-50 clients each claim the best ready item, by priority, complexity and age, and complete it: two
-calls and two commits. PostgreSQL gets one row update per commit (``FOR UPDATE SKIP LOCKED`` over
-a partial index, prepared statements) from pgbench, which is written in C. The store gets the
-very scripts of ``claim_item`` and ``advance_item``, with idempotency records, fences, leases, ranked
-indexes, cascades, the event and transition logs, from one process of ours on epoll, whose cost
-per cycle is printed next to pgbench's: client and server share the machine. Then PostgreSQL has
-to keep such records too (``rivals/records.sql``). Rounds take turns; a ratio is the median of
-the rounds' ratios. PostgreSQL spreads over all cores, the store is one thread; on a machine that
-has other work to do only the CPU times mean something.
-Both listen on Unix sockets and keep their files under the same temporary folder. Skipped where
-PostgreSQL is not installed.
+50 clients each claim the best ready item, by priority, complexity and age, and complete it: two calls and two
+commits. Either side does it twice:
+
+* the plain work: PostgreSQL updates a row per commit (``FOR UPDATE SKIP LOCKED`` over a partial index, prepared
+  statements); the store runs the least scripts that do the same (``lua/plain_claim.lua``, ``plain_complete.lua``);
+* with the product's records: the store runs the very scripts of ``claim_item`` and ``advance_item``, with idempotency
+  records, fences, leases, ranked indexes, cascades, the event and transition logs; PostgreSQL keeps such records, too
+  (``rivals/records.sql``).
+
+PostgreSQL's clients are pgbench, which is written in C, the store's one process of ours on epoll; client and server
+share the machine. Rounds take turns; a ratio is the median of the rounds' ratios. PostgreSQL spreads over all cores,
+the store is one thread; on a machine that has other work to do only the CPU times mean something. Both listen on Unix
+sockets and keep their files under the same temporary folder. Skipped where PostgreSQL is not installed.
 
     python -m benchmarks postgres [ITEMS] [ROUNDS] [CYCLES] [CLIENTS]
     python -m benchmarks postgres 200000 7 20000
@@ -27,8 +29,8 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks.loader import FAMILY, PROJECT, servers
-from benchmarks.rivals.cycles import Cycles
-from benchmarks.rivals.postgresql import CLAIM_AND_COMPLETE, WITH_RECORDS, Rate, postgresql
+from benchmarks.rivals.cycles import Cycles, FullCalls, PlainCalls
+from benchmarks.rivals.postgresql import CLAIM_AND_COMPLETE, WITH_RECORDS, PostgreSQL, Rate, postgresql
 from benchmarks.server import Server
 from benchmarks.support import console, table
 
@@ -38,10 +40,12 @@ GOAL = 4.0
 class Round(NamedTuple):
     """What one round measured of each side."""
 
-    plain: Rate
-    recording: Rate
-    """PostgreSQL with the store's records."""
-    ours: Rate
+    plain_rows: Rate
+    """PostgreSQL."""
+    rows_with_records: Rate
+    plain_scripts: Rate
+    """The store."""
+    scripts_with_records: Rate
 
 
 def sync_ms(times: int = 200) -> float:
@@ -63,40 +67,56 @@ def main(items: str = "20000", rounds: str = "3", cycles: str = "3000", clients:
     ready = count - count // FAMILY
     if ready < (many + 1) * each:
         raise SystemExit(f"{many} rounds and one to warm up take {(many + 1) * each} items; there are {ready}")
-    with postgresql() as rival, postgresql() as recording, servers([count], fsync="always") as started:
-        rival.fill(count, FAMILY)
+    with postgresql() as rows, postgresql() as recording, servers([count], fsync="always") as started:
+        rows.fill(count, FAMILY)
         recording.fill(count, FAMILY)
         recording.keep_records()
-        server = Server(started[count].url)
-        ours = Cycles(started[count].url, PROJECT, callers)
-        found: list[Round] = []
-        for number in range(many + 1):
-            rival.tidy()
-            recording.tidy()
-            theirs = rival.cycles(callers, each, CLAIM_AND_COMPLETE)
-            recorded = recording.cycles(callers, each, WITH_RECORDS)
-            server.begin()
-            made = Rate(*ours.run(each), 2 * server.cost().cpu_us)
-            if number:
-                found.append(Round(theirs, recorded, made))
-        ours.close()
+        url = started[count].url
+        plain = PlainCalls("plain")
+        plain.fill(url, ready)
+        server = Server(url)
+        plain_cycles, cycles_of_ours = Cycles(url, plain, callers), Cycles(url, FullCalls(PROJECT), callers)
+        found = [
+            Round(
+                _theirs(rows, callers, each, CLAIM_AND_COMPLETE),
+                _theirs(recording, callers, each, WITH_RECORDS),
+                _ours(plain_cycles, server, each),
+                _ours(cycles_of_ours, server, each),
+            )
+            for _ in range(many + 1)
+        ][1:]  # the first one warms up
+        plain_cycles.close()
+        cycles_of_ours.close()
         server.close()
-        version = rival.sql("SHOW server_version").strip()
+        version = rows.sql("SHOW server_version").strip()
     table(
         f"Claim and complete, {count:,} items, {callers} clients, median of {many} rounds of {each:,} cycles",
         ("side", "cycles/s", "client CPU us/cycle", "server CPU us/cycle"),
         [
-            _row(f"PostgreSQL {version}, pgbench", [one.plain for one in found]),
-            _row("the same with the store's records", [one.recording for one in found]),
-            _row("the store's scripts", [one.ours for one in found]),
+            _row(f"PostgreSQL {version}, plain", [one.plain_rows for one in found]),
+            _row("PostgreSQL with the product's records", [one.rows_with_records for one in found]),
+            _row("the store, plain", [one.plain_scripts for one in found]),
+            _row("the store with the product's records", [one.scripts_with_records for one in found]),
         ],
     )
-    plain = median([one.ours.per_second / one.plain.per_second for one in found])
-    equal = median([one.ours.per_second / one.recording.per_second for one in found])
+    least = median([one.plain_scripts.per_second / one.plain_rows.per_second for one in found])
+    equal = median([one.scripts_with_records.per_second / one.rows_with_records.per_second for one in found])
+    unlike = median([one.scripts_with_records.per_second / one.plain_rows.per_second for one in found])
     console.print(
-        f"{plain:.2f}x PostgreSQL (goal >= {GOAL}x), {equal:.2f}x with the same records; "
+        f"cycles/s of the store against PostgreSQL's: plain {least:.2f}x, both with the records {equal:.2f}x,\n"
+        f"the store with them against plain rows {unlike:.2f}x (goal >= {GOAL}x); "
         f"one write to this disk takes {sync_ms():.2f} ms\n"
     )
+
+
+def _theirs(rival: PostgreSQL, clients: int, cycles: int, statements: str) -> Rate:
+    rival.tidy()
+    return rival.cycles(clients, cycles, statements)
+
+
+def _ours(calls: Cycles, server: Server, cycles: int) -> Rate:
+    server.begin()
+    return Rate(*calls.run(cycles), 2 * server.cost().cpu_us)
 
 
 def _row(side: str, rates: Sequence[Rate]) -> tuple[str, ...]:

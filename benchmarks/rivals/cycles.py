@@ -2,8 +2,7 @@
 
 The counterpart of pgbench: one process on ``epoll`` that writes ready-made commands and reads
 replies, without an event loop's futures between. Every connection is an agent. A cycle is two
-script calls as the front-end makes them: ``claim_next`` with a selector that takes anything,
-then ``advance_item`` complete for the item that came back, under its fence.
+script calls (``Calls``): one claims the best item, the other completes it.
 """
 
 from __future__ import annotations
@@ -12,14 +11,18 @@ import os
 import select
 import socket
 import time
+from collections.abc import Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 import hiredis
 import msgspec
+import redis
 
+from benchmarks.loader import item_id, title
 from coordinator.settings import Settings
+from coordinator.store import Script, keys
 from coordinator.store.address import parse
 from coordinator.store.scripts import pack_key
 from coordinator.toolsets.items.rules.configured import schema_config
@@ -28,6 +31,7 @@ from coordinator.toolsets.items.store.work import Selector
 
 TTL_MS = 900_000
 _pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.decode
 
 
 class Rate(NamedTuple):
@@ -38,29 +42,138 @@ class Rate(NamedTuple):
     """CPU time of this process per cycle."""
 
 
+class Calls(Protocol):
+    """The two calls of a cycle as commands, and what their replies say."""
+
+    @property
+    def scripts(self) -> Sequence[Script[Any]]:
+        """What the server has to be given first."""
+
+    def claim(self, request: str, agent: str) -> bytes:
+        """Claims the best item there is."""
+
+    def claimed(self, reply: bytes) -> tuple[str, int]:
+        """The item that was claimed, and its fence; id '' where none was."""
+
+    def complete(self, request: str, agent: str, item: str, fence: int) -> bytes:
+        """Completes the item."""
+
+    def completed(self, reply: bytes) -> bool:
+        """Whether it was completed."""
+
+
+class FullCalls:
+    """What the front-end calls: ``claim_next`` with a selector that takes anything, and ``advance_item`` complete.
+
+    With idempotency records, fences, leases, ranked indexes, cascades, the event and the transition log.
+    """
+
+    scripts = (work._CLAIM_NEXT, work._ADVANCE)
+
+    def __init__(self, project: str) -> None:
+        settings = Settings()
+        self._key = pack_key(project)
+        config = schema_config(settings)
+        self._config = (config.version, config.packed_labels)
+        self._record = ("0" * 16, settings.idempotency_seconds * 1000, settings.events_max)
+        self._selector, self._nothing = _pack(Selector()), _pack([])
+
+    def claim(self, request: str, agent: str) -> bytes:
+        """See ``Calls``."""
+        waiting = ("0" * 16, self._nothing, 0, "", "")
+        return work._CLAIM_NEXT.pack(self._key, (request, *self._record, agent, TTL_MS, self._selector, *waiting))
+
+    def claimed(self, reply: bytes) -> tuple[str, int]:
+        """See ``Calls``."""
+        outcome, item, _, _, fence = _unpack(reply)[1][0]
+        return (item, fence) if outcome == "success" else ("", 0)
+
+    def complete(self, request: str, agent: str, item: str, fence: int) -> bytes:
+        """See ``Calls``."""
+        element = _pack([(item, "complete", agent, "", "", "", fence)])
+        return work._ADVANCE.pack(self._key, (request, *self._record, *self._config, element))
+
+    def completed(self, reply: bytes) -> bool:
+        """See ``Calls``."""
+        return not _unpack(reply)[0][1]
+
+
+class PlainCalls:
+    """The least that does it: what PostgreSQL's row updates do, and nothing else. On a project of its own."""
+
+    scripts = (
+        Script("benchmarks", "plain_claim", tuple[str, int]),
+        Script("benchmarks", "plain_complete", bool),
+    )
+
+    def __init__(self, project: str) -> None:
+        self._project = project
+        self._key = pack_key(project)
+
+    def fill(self, url: str, items: int) -> None:
+        """Makes items to claim, in an order of priority, complexity and age."""
+        client = redis.Redis(**parse(url).client_options())
+        ranked = keys.ranked.key(self._project, "*")
+        with client, client.pipeline(transaction=False) as pipe:
+            for number in range(items):
+                score = (number * 7 % 3) * 2**45 + (number * 11 % 10) * 2**41 + number
+                pipe.hset(keys.item.key(self._project, item_id(number)), mapping={"t": title(number), "r": "queue"})
+                pipe.zadd(ranked, {item_id(number): score})
+            pipe.execute()
+
+    def claim(self, request: str, agent: str) -> bytes:
+        """See ``Calls``."""
+        return self.scripts[0].pack(self._key, (agent, TTL_MS))
+
+    def claimed(self, reply: bytes) -> tuple[str, int]:
+        """See ``Calls``."""
+        item, fence = _unpack(reply)
+        return item, fence
+
+    def complete(self, request: str, agent: str, item: str, fence: int) -> bytes:
+        """See ``Calls``."""
+        return self.scripts[1].pack(self._key, (agent, item))
+
+    def completed(self, reply: bytes) -> bool:
+        """See ``Calls``."""
+        return bool(_unpack(reply))
+
+
 class _Agent:
     """One connection: a claim, then the completion of what was claimed, again and again."""
 
-    __slots__ = ("fence", "item", "name", "reader", "sock")
+    __slots__ = ("item", "name", "reader", "sock")
 
     def __init__(self, sock: socket.socket, name: str) -> None:
         self.sock, self.name = sock, name
         self.reader = hiredis.Reader()
-        self.item, self.fence = "", 0
+        self.item = ""
+
+    def ask(self, command: bytes) -> None:
+        """Sends a command."""
+        self.sock.send(command)
+
+    def answer(self) -> bytes:
+        """The reply to it.
+
+        Raises:
+            RuntimeError: it is an error.
+        """
+        reply: object = False
+        while reply is False:
+            self.reader.feed(self.sock.recv(65536))
+            reply = self.reader.gets()
+        if isinstance(reply, Exception):
+            raise RuntimeError(f"the store answered: {reply}")
+        return reply  # type: ignore[return-value]
 
 
 class Cycles:
     """Runs cycles against the store behind a URL."""
 
-    def __init__(self, url: str, project: str, clients: int) -> None:
-        settings = Settings()
+    def __init__(self, url: str, calls: Calls, clients: int) -> None:
         self._address = parse(url)
-        self._key = pack_key(project)
-        self._claim, self._advance = work._CLAIM_NEXT, work._ADVANCE
-        config = schema_config(settings)
-        self._version, self._labels = config.version, config.packed_labels
-        self._keep, self._events = settings.idempotency_seconds * 1000, settings.events_max
-        self._selector, self._nothing = _pack(Selector()), _pack([])
+        self._calls = calls
         self._agents = {agent.sock.fileno(): agent for agent in (self._connect(n) for n in range(clients))}
 
     def _connect(self, number: int) -> _Agent:
@@ -73,9 +186,9 @@ class Cycles:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         agent = _Agent(sock, f"agent-{number}")
         login = hiredis.pack_command(("AUTH", address.password or ""))  # type: ignore[arg-type]
-        for command in (login, self._claim.pack_load(), self._advance.pack_load()):
+        for command in (login, *(script.pack_load() for script in self._calls.scripts)):
             sock.sendall(command)
-            self._read(agent)
+            agent.answer()
         return agent
 
     def close(self) -> None:
@@ -89,6 +202,7 @@ class Cycles:
         Raises:
             RuntimeError: an item could not be claimed or completed.
         """
+        calls = self._calls
         poll = select.epoll()
         for number in self._agents:
             poll.register(number, select.EPOLLIN)
@@ -99,52 +213,25 @@ class Cycles:
         cpu, clock = sum(os.times()[:2]), time.perf_counter()
         for agent in self._agents.values():
             begun += 1
-            self._send_claim(agent, next(requests))
+            agent.ask(calls.claim(next(requests), agent.name))
         while done < cycles:
             for number, _ in poll.poll():
                 agent = self._agents[number]
-                reply = self._read(agent)
+                reply = agent.answer()
                 if agent.item:
-                    if msgspec.msgpack.decode(reply)[0][1]:
+                    if not calls.completed(reply):
                         raise RuntimeError(f"the item was not completed: {reply!r}")
                     done += 1
                     agent.item = ""
                     if begun < cycles:
                         begun += 1
-                        self._send_claim(agent, next(requests))
+                        agent.ask(calls.claim(next(requests), agent.name))
                 else:
-                    outcome, agent.item, _, _, agent.fence = msgspec.msgpack.decode(reply)[1][0]
-                    if outcome != "success":
-                        raise RuntimeError(f"no item was claimed: {outcome}")
-                    self._send_complete(agent, next(requests))
+                    agent.item, fence = calls.claimed(reply)
+                    if not agent.item:
+                        raise RuntimeError(f"no item was claimed: {reply!r}")
+                    agent.ask(calls.complete(next(requests), agent.name, agent.item, fence))
         clock = time.perf_counter() - clock
         cpu = sum(os.times()[:2]) - cpu
         poll.close()
         return Rate(done / clock, cpu / done * 1e6)
-
-    def _send_claim(self, agent: _Agent, request: str) -> None:
-        agent.sock.send(
-            self._claim.pack(
-                self._key,
-                (request, "0" * 16, self._keep, self._events, agent.name, TTL_MS, self._selector, "0" * 16,
-                 self._nothing, 0, "", ""),
-            )
-        )  # fmt: skip
-
-    def _send_complete(self, agent: _Agent, request: str) -> None:
-        element = _pack([(agent.item, "complete", agent.name, "", "", "", agent.fence)])
-        agent.sock.send(
-            self._advance.pack(
-                self._key, (request, "0" * 16, self._keep, self._events, self._version, self._labels, element)
-            )
-        )
-
-    @staticmethod
-    def _read(agent: _Agent) -> bytes:
-        reply: object = False
-        while reply is False:
-            agent.reader.feed(agent.sock.recv(65536))
-            reply = agent.reader.gets()
-        if isinstance(reply, Exception):
-            raise RuntimeError(f"the store answered: {reply}")
-        return reply  # type: ignore[return-value]
