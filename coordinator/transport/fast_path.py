@@ -34,7 +34,7 @@ from coordinator.toolsets.tool import Tool
 from coordinator.transport.calls import Done
 from coordinator.transport.endpoints import Access, Endpoint, Endpoints, Target
 from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, LegacyMeta, ModernMeta, modern_decoder
-from coordinator.transport.guards import Gate, nested_deeper
+from coordinator.transport.guards import Gate, nested_deeper, unread_coding
 from coordinator.transport.replies import Header, Scope
 
 _CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"))
@@ -214,6 +214,8 @@ class FastPath:
             return "host"
         if get(b"content-type") not in _CONTENT_TYPES:
             return "content type"
+        if unread_coding(head) is not None:
+            return "coding"
         if not self.accepts(get(b"accept")):
             return "accept"
         modern = _ERAS.get(get(b"mcp-protocol-version"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from coordinator.transport.replies import Header
@@ -82,6 +82,20 @@ def is_address(host: bytes | None) -> bool:
 def head_size(headers: Iterable[Header]) -> int:
     """Bytes that the headers take on the wire (``name: value`` and line end)."""
     return sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+def unread_coding(head: Mapping[bytes, bytes]) -> tuple[int, str] | None:
+    """HTTP status and message if the body is in a form that is not read here: only plain ones are, chunked or not.
+
+    The parser takes the chunks apart and passes on what is in them, whatever else was done to it.
+    """
+    coding = head.get(b"transfer-encoding", b"chunked")
+    if coding.lower() != b"chunked":
+        return 501, f"transfer-encoding '{coding[:100].decode('latin-1')}' is not supported; chunked is"
+    coding = head.get(b"content-encoding", b"identity")
+    if coding.lower() != b"identity":
+        return 415, f"content-encoding '{coding[:100].decode('latin-1')}' is not supported; send the body as it is"
+    return None
 
 
 def without_padding(headers: Iterable[Header]) -> list[Header]:

@@ -25,7 +25,7 @@ from coordinator.transport.calls import Calls
 from coordinator.transport.endpoints import Endpoints, Refusal, Target
 from coordinator.transport.envelope import MODERN, VERSION_KEY
 from coordinator.transport.fast_path import FastPath, ParsedCall
-from coordinator.transport.guards import Gate, head_size, nested_deeper, without_padding
+from coordinator.transport.guards import Gate, head_size, nested_deeper, unread_coding, without_padding
 from coordinator.transport.health import Health
 from coordinator.transport.replies import (
     HEADER_MISMATCH,
@@ -46,7 +46,7 @@ _HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIO
 PROBES = frozenset(("/healthz", "/readyz", "/metrics"))
 PROBES_OF_CLIENTS = frozenset(("/healthz",))
 """The probes that clients' port still answers where operators have a port of their own."""
-_SINGLE = (b"host", b"origin", b"content-length")
+_SINGLE = (b"host", b"origin", b"content-length", b"content-encoding", b"transfer-encoding")
 
 
 class Limits(NamedTuple):
@@ -218,6 +218,8 @@ class SlowPath:
         refusal = self._gate.refusal(head.get(b"host"), head.get(b"origin"))
         if refusal is not None:
             raise Refused(*refusal)
+        if (refusal := unread_coding(head)) is not None:
+            raise Refused(*refusal, [(b"connection", b"close")])
         return head
 
     def _check_era(self, headers: list[Header], seen: Seen) -> None:

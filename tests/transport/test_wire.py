@@ -136,6 +136,31 @@ def test_a_chunked_body_is_read(live: Live) -> None:
         assert total(client.answer()[2]) == 5
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("transfer-encoding", "gzip, chunked", 501),
+        ("content-encoding", "gzip", 415),
+        ("content-encoding", "identity, br", 415),
+        ("transfer-encoding", "Chunked", 200),
+        ("content-encoding", "Identity", 200),
+    ],
+)
+def test_bodies_are_read_as_they_are_only(live: Live, name: str, value: str, status: int) -> None:
+    headers, body = modern("tools/call", ADD)
+    chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    with Client(live.port) as client:
+        client.send(raw((headers, body)))
+        client.answer()
+        codings = {"transfer-encoding": "chunked", name: value}
+        client.send(raw((headers, b""), *codings.items()) + chunks)
+        answer = client.answer()
+        assert answer[0] == status
+        if status != 200:
+            assert value in answer[2].decode()
+            assert client.closed()
+
+
 def test_trailers_are_no_headers(live: Live) -> None:
     """What comes after the body may have passed proxies that look at heads only."""
     headers, body = modern("tools/call", ADD)
