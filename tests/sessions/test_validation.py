@@ -132,6 +132,7 @@ checkpoints[1]:
         ("closing", True),
         ("careful", True),
         ("bold", False),
+        ("open", False),
         ("end-workflow", True),
     ],
 )
@@ -144,6 +145,7 @@ def test_an_activity_may_be_the_last_where_every_way_out_depends_on_something(
     when = "    condition:\n      type: simple\n      variable: level\n      operator: exists\n"
     tree.activity("loop", "03", "careful", more=way + when)
     tree.activity("loop", "04", "bold", more=way + when + "    isDefault: true\n")
+    tree.activity("loop", "06", "open", more=way)
     tree.write("loop/activities/05-closing.toon", CLOSING)
     loop = Definitions([tmp_path], 0).current.workflows["loop"]
     assert validation.ends(act, "__terminal__", loop) is ends
