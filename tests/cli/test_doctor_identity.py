@@ -12,6 +12,7 @@ import pytest
 from coordinator import cli
 from tests.identity.servers import KeyServer
 from tests.identity.signing import AUDIENCE, ISSUER, Json, Signer, jwks
+from tests.support.fleets import PATIENT
 
 GOOD = Signer()
 Out = pytest.CaptureFixture[str]
@@ -28,6 +29,8 @@ def nothing_around(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("FLEET_REDIS_URL", "FLEET_CONFIG", "DEGRADED_MODE_POLICY", "AGENT_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FLEET_DATA_DIR", str(tmp_path / "data"))
+    for name, value in PATIENT.items():
+        monkeypatch.setenv(name, value)
 
 
 def examined(

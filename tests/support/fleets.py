@@ -26,7 +26,7 @@ MCP_HEADERS = {
     "mcp-protocol-version": "2025-06-18",
 }
 """Of a request that calls a tool."""
-_PATIENT = {"FLEET_REDIS_TIMEOUT_MS": "4500", "FLEET_REQUEST_DEADLINE_MS": "5000"}
+PATIENT = {"FLEET_REDIS_TIMEOUT_MS": "4500", "FLEET_REQUEST_DEADLINE_MS": "5000"}
 """So that calls have their answers on a busy machine, too. Below the shortest drain that a test asks for."""
 _ids = itertools.count(1)
 
@@ -34,7 +34,7 @@ _ids = itertools.count(1)
 def environment(**more: str) -> dict[str, str]:
     """The test's own environment without settings of the machine it runs on, and with time for the store to answer."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEET_")}
-    return {**kept, "PYTHONPATH": str(ROOT), **_PATIENT, **more}
+    return {**kept, "PYTHONPATH": str(ROOT), **PATIENT, **more}
 
 
 def fleet_command(*arguments: str, timeout: float = START_SECONDS, **env: str) -> subprocess.CompletedProcess[str]:
