@@ -20,7 +20,7 @@ STAGES = {
 
 
 def test_there_is_one_for_each_stage() -> None:
-    assert sorted(file.name for file in ROLLOUT.iterdir()) == sorted(STAGES)
+    assert sorted(file.name for file in ROLLOUT.glob("*.yaml")) == sorted(STAGES)
 
 
 @pytest.mark.parametrize("name", STAGES)
