@@ -13,6 +13,7 @@ import contextlib
 import random
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -32,8 +33,8 @@ FLUSH_AT = 8
 TAKE_MOST = 16
 """Steps that one call takes."""
 TURN_SECONDS = 0.1
-"""A worker goes on with what follows its own steps so long before it looks at the queues first: short steps of
-one flow run one after the other, and no flow keeps others waiting."""
+"""How long a worker prefers the successors of its own steps to the queues: long enough for the short steps of a flow
+to run one after the other, short enough that no flow keeps others waiting."""
 _PAUSE_FIRST, _PAUSE_MOST = 0.05, 1.0
 _SPECS_MOST, _SPEC_BYTES_MOST = 4096, 64 * 1024 * 1024
 
@@ -66,6 +67,15 @@ class Specs:
         """Forgets a spec."""
         _, size = self._kept.pop(key, (None, 0))
         self._bytes -= size
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    """Reports that go to the store together."""
+
+    run_kind: str
+    project: str
+    reports: list[tuple[Report, Attempt]] = field(default_factory=list)
 
 
 class Engine:
@@ -104,9 +114,9 @@ class Engine:
         """Empty slots; each goes on when its future is given a step."""
         self._ready: deque[StepRun] = deque()
         """Steps that were taken for slots that are about to be empty."""
-        self._reports: dict[tuple[str, str], list[tuple[Report, Attempt]]] = {}
+        self._unsent_batches: dict[tuple[str, str], _Batch] = {}
         """Reports that wait to be sent, by kind of run and project."""
-        self._sending: list[tuple[tuple[str, str], list[tuple[Report, Attempt]]]] = []
+        self._sending: list[_Batch] = []
         """Reports that were sent and not answered yet."""
         self._unsent = 0
         """How many reports wait to be sent."""
@@ -213,8 +223,8 @@ class Engine:
 
     def held_in(self, project: str) -> list[str]:
         """Steps of a project that are in hand, or whose outcome is being reported."""
-        reports = [reports for (_, where), reports in (*self._reports.items(), *self._sending) if where == project]
-        reported = [report.step for group in reports for report, _ in group]
+        batches = [batch for batch in (*self._unsent_batches.values(), *self._sending) if batch.project == project]
+        reported = [report.step for batch in batches for report, _ in batch.reports]
         held = [attempt.step for attempt in self.held.values()] + [*self._ready]
         return [*reported, *(step.step for step in held if step.project == project)]
 
@@ -312,11 +322,13 @@ class Engine:
         if report.ends_run:
             self._specs.drop((step.project, step.run))
         key = (step.run_kind, step.project)
-        reports = self._reports.setdefault(key, [])
-        reports.append((report, attempt))
+        batch = self._unsent_batches.get(key)
+        if batch is None:
+            batch = self._unsent_batches[key] = _Batch(*key)
+        batch.reports.append((report, attempt))
         self._unsent += 1
-        if len(reports) >= FLUSH_AT:
-            self._send(key, self._reports.pop(key))
+        if len(batch.reports) >= FLUSH_AT:
+            self._send(self._unsent_batches.pop(key))
         elif not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -325,62 +337,70 @@ class Engine:
 
     def _flush(self) -> None:
         self._flushing = False
-        waiting, self._reports = self._reports, {}
-        for key, reports in waiting.items():
-            self._send(key, reports)
+        waiting, self._unsent_batches = self._unsent_batches, {}
+        for batch in waiting.values():
+            self._send(batch)
 
-    def _send(self, key: tuple[str, str], reports: list[tuple[Report, Attempt]]) -> None:
-        self._unsent -= len(reports)
+    def _send(self, batch: _Batch) -> None:
+        self._unsent -= len(batch.reports)
         want = self._capacity()
         self._asked += want
-        task = asyncio.get_running_loop().create_task(self._report(*key, reports, want), name="step-report")
+        task = asyncio.get_running_loop().create_task(self._report(batch, want), name="step-report")
         self._store_calls.add(task)
         task.add_done_callback(self._store_calls.discard)
 
-    async def _report(self, kind: str, project: str, reports: list[tuple[Report, Attempt]], want: int) -> None:
-        """Reports until the store has answered: what was recorded the first time is refused the second."""
-        pause, again = _PAUSE_FIRST, False
-        # Steps of a kind that this worker does not know go back.
-        script = self._kinds[kind].report if kind in self._kinds else RETURN
-        sending = ((kind, project), reports)
-        self._sending.append(sending)
-        taken: Taken | None = None
-        spans = [attempt.span for _, attempt in reports if attempt.span is not None]
+    async def _report(self, batch: _Batch, want: int) -> None:
+        """Reports outcomes, and delivers the steps that the answer brings."""
+        self._sending.append(batch)
+        spans = [attempt.span for _, attempt in batch.reports if attempt.span is not None]
         reporting = self._tracing.reporting(spans) if self._tracing is not None and spans else None
-        while taken is None:
-            now = monotonic()
-            turn = now - self._looked > TURN_SECONDS
-            if turn:
-                self._looked = now
-            try:
-                taken = await self._steps.report(
-                    script, project, want, [report for report, _ in reports], queue_first=turn
-                )
-            except ToolFailure as failure:
-                self._reply_lost, again = True, True
-                _log.warning("outcomes cannot be reported, trying again", reason=failure.message, steps=len(reports))
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-                pause = min(pause * 2, _PAUSE_MOST)
-            except Exception:
-                # A defect. Their leases run out, and other attempts are made.
-                _log.exception("outcomes cannot be recorded")
-                taken = Taken(0, [NOT_RECORDED] * len(reports), [], [], False)
-        self._sending.remove(sending)
+        taken, repeated = await self._recorded(batch, want)
+        self._sending.remove(batch)
         if reporting is not None:
             reporting.forget()
-        for (report, attempt), result in zip(reports, taken.results, strict=True):
+        for (report, attempt), result in zip(batch.reports, taken.results, strict=True):
             if result == RECORDED and report.ends_run:
-                recorder().run_ended(kind, "completed" if report.follows.complete else "failed")
+                recorder().run_ended(batch.run_kind, "completed" if report.follows.complete else "failed")
             elif result == NOT_RECORDED:
                 _log.error("an outcome could not be recorded", step=attempt.step.job_id)
-            elif result == REFUSED and not again:
+            elif result == REFUSED and not repeated:
                 recorder().step_refused()
                 _log.info("a report came too late and was refused", step=attempt.step.job_id)
         self._asked -= want
         self.deliver(taken)
         self._free.set()
         if taken.to_relay:
-            self._on_outbox(project)
+            self._on_outbox(batch.project)
+
+    async def _recorded(self, batch: _Batch, want: int) -> tuple[Taken, bool]:
+        """Sends reports until the store answers.
+
+        Returns:
+            The answer, and whether the reports were sent more than once: then an outcome that was recorded the
+            first time is refused the second.
+        """
+        # Steps of a kind that this worker does not know go back.
+        script = self._kinds[batch.run_kind].report if batch.run_kind in self._kinds else RETURN
+        reports = [report for report, _ in batch.reports]
+        pause, repeated = _PAUSE_FIRST, False
+        while True:
+            now = monotonic()
+            queue_first = now - self._looked > TURN_SECONDS
+            if queue_first:
+                self._looked = now
+            try:
+                taken = await self._steps.report(script, batch.project, want, reports, queue_first=queue_first)
+            except ToolFailure as failure:
+                self._reply_lost = repeated = True
+                _log.warning("outcomes cannot be reported, trying again", reason=failure.message, steps=len(reports))
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, _PAUSE_MOST)
+            except Exception:
+                # A defect. The leases run out, and other attempts are made.
+                _log.exception("outcomes cannot be recorded")
+                return Taken(0, [NOT_RECORDED] * len(reports), [], [], False), repeated
+            else:
+                return taken, repeated
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -414,7 +434,7 @@ class Engine:
         """Waits until nothing is in hand and nothing to be reported, at most for so long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._busy or self._reports or self._store_calls:
+                while self._busy or self._unsent_batches or self._store_calls:
                     if self._store_calls:
                         await asyncio.wait(self._store_calls)
                     elif self._busy:
