@@ -58,33 +58,12 @@ class Workflow:
     async def advance_item(self, call: Call, args: AdvanceItem) -> AdvanceItemResult:
         """Applies transitions, in order, each on its own."""
         transitions = args.transitions
-        if not 1 <= len(transitions) <= MAX_TRANSITIONS:
-            raise invalid("transitions", f"must hold 1 to {MAX_TRANSITIONS} elements")
-        triggers = [one_of(t.trigger, TRIGGERS, f"transitions[{n}].trigger") for n, t in enumerate(transitions)]
-        wanted = [parse(t.item_id, f"transitions[{n}].itemId") for n, t in enumerate(transitions)]
-        for n, transition in enumerate(transitions):
-            if transition.summary is not None and len(transition.summary) > MAX_SUMMARY:
-                raise invalid(f"transitions[{n}].summary", f"must be at most {MAX_SUMMARY} characters")
+        triggers, wanted = _checked_elements(transitions)
         check_signed(self._work.schemas.current, [t.actor for t in transitions], "transitions")
         rules.check_one_actor(transitions)
         trusted = await self._trusted_by_element(transitions)
         schemas = self._work.schemas.current
-        first = trusted[0]
-        record = (
-            idempotency_key(first.id, args.request_id, "advance_item", rules.asked(transitions))
-            if isinstance(first, Trusted) and args.request_id and is_uuid(args.request_id)
-            else NO_KEY
-        )
-        # Of what the policy refuses, nothing is even looked up.
-        runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
-        ids = dict(zip(runnable, await self._work.resolve(call.project, [wanted[n] for n in runnable]), strict=True))
-        elements = [
-            rules.refused_element(trigger, who)
-            if isinstance(who, ToolFailure)
-            else rules.element(ids[n], trigger, who, transition)
-            for n, (transition, trigger, who) in enumerate(zip(transitions, triggers, trusted, strict=True))
-        ]
-        replies = await self._work.advance(call.project, record, elements) if runnable else []
+        replies = await self._applied(call.project, args, triggers, wanted, trusted)
         answers: list[Advanced | None] = [*replies] or [None] * len(transitions)
         results = [
             rules.rendered(transition, trigger, who, reply, schemas)
@@ -101,6 +80,34 @@ class Workflow:
                 UnblockedItem(item_id=dashed(item), title=title) for reply in replies for item, title in reply.unblocked
             ],
         )
+
+    async def _applied(
+        self,
+        project: str,
+        args: AdvanceItem,
+        triggers: list[str],
+        wanted: list[str],
+        trusted: list[Trusted | ToolFailure | None],
+    ) -> list[Advanced]:
+        """The store's reply to each transition; empty if the policy trusts none of the actors."""
+        first = trusted[0]
+        record = (
+            idempotency_key(first.id, args.request_id, "advance_item", rules.asked(args.transitions))
+            if isinstance(first, Trusted) and args.request_id and is_uuid(args.request_id)
+            else NO_KEY
+        )
+        runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
+        if not runnable:
+            return []
+        # Items of refused elements are not even looked up.
+        ids = dict(zip(runnable, await self._work.resolve(project, [wanted[n] for n in runnable]), strict=True))
+        elements = [
+            rules.refused_element(trigger, who)
+            if isinstance(who, ToolFailure)
+            else rules.element(ids[n], trigger, who, transition)
+            for n, (transition, trigger, who) in enumerate(zip(args.transitions, triggers, trusted, strict=True))
+        ]
+        return await self._work.advance(project, record, elements)
 
     async def get_next_item(self, call: Call, args: GetNextItem) -> GetNextItemResult:
         """The best items to work on."""
@@ -124,6 +131,22 @@ class Workflow:
             except ToolFailure as failure:
                 found.append(failure)
         return found
+
+
+def _checked_elements(transitions: list[Transition]) -> tuple[list[str], list[str]]:
+    """The triggers, and the ids or prefixes of ids, of well-formed elements.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    if not 1 <= len(transitions) <= MAX_TRANSITIONS:
+        raise invalid("transitions", f"must hold 1 to {MAX_TRANSITIONS} elements")
+    triggers = [one_of(t.trigger, TRIGGERS, f"transitions[{n}].trigger") for n, t in enumerate(transitions)]
+    ids = [parse(t.item_id, f"transitions[{n}].itemId") for n, t in enumerate(transitions)]
+    for n, transition in enumerate(transitions):
+        if transition.summary is not None and len(transition.summary) > MAX_SUMMARY:
+            raise invalid(f"transitions[{n}].summary", f"must be at most {MAX_SUMMARY} characters")
+    return triggers, ids
 
 
 def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
