@@ -157,14 +157,7 @@ def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
     if config.traits and not config.schemas:
         yield "traits have no effect: they add to schemas, and there are none"
     for name, schema in config.schemas.items():
-        if not TAG.fullmatch(name):
-            yield f"only a type can select the schema {name!r}: tags have lower-case letters, digits and '-'"
-        own = {note.key for note in schema.notes}
-        for trait in schema.default_traits:
-            for note in config.traits[trait]:
-                if note.key in own:
-                    yield f"the note {note.key!r} of the trait {trait!r} does not count in {name!r}, which has its own"
-            own.update(note.key for note in config.traits[trait])
+        yield from _schema_notices(name, schema, config)
     for trait, notes in config.traits.items():
         if not notes:
             yield f"the trait {trait!r} has no notes, so it does nothing"
@@ -172,3 +165,14 @@ def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
             yield f"no schema has the trait {trait!r} by default; it counts for items that name it"
     yield from check_identity.notices(settings.actor_authentication, callers=auth_mode(settings) != "none")
     yield from check_authentication.notices(settings)
+
+
+def _schema_notices(name: str, schema: Schema, config: SchemaConfig) -> Iterator[str]:
+    if not TAG.fullmatch(name):
+        yield f"only a type can select the schema {name!r}: tags have lower-case letters, digits and '-'"
+    own = {note.key for note in schema.notes}
+    for trait in schema.default_traits:
+        for note in config.traits[trait]:
+            if note.key in own:
+                yield f"the note {note.key!r} of the trait {trait!r} does not count in {name!r}, which has its own"
+        own.update(note.key for note in config.traits[trait])

@@ -70,16 +70,9 @@ def toolset_problems(names: Sequence[str]) -> Iterator[str]:
 def _work_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
     """What is wrong between the sections about work items; those in ``broken`` say nothing that could be judged."""
     if not {"traits", "work_item_schemas"} & set(broken):
-        for schema, stated in (settings.work_item_schemas or {}).items():
-            for position, trait in enumerate(stated.default_traits):
-                if trait not in (settings.traits or {}):
-                    here: KeyPath = ("work_item_schemas", schema, "default_traits", position)
-                    yield here, _named(here, unknown("trait", trait, settings.traits or ()))
+        yield from _unknown_traits(settings)
     if not {"work_item_schemas", "note_schemas"} & set(broken):
-        section = "note_schemas" if settings.work_item_schemas is None else "work_item_schemas"
-        schemas = getattr(settings, section) or {}
-        if settings.default is not None and settings.default not in schemas:
-            yield ("default",), f"default: {unknown(f'schema of {section}', settings.default, schemas)}"
+        yield from _unknown_default(settings)
     for tag, notes in (settings.note_schemas or {}).items():
         for at, sentence in repeated((note.key for note in notes), ("note_schemas", tag), "the key"):
             yield at, _named(at, sentence)
@@ -89,6 +82,22 @@ def _work_problems(settings: Settings, broken: Collection[str]) -> Iterator[tupl
     for section in ("work_item_schemas", "note_schemas", "traits"):
         if len(getattr(settings, section) or ()) > _MOST_NAMES:
             yield (section,), f"{section} may have at most {_MOST_NAMES} entries"
+
+
+def _unknown_traits(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    traits = settings.traits or {}
+    for schema, stated in (settings.work_item_schemas or {}).items():
+        for position, trait in enumerate(stated.default_traits):
+            if trait not in traits:
+                here: KeyPath = ("work_item_schemas", schema, "default_traits", position)
+                yield here, _named(here, unknown("trait", trait, traits))
+
+
+def _unknown_default(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    section = "note_schemas" if settings.work_item_schemas is None else "work_item_schemas"
+    schemas = getattr(settings, section) or {}
+    if settings.default is not None and settings.default not in schemas:
+        yield ("default",), f"default: {unknown(f'schema of {section}', settings.default, schemas)}"
 
 
 def _auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[KeyPath, str]]:

@@ -286,26 +286,28 @@ def check_templates(
     names = {step.name for step in found.values()}
     forms = "{{input.key}}" + (" and {{steps.name.result}}" if with_results else "")
     have = ", ".join(name[:50] for name in islice(given, 20)) or "none"
+
+    def check(token: str, spot: str) -> None:
+        shown = "{{" + token[:80] + "}}"
+        asked = templates.reference(token)
+        if asked is None or (asked.step and not with_results):
+            problems.add(spot, f"{shown} means nothing; allowed: {forms} (text with braces can be passed in as input)")
+        elif asked.step:
+            if asked.step not in names:
+                problems.unknown(spot, "step", asked.step, names)
+        else:
+            try:
+                templates.reach(given, asked.path)
+            except KeyError:
+                problems.add(spot, f"{shown}: the input has no {asked.path[:80]!r}; its keys: {have}")
+
     sizes: dict[str, int] = {}
     for key, step in found.items():
         for where, token in templates.tokens(step.args):
-            spot, shown = place(key, where), "{{" + token[:80] + "}}"
-            asked = templates.reference(token)
-            if asked is None or (asked.step and not with_results):
-                problems.add(
-                    spot, f"{shown} means nothing; allowed: {forms} (text with braces can be passed in as input)"
-                )
-            elif asked.step:
-                if asked.step not in names:
-                    problems.unknown(spot, "step", asked.step, names)
-            else:
-                try:
-                    templates.reach(given, asked.path)
-                except KeyError:
-                    problems.add(spot, f"{shown}: the input has no {asked.path[:80]!r}; its keys: {have}")
+            check(token, place(key, where))
         try:
             templates.check_size(step.args, given, sizes)
         except templates.TooLarge as too_large:
             problems.add(place(key, "args"), str(too_large))
         except templates.Absent:
-            pass  # said above
+            pass  # reported by check
