@@ -1,9 +1,8 @@
-"""What the fleet says about itself: metrics, logs and traces.
+"""Metrics, logs and traces.
 
-``catalogue`` declares every metric once, as data. ``recorder`` turns the declarations into
-bound calls for the places where things happen. ``cells`` keeps the numbers, in files that
-all processes of a host share; ``exposition`` renders them. ``logs`` sets up structured logging, ``tracing``
-makes spans where somebody collects them.
+``catalogue`` declares every metric once, as data. ``recorder`` has a method for each thing that is counted or measured.
+``cells`` keeps the numbers, in files that all processes of a host share; ``exposition`` renders them. ``logs`` sets up
+structured logging. ``tracing`` makes spans if a collector is configured.
 
 **Why files with slots.** Several processes answer ``GET /metrics`` as one, and any of them
 may be killed at any moment. Each process owns a *slot* (``fe-0``, ``w-1``), and each slot

@@ -6,8 +6,8 @@ is in the store and changes only in scripts; RQ carries pointers to it.
 
 **One script per step.** A worker's report is one script call (``report_steps.lua`` of the toolset): it checks
 the fence, records the outcome, creates what follows, counts joins, ends the run, hands what is
-ready to the workers and takes the next steps for the one that reports. So between two calls
-nothing is half done, whoever dies. What follows a step is decided in Python, by the
+ready to the workers and takes the next steps for the worker that reports. So no process that dies leaves
+anything half done. What follows a step is decided in Python, by the
 ``Planner`` of the run's kind in the worker, from the run's immutable spec and the outcome alone; the script commits
 the decision or refuses all of it.
 
@@ -18,20 +18,20 @@ So each step is executed at least once, and its outcome recorded exactly once; t
 ``StepRun.idempotency_key``, the same for all attempts, to make a repetition harmless. A step under
 which several workers died is given up (``times.CRASHES``).
 
-**Handing over.** Where RQ's queues are in the store's Redis, scripts write RQ's jobs themselves, in the same
-run as the change that caused them (``handoff.lua``). Where they are elsewhere, scripts write to the
-project's outbox, and a relay in some worker moves the entries; job ids are made of run, step and
-attempt, so moving one twice does no harm. A job that vanished is found by the sweep and
-written again: the truth about what waits is ``step_queue``, not RQ's list.
+**Handing over.** If RQ's queues are in the store's Redis, the script that makes a step ready also writes its RQ job
+(``handoff.lua``). If they are elsewhere, it writes to the project's outbox, and a relay in some worker moves the
+entries. Job ids consist of run, step and attempt, so moving an entry twice does no harm. ``step_queue`` decides which
+steps wait, not RQ's list: the sweep finds a job that vanished and writes it again.
 
-**Time** (delays, backoff, expiry of gates) is a sorted set per project, which the sweep looks at. What
-waits for people, an open gate, is in no set that anybody looks at, and costs nothing.
+**Time.** Delays, backoff and the expiry of gates are in a sorted set per project, which the sweep reads. An open gate
+that waits for a person is in no set that is polled, so it costs nothing.
 
-**Older workers.** Fields that a script does not know stay as they are, and a step may say which protocol a
-worker needs (``times.PROTOCOL``): one that knows less leaves it to others.
+**Older workers.** Scripts keep fields that they do not know. A step may state which protocol it needs
+(``times.PROTOCOL``); workers with an older protocol leave it to others.
 
-Not promised: that a tool is called once; the order of steps that wait at the same priority,
-beyond that the longest waiting ones are looked at first ten times a second by every busy worker.
+Not guaranteed: that a tool is called only once. Nor the order of steps that wait at the same priority; but every busy
+worker looks at the longest waiting ones first ten times a second.
 
-``model`` has the structs, ``run_kind`` what a kind gives, ``store`` the calls, ``lua/include/step.lua`` the layout.
+``model`` has the structs, ``run_kind`` what each kind provides, ``store`` the calls, and ``lua/include/step.lua`` the
+layout of the keys.
 """

@@ -1,18 +1,18 @@
 """Redis: the connection, the scripts, the names of keys, and the embedded server.
 
-All state of the product lives in Redis, and what callers change is changed by Lua scripts, one per
-operation; hints and registers that the fleet keeps for itself are plain commands. A package keeps
-its scripts in its ``lua`` directory, declares each as a ``Script`` and runs it with ``Store.run``;
-whatever a script calls, it stays within one project, whose keys share a hash tag (``keys.py``).
+All state of the product is in Redis. Whatever a caller changes is changed by a Lua script, one per operation; only
+hints and registers for the fleet's own use are written with plain commands. A package keeps its scripts in its ``lua``
+directory, declares each as a ``Script`` and runs it with ``Store.run``. A script touches the keys of one project
+only, which share a hash tag (``keys.py``).
 
-What may be relied on:
+Guaranteed:
 
-* A call either returns, or raises within its timeout; nothing waits without bound.
-* A call is sent once. Where its outcome cannot be known, the caller is told so
-  (``store_unavailable``) and may repeat it with the same request id.
+* A call returns, or raises within its timeout.
+* A call is sent once. If its outcome is unknown, it fails with ``store_unavailable``, and the caller may repeat it with
+  the same request id.
 * A script that the server does not know is loaded and run without the caller noticing.
 
-What this does not promise: that a call that failed as ``store_unavailable`` had no effect.
+Not guaranteed: that a call that failed with ``store_unavailable`` had no effect.
 """
 
 from coordinator.store.errors import (

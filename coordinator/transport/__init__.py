@@ -1,28 +1,28 @@
-"""MCP over HTTP and stdio, and the endpoints that operators ask.
+"""MCP over HTTP and stdio, and the endpoints for operators.
 
-The SDK's server is the complete one and answers everything the protocol knows (``sdk``). In
-front of it stand guards for what it leaves open (``slow_path``, ``guards``), and a fast path
-that answers well-formed calls of quick tools by itself, at a tenth of the cost
-(``fast_path``, ``envelope``). The same tools, through the same ``calls``, are behind both, so
-which of them answers can be told from the time only.
+A request takes one of two ways to a tool, and gets the same answer on both:
 
-``fast_path_http`` spares requests whose head has been seen before the parsing of it, within the
-server's HTTP protocol; ``protocol`` bounds there how requests arrive. ``authorization`` asks on every
-way who is calling, and keeps strangers and those without permission out. ``endpoints`` says which
-tools answer at which path, ``health`` answers operators (``admin`` on a port of their own),
-``stdio`` serves one local client, and ``app`` puts it all together. How tools are described and
-what callers send is made their arguments is the same everywhere, and so beside the tools
-(``coordinator.toolsets.schema`` and ``arguments``).
+- The SDK's server (``sdk``) implements the whole protocol. ``slow_path`` and ``guards`` stand in front of it and
+  check what it does not.
+- The fast path (``fast_path``, ``envelope``) answers well-formed calls of quick tools at a tenth of the cost.
+  ``fast_path_http`` also skips the parsing of HTTP heads that were seen before.
 
-What may be relied on:
+Both run tools through ``calls``. ``authorization`` checks on both who is calling, and with which permissions.
 
-* No state is kept between two requests, nor with a connection. Any process answers any request.
-* A request gets an answer: handlers within the deadline, bodies within their own.
-* An answer of the fast path equals the SDK's server's in status, content type and meaning.
-* Where a bearer token is required or presented, no body is parsed before it was found good.
+``protocol`` bounds how slowly and in what size requests arrive. ``endpoints`` says which tools answer at which
+path. ``health`` answers operators, ``admin`` on a port of its own. ``stdio`` serves one local client. ``app`` puts
+it all together. Schemas of tools and decoding of arguments do not depend on the transport, so they are in
+``coordinator.toolsets`` (``schema``, ``arguments``).
 
-What this does not promise: that a call answered with ``deadline_exceeded`` or
-``store_unavailable`` had no effect; tools take a request id to ask again with.
+Guaranteed:
+
+* No state is kept between two requests, nor per connection. Any process answers any request.
+* Every request is answered: handlers have a deadline, and so has the arrival of bodies.
+* An answer of the fast path equals that of the SDK's server in status, content type and meaning.
+* Where a bearer token is required or presented, no body is parsed before the token was verified.
+
+Not guaranteed: that a call answered with ``deadline_exceeded`` or ``store_unavailable`` had no effect. Callers repeat
+it with the same request id to find out.
 """
 
 from coordinator.toolsets.schema import ContractError
