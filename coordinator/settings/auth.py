@@ -39,9 +39,9 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Literal["auto", "none", "optional", "required"],
         Meta(
             description=(
-                "Whether requests need a bearer token. none: tokens are ignored. optional: one that is presented must "
-                "be valid, and says who is calling. required: nobody gets in without one. auto: optional if there is "
-                "a token file or a verifier of type jwks, else none."
+                "Whether requests need a bearer token. none: tokens are ignored. optional: a token that is "
+                "presented must be valid, and says who is calling. required: requests without a valid token are "
+                "refused. auto: optional if there is a token file or a verifier of type jwks, else none."
             ),
             extra={"group": "Authentication", "reload": True},
         ),
@@ -71,8 +71,7 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[Issuer, ...],
         Meta(
             description=(
-                "Who issues tokens (OAuth), as clients are told in the protected resource metadata. Empty: the "
-                "verifier's issuer."
+                "The OAuth issuers that the protected resource metadata names to clients. Empty: the verifier's issuer."
             ),
             extra={"reload": True},
         ),
@@ -81,8 +80,8 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[Permission, ...],
         Meta(
             description=(
-                "What a valid token permits that says nothing about permissions: toolsets ('items'), or those of "
-                "their tools that only read ('items.read'); '*' is every toolset."
+                "What a valid token permits if it does not state permissions itself: toolsets ('items'), or those "
+                "of their tools that only read ('items.read'); '*' is every toolset."
             ),
             extra={"reload": True},
         ),
@@ -91,8 +90,8 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         VerifierSettings | None,
         Meta(
             description=(
-                "What verifies bearer tokens that are JWTs, with the keys of actor_authentication.verifier. Left out: "
-                "that very verifier."
+                "What verifies bearer tokens that are JWTs, with the keys of actor_authentication.verifier. Left "
+                "out: the same verifier."
             ),
             extra={
                 "allowed": "a mapping as actor_authentication.verifier",

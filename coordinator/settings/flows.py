@@ -31,9 +31,9 @@ class Flows(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         bool,
         Meta(
             description=(
-                "Let steps call a few tools for trying things out: get_greeting, get_counter, is_admin, echo, sleep, "
-                "fail, and knowledge_add, knowledge_list, knowledge_search, knowledge_search_text, which keep short "
-                "texts in Redis."
+                "Let steps call a few demo tools: get_greeting, get_counter, is_admin, echo, sleep, fail, and "
+                "knowledge_add, knowledge_list, knowledge_search, knowledge_search_text, which keep short texts in "
+                "Redis."
             ),
             extra={"group": "Flows"},
         ),
@@ -42,7 +42,7 @@ class Flows(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         bool,
         Meta(
             description=(
-                "Let templates in step arguments ask for results of earlier steps too: {{steps.name.result.path}}."
+                "Let templates in step arguments refer to results of earlier steps too: {{steps.name.result.path}}."
             )
         ),
     ] = False

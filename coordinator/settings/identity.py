@@ -97,7 +97,7 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
     ] = ""
     audience: Annotated[
         str,
-        Meta(description="What 'aud' of a token must contain. Empty: anything goes.", extra={"reload": True}),
+        Meta(description="What 'aud' of a token must contain. Empty: any.", extra={"reload": True}),
     ] = ""
     algorithms: Annotated[
         tuple[Algorithm, ...],
@@ -108,7 +108,7 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
     cache_ttl_seconds: Annotated[
         int,
         Meta(
-            description="How long fetched keys are taken for fresh; they are renewed before that.",
+            description="How long fetched keys count as fresh; they are renewed before.",
             ge=1,
             le=86_400,
             extra={"unit": "seconds", "reload": True},
@@ -118,7 +118,7 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
         bool,
         Meta(
             description=(
-                "Go on verifying with the last good keys while no fresh ones are to be had; results then say "
+                "Verify with the last good keys while fresh ones cannot be fetched; results then say "
                 "verifiedFromCache. False: such proofs are 'unavailable'."
             ),
             extra={"reload": True},
@@ -147,8 +147,8 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
         str,
         Meta(
             description=(
-                "More such issuers, by pattern, as in did:web:agents.example.org:* where '*' stands for all between "
-                "two colons, or for a part of it."
+                "More such issuers, by pattern, as in did:web:agents.example.org:* where '*' stands for any text "
+                "between two colons, or for part of it."
             ),
             extra={"reload": True, "allowed": "empty or a did:web identifier with '*', whose host is named"},
         ),
@@ -186,7 +186,7 @@ class ActorAuthentication(_Section, frozen=True, kw_only=True):
         Meta(
             description=(
                 "Refuse advance_item and manage_notes upsert as a whole if any element has no actor, so that these "
-                "say who made them. create_work_tree and complete_tree go by without one."
+                "say who made them. create_work_tree and complete_tree need none."
             ),
             extra={"group": "Actors", "reload": True},
         ),
@@ -195,9 +195,9 @@ class ActorAuthentication(_Section, frozen=True, kw_only=True):
         str,
         Meta(
             description=(
-                "Whom to trust when a proof does not verify. accept-cached: the id in the proof if keys from the cache "
-                "verify it, else the id that the actor gives itself. accept-self-reported: always that one. reject: "
-                "nobody; what needs an identity is refused."
+                "Which identity counts when a proof does not verify. accept-cached: the id in the proof if cached "
+                "keys verify it, else the id that the actor gives itself. accept-self-reported: always the id that "
+                "the actor gives itself. reject: none; calls that need an identity are refused."
             ),
             pattern=r"^(?i:accept[-_]cached|accept[-_]self[-_]reported|reject)\Z",
             extra={

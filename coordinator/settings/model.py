@@ -80,8 +80,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         bool,
         Meta(
             description=(
-                "Listen on an address that other machines can reach although auth.mode is not required: whoever "
-                "reaches the port can do everything."
+                "Allow an address that other machines can reach although auth.mode is not required. Everybody who "
+                "reaches the port can then do everything."
             )
         ),
     ] = False
@@ -89,8 +89,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "A port of its own for /metrics and /readyz, which then are not to be had at the other one. 0: they "
-                "are served beside the MCP endpoint. Neither ever asks for a token."
+                "A separate port for /metrics and /readyz, which the MCP port then no longer serves. 0: both are on "
+                "the MCP port. Neither ever asks for a token."
             ),
             ge=0,
             le=65535,
@@ -108,9 +108,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "A port of `fleet worker` for /metrics, /readyz and /healthz, for a host or a pod where no front-end "
-                "serves them. Of several workers on a host one alone can have it; /metrics there speaks for all of "
-                "them. 0: none; `fleet up` has none either."
+                "A port of `fleet worker` for /metrics, /readyz and /healthz, for a host or a pod where no "
+                "front-end serves them. Only one of several workers on a host can have it; its /metrics covers all "
+                "of them. 0: none. `fleet up` does not use it."
             ),
             ge=0,
             le=65535,
@@ -139,8 +139,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "How long a stopping process lets requests in flight finish. Keep it under the grace period of "
-                "whatever stops the process."
+                "How long a stopping process lets requests in flight finish. Keep it below the grace period of the "
+                "service manager."
             ),
             ge=1,
             le=600,
@@ -151,9 +151,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "How long the event loop of a front-end or worker may stand still before its supervisor (`fleet up`, "
-                "or a `fleet serve` of several processes) takes it for hung, kills it and starts another; a minute at "
-                "least while it starts. 0: never."
+                "How long the event loop of a front-end or worker may be blocked before its supervisor (`fleet up`, "
+                "or `fleet serve` with several processes) kills the process as hung and starts another. While a "
+                "process starts, it has at least a minute. 0: never."
             ),
             ge=0,
             le=3600,
@@ -200,7 +200,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     idempotency_seconds: Annotated[
         int,
         Meta(
-            description="How long a repeated requestId gets the first call's answer again.",
+            description="How long the answer to a requestId is kept: a repeated call within this time gets it again.",
             ge=1,
             le=86_400,
             extra={"unit": "seconds"},
@@ -220,8 +220,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[Name, ...],
         Meta(
             description=(
-                "Toolsets served together at /mcp; sessions and navigator cannot be, as they share tool names. Each is "
-                "also served alone at /mcp/<toolset>."
+                "Toolsets served together at /mcp. sessions and navigator exclude each other, because they share "
+                "tool names. Each toolset is also served alone at /mcp/<toolset>."
             ),
             min_length=1,
             extra={"group": "MCP endpoint"},
@@ -305,8 +305,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Traits | None,
         Meta(
             description=(
-                "Further notes that items of any schema can need, by name. A schema names those that all its items "
-                "have (default_traits); an item names its own. Where a key is there already, the schema's note wins."
+                "Named sets of further notes that items of any schema can need. A schema lists the traits of all "
+                "its items (default_traits); an item can list further ones. If a trait and a schema have a note "
+                "with the same key, the schema's counts."
             ),
             extra={"allowed": "a mapping of names to notes", "reload": True, "example": examples.TRAITS},
         ),
@@ -315,8 +316,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         str | None,
         Meta(
             description=(
-                "The schema of items whose type and tags name none. Without this setting a schema that is called "
-                "'default' serves as one, if there is one."
+                "The schema of items whose type and tags name none. Without this setting, the schema called "
+                "'default' if there is one."
             ),
             extra={"allowed": "the name of a schema", "reload": True, "example": examples.DEFAULT},
         ),
@@ -325,8 +326,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         LegacySchemas | None,
         Meta(
             description=(
-                "The older form of work_item_schemas, names with lists of notes; ignored where work_item_schemas is "
-                "there."
+                "The older form of work_item_schemas: names with lists of notes. Ignored if work_item_schemas is "
+                "present."
             ),
             extra={
                 "allowed": "a mapping of names to lists of notes",
@@ -339,8 +340,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Labels | None,
         Meta(
             description=(
-                "Status labels by trigger, in place of the built-in ones below: a trigger that is not listed then has "
-                "none. 'cascade' is for parents that end with their last child; 'cancel' is always 'cancelled'."
+                "Status labels by trigger. They replace all built-in ones, which are shown below: a trigger that is "
+                "not listed has no label. 'cascade' is for parents that end with their last child; 'cancel' is "
+                "always 'cancelled'."
             ),
             extra={
                 "allowed": "a mapping of triggers to labels or null",
@@ -359,10 +361,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Connections | None,
         Meta(
             description=(
-                "What workflow steps reach beyond the coordinator, by name. mcp: a server on stdin and stdout "
+                "Servers and programs that workflow steps can use, by name. mcp: a server on stdin and stdout "
                 "(command, args, env, workingDirectory) or over Streamable HTTP (url, headers), whose tools steps "
-                "call as <connection>.<tool>; startSeconds bounds connecting. cli (command, workingDirectory, env) and "
-                "rest (baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable."
+                "call as <connection>.<tool>; startSeconds bounds connecting. cli (command, workingDirectory, env) "
+                "and rest (baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable."
             ),
             extra={"allowed": "a mapping of names to kind and its fields", "example": examples.CONNECTIONS},
         ),
@@ -375,8 +377,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "The gateway: capabilities, workflows and downstream tools that agents find and use through seven "
-                "tools at /mcp/gateway. May be put together from several files (include). `fleet gateway check FILE` "
-                "tells what is wrong with it; config/gateway.yaml is an example."
+                "tools at /mcp/gateway. May be put together from several files (include). `fleet gateway check "
+                "FILE` lists its mistakes; config/gateway.yaml is an example."
             ),
             extra={
                 "allowed": "a mapping with version, include, capabilities, connections, proxy, workflows, audit, "

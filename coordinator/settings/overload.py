@@ -16,8 +16,8 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         float,
         Meta(
             description=(
-                "What an answer of the store may take. Above it, and above twice what is usual, fewer calls are let "
-                "in at a time."
+                "Target response time of the store. When responses take longer, and more than twice the usual time, "
+                "fewer calls are admitted at a time."
             ),
             ge=1,
             le=10_000,
@@ -27,7 +27,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     least_limit: Annotated[
         int,
         Meta(
-            description="Calls that are always let in at a time, however slow the store is.",
+            description="Calls that are always admitted at a time, however slow the store is.",
             ge=1,
             le=1_000,
             extra={"unit": "calls", **_RELOAD},
@@ -36,7 +36,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     most_limit: Annotated[
         int,
         Meta(
-            description="Calls let in at a time when the store is quick.",
+            description="Calls admitted at a time when the store is quick.",
             ge=1,
             le=10_000,
             extra={"unit": "calls", **_RELOAD},
@@ -57,7 +57,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     queue_most: Annotated[
         int,
         Meta(
-            description="Calls that wait for room at a time; further ones are turned away.",
+            description="Calls that may wait for admission at a time; further ones are turned away.",
             ge=0,
             le=10_000,
             extra={"unit": "calls", **_RELOAD},
@@ -66,7 +66,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     queue_ms: Annotated[
         int,
         Meta(
-            description="How long a call waits for room; must be below request_deadline_ms.",
+            description="How long a call may wait for admission; must be below request_deadline_ms.",
             ge=1,
             le=10_000,
             extra={"unit": "milliseconds", **_RELOAD},
@@ -75,7 +75,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     parked_most: Annotated[
         int,
         Meta(
-            description="Calls that wait for an event, such as claims with waitMs, at a time.",
+            description="Calls that may wait for an event at a time, such as claims with waitMs.",
             ge=1,
             le=100_000,
             extra={"unit": "calls", **_RELOAD},
@@ -98,8 +98,8 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "How long the store is left alone after half of the calls of a second have failed; longer each time "
-                "that it fails again."
+                "How long no calls are sent to the store after half of the calls within a second have failed. It "
+                "grows each time the store fails again."
             ),
             ge=10,
             le=60_000,

@@ -31,8 +31,8 @@ class StepSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         int,
         Meta(
             description=(
-                "Steps that one worker process has in hand at once. They share an event loop: more of them cost "
-                "nothing while they wait for the network."
+                "Steps that one worker process executes at once. They share an event loop, so steps that wait for "
+                "the network cost almost nothing."
             ),
             ge=1,
             le=1024,
@@ -43,8 +43,8 @@ class StepSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         int,
         Meta(
             description=(
-                "Processes of a worker for Python callables that compute: these run beside the event loop, one in each "
-                "process, and are killed when they take too long. 0 takes the number of processors."
+                "Child processes of a worker for Python callables that are not coroutine functions: each runs one "
+                "call at a time, and is killed when the call takes too long. 0 takes the number of processors."
             ),
             ge=0,
             le=256,
@@ -65,8 +65,7 @@ class StepSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         int,
         Meta(
             description=(
-                "Steps of one project that may be queued for workers or running at once; further ones wait for these. "
-                "0 sets no limit."
+                "How many steps of one project may be queued or running at once; further ones wait. 0 sets no limit."
             ),
             ge=0,
             le=1_000_000,
@@ -77,8 +76,8 @@ class StepSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         str,
         Meta(
             description=(
-                "The Redis that holds the queues of RQ, if that is not the store's. Empty: the store's, which "
-                "saves a round trip per step."
+                "A separate Redis for RQ's queues. Empty: they are in the store's Redis, which saves a round trip "
+                "per step."
             ),
             pattern=r"^((rediss?|unix)://\S+)?\Z",
             extra={"allowed": "empty or a redis://, rediss:// or unix:// URL", "secret": True},
@@ -96,14 +95,14 @@ class StepSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     project_pools: Annotated[
         dict[Project, Pool] | None,
         Meta(
-            description="Pools of projects whose steps do not wait in 'default'.",
+            description="The pool of each project whose steps do not wait in 'default'.",
             extra={"allowed": "a mapping of projects to pools", "example": examples.PROJECT_POOLS},
         ),
     ] = None
     project_limits: Annotated[
         dict[Project, Annotated[int, Meta(ge=0, le=1_000_000)]] | None,
         Meta(
-            description="Limits of projects that have another one than project_limit.",
+            description="Limits of single projects, in place of project_limit.",
             extra={
                 "allowed": "a mapping of projects to numbers from 0 to 1000000",
                 "example": examples.PROJECT_LIMITS,

@@ -27,8 +27,8 @@ class Tracing(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         float,
         Meta(
             description=(
-                "Share of the traces that begin here which are recorded. Of calls that come with a trace context, "
-                "whoever began the trace has decided."
+                "Share of the traces begun here that are recorded. For calls that come with a trace context, that "
+                "context decides."
             ),
             ge=0,
             le=1,

@@ -30,10 +30,10 @@ class Workflows(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[str, ...],
         Meta(
             description=(
-                "Directories with the workflow definitions of the toolset sessions; a workflow that several have is "
-                "taken from the first. Changes on disk are taken over while the fleet runs. Empty takes the examples "
-                "that come with the product. A relative path written in a config file starts at that file's "
-                "directory, elsewhere at the working directory."
+                "Directories with the workflow definitions of the toolset sessions; a workflow that is in several "
+                "of them is taken from the first. Changes on disk are taken over while the fleet runs. Empty takes "
+                "the examples that come with the product. A relative path written in a config file starts at that "
+                "file's directory, elsewhere at the working directory."
             ),
             extra={**_DIRECTORY, "group": "Workflows", "environment": "FLEET_SESSION_WORKFLOWS"},
         ),
@@ -41,14 +41,14 @@ class Workflows(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     navigator: Annotated[
         tuple[str, ...],
         Meta(
-            description="The same for the toolset navigator.",
+            description="The same, for the toolset navigator.",
             extra={**_DIRECTORY, "environment": "FLEET_NAVIGATOR_WORKFLOWS"},
         ),
     ] = ()
     min_checkpoint_response_seconds: Annotated[
         int,
         Meta(
-            description="How long after a checkpoint was yielded an option may first be chosen for it.",
+            description="How long after a checkpoint was yielded an option can be chosen at the earliest.",
             ge=0,
             le=3_600,
             extra={"unit": "seconds", "environment": "FLEET_MIN_CHECKPOINT_RESPONSE_SECONDS"},
@@ -72,9 +72,9 @@ class Signing(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[SigningKey, ...],
         Meta(
             description=(
-                "Keys for the tokens of workflow sessions and of the navigator. The first one signs, all of them "
-                "verify: put a new key first, and drop an old one when its tokens no longer matter. Empty: the fleet "
-                "makes its own and keeps them in Redis."
+                "Keys for the tokens of workflow sessions and of the navigator. The first key signs, all of them "
+                "verify. To rotate, put the new key first, and drop the old one when its tokens no longer matter. "
+                "Empty: the fleet makes its own and keeps them in Redis."
             ),
             extra={"secret": True, "group": "Tokens of workflows"},
         ),
@@ -83,8 +83,8 @@ class Signing(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "How long a key that the fleet made signs before a new one takes over. The four before it still "
-                "verify, so a token is good for at least four times as long."
+                "How long a key made by the fleet signs before a new one takes over. The four previous keys still "
+                "verify, so a token stays valid for at least four times as long."
             ),
             ge=1,
             le=3_650,
