@@ -1,7 +1,7 @@
 """Which processes are asked to take no new work: the whole fleet, a host, or one process.
 
-An operator asks (``fleet drain``) and ends it again; it is kept in Redis, so that it holds for
-processes on any host, and for those that start while it does. Processes look once a second.
+An operator begins and ends a drain (``fleet drain``). It is kept in Redis, so it applies to processes on any host,
+and to those that start later. Processes look once a second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which layout the keys of a store have: noted by the first who serves there, looked at by everybody else.
+"""The version of a store's key layout: written by the first process that uses the store, checked by all others.
 
-A release that lays keys out in a way that earlier ones would misread has another ``VERSION``. Processes of
-different releases then cannot be at work on the same store: who comes second does not start.
+A release whose layout earlier releases would misread has another ``VERSION``. Processes of both cannot use the same
+store: the one that comes second refuses to start.
 """
 
 from __future__ import annotations

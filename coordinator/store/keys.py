@@ -2,11 +2,10 @@
 
 A project's keys carry the hash tag ``{project}``, so one script touches one slot and a
 cluster shards by project. Fleet-wide keys carry the tag ``{!fleet}``, which no project
-name can be. A key is ``fc:{tag}:suffix`` or ``fc:{tag}:suffix:id``; what may follow the tag
-is declared once below as a ``Family``: its Redis type, and either the time to live that
-its keys carry or the reason why they carry none. Scripts get the same names: after
-``-- @include keys`` the loader takes ``K_ITEM`` for ``P .. 'i:'`` and so on (``lua_names``), and the
-tests' leak checker asks ``declared`` about every key that a test leaves.
+name can be. A key is ``fc:{tag}:suffix`` or ``fc:{tag}:suffix:id``. Each suffix is declared once below as a
+``Family``: its Redis type, and either the time to live of its keys or the reason why they have none. Scripts use the
+same declarations: after ``-- @include keys`` the loader replaces ``K_ITEM`` by ``P .. 'i:'`` and so on (``lua_names``).
+The tests' leak checker looks up with ``declared`` every key that a test leaves.
 """
 
 from __future__ import annotations

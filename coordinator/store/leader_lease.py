@@ -1,4 +1,4 @@
-"""Leader leases: they decide which process of the fleet does something for all of them."""
+"""Leader leases: they elect the one process that does something for the whole fleet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LeaderLeases:
         self._store = store
 
     async def acquire(self, what: str, process: str, milliseconds: int) -> bool:
-        """Takes the lease for so long if no other process has it, or renews it; returns whether this process leads."""
+        """Takes or renews the lease, unless another process has it; returns whether this process leads."""
         return bool(await self._store.run(_HOLD, keys.FLEET, what, process, milliseconds))
 
     async def release(self, what: str, process: str) -> None:

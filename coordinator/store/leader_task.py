@@ -1,4 +1,4 @@
-"""Leader tasks: periodic ones that one process of the fleet, whichever has the lease, does for all of them."""
+"""Leader tasks: periodic tasks that one process does for the whole fleet: the one that holds the lease."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
 """One connection to the store that all concurrent calls of a process share.
 
-A connection per call costs a process ten times the work of the call itself. Here every call
-is written to one connection in the order of submission, and the server answers in that
-order, so a queue of futures is all the bookkeeping there is. What makes this sound:
+A connection per call costs a process ten times the work of the call itself. Here every call is written to one
+connection in the order of submission, and the server answers in that order, so a queue of futures is all the
+bookkeeping needed. The rules that keep this correct:
 
 * **Order.** A future joins the queue in the same step in which its command joins the output.
   A caller that is cancelled leaves its place in the queue; its reply is read and dropped.
 * **Coalescing.** Commands of one turn of the event loop leave in one write, at the latest
   after ``FLUSH_AT`` of them, so that the server starts before the turn is over.
-* **Deadline.** A timer marks how many calls have been submitted and looks whether older marks
-  were reached in time; calls carry no timers. After a missed deadline the connection is
-  dropped, since the order would be lost otherwise. Time in which our own event loop stood
-  still does not count against the server.
-* **Bounds.** So many calls in flight, and so many bytes that the transport does not take;
-  beyond that a call is refused as ``over_capacity`` at once.
+* **Deadline.** Calls have no timers of their own. One timer notes at intervals how many calls were submitted,
+  and checks whether the calls of older notes were answered in time. After a missed deadline the connection is
+  dropped, because replies could no longer be matched to calls. Time in which our own event loop was blocked does
+  not count against the server.
+* **Bounds.** The number of calls in flight, and of bytes that the transport has not taken, is limited; beyond
+  that a call is refused at once with ``over_capacity``.
 * **Loss.** All waiting calls fail with ``store_unavailable``. Nothing that was written is sent
   again: it may have taken effect. Calls that arrive during the first attempt to reconnect
   wait for it; while the store stays away they fail at once.

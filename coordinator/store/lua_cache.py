@@ -1,8 +1,8 @@
-"""Keeps flattened scripts on disk, as Python keeps bytecode: to make them all takes a process a second at its start.
+"""Caches flattened scripts on disk, as Python caches bytecode: flattening all of them costs a process a second.
 
-A script is kept in ``__pycache__`` beside its source, with a digest of all that it was made from: its file and its
-includes, what else lies where includes are looked for, and the code that makes it. What does not match is made
-anew. Where nothing can be written, or Python is told to write no bytecode, every process makes its own.
+A script is kept in ``__pycache__`` beside its source, with a digest of everything it was made from: its file and
+includes, the names of other files in the include folders, and the code that flattens. If the digest differs, the
+script is flattened again. If the folder is not writable, or Python writes no bytecode, every process flattens its own.
 """
 
 from __future__ import annotations

@@ -1,18 +1,16 @@
 """Builds the library of one function from a flattened script: the server runs scripts as such functions.
 
-A library's text runs once, when it is loaded: its functions and constants are made then, and a call runs what
-it is for and no more. So what included files declare in the first column, and the arguments, stands outside of
-the function that is registered, and the script's own lines are its body:
+The text of a library runs once, when it is loaded, so a call does not create functions and constants again. The
+registered function has the script's own lines as its body. Declarations of included files in the first column, and
+the arguments, stand outside of it:
 
-* ``local function``, and values whose names are in capitals: made once, and never changed;
-* other values are the state of one call: the variables are declared outside, so that functions can reach
-  them, and each call gives them their values anew, where they stand in the flattened text.
+* ``local function`` and names in capitals are created once and never change.
+* Other names are the state of one call. They are declared outside, so that included functions can reach them, and
+  assigned in the body, where they stand in the flattened text. Their values stay in memory until the next call of the
+  same function.
 
-What a call has worked with stays in memory until the next call of the same function: Lua frees nothing that a
-variable still holds.
-
-A function that writes nothing says so to the server, which then runs it where writes are not taken. Others are
-refused as a whole where the server is out of memory, unless they may run there.
+A function that writes nothing is flagged as such, so that the server runs it even where it accepts no writes. When the
+server is out of memory it refuses all other functions before they begin, except those flagged as allowed there.
 """
 
 from __future__ import annotations

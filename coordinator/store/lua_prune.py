@@ -1,10 +1,10 @@
-"""Leaves out of a flattened script the included functions and constants that it never uses.
+"""Removes the included functions and constants that a flattened script never uses.
 
-Includes are written to be read, and a script needs a function or two of each; the server would keep all of
-them once for every script, and Lua takes no more than 200 in one place.
+Includes are written for readers, and a script needs only a few functions of each. Without pruning, the server would
+hold all of them once per script, and Lua allows at most 200 local names in one place.
 
-What can be left out begins in the first column of an included file: ``local function name``
-up to its ``end`` in the first column, or ``local NAME = ...`` up to a closing bracket there.
+A removable declaration begins in the first column of an included file: ``local function name`` up to its ``end`` in the
+first column, or ``local NAME = ...`` up to a closing bracket there.
 """
 
 from __future__ import annotations

@@ -11,13 +11,12 @@ A script begins with a contract header::
     full:      deleting frees memory             (why it runs in a store that is full; most have no such line)
     --]]
 
-followed by the body. ``-- @include name`` takes ``lua/include/name.lua`` of the script's own
-package, else that of ``coordinator.store`` or of a package that the script asks for; a file is taken
-once, where it is first asked for.
-``-- @include keys`` is made from the key families (``keys.py``). Included functions that the script does
-not use are left out (``lua_prune.py``), and so are lines that are empty or comments. What is left is laid out
-as a library for the server (``lua_library.py``). Declared arguments arrive as variables of the same names. Text
-after the names of ``args`` explains them.
+followed by the body. The names in ``args`` become variables; text after the names explains them.
+
+``-- @include name`` inserts ``lua/include/name.lua`` from the script's own package, else from ``coordinator.store``
+or a package that the script names. A file is inserted once, where it is first included. ``-- @include keys`` is
+generated from the key families (``keys.py``). Unused functions are removed (``lua_prune.py``), as are comments and
+empty lines, and the rest is laid out as a library for the server (``lua_library.py``).
 """
 
 from __future__ import annotations

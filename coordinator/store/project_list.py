@@ -1,7 +1,7 @@
-"""Lists of projects that some process of the fleet looks after: those that have steps, and those that have items.
+"""Lists of the projects that need background work: those that have steps, and those that have items.
 
-Whoever begins something in a project notes it there, though not each time; whoever looks after the projects drops
-those in which nothing is left. Ages are by the store's time.
+A process that starts something in a project adds the project to the list (not on every call). The process that does the
+background work removes projects in which nothing is left. Ages are by the store's clock.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class ProjectList:
         self._until[project] = now + NOTED_SECONDS[self._what]
 
     async def ages(self, within_seconds: int = 0, most: int = -1) -> dict[str, int]:
-        """The projects, those noted last first, and how many seconds ago that was.
+        """The projects, those added last first, and how many seconds ago they were added.
 
         Args:
-            within_seconds: only those noted within so many; 0: all.
+            within_seconds: only projects added within this time; 0: all.
             most: how many at most; -1: all.
         """
         noted = await self._store.run(_NOTED, keys.FLEET, self._what, within_seconds, most)
         return dict(noted)
 
     async def forget(self, project: str, seconds: int) -> None:
-        """Has nobody look after the project until it is noted again; one that was within so many seconds stays."""
+        """Removes the project, unless it was added within the last ``seconds``."""
         await self._store.run(_FORGET, keys.FLEET, self._what, project, seconds)

@@ -3,8 +3,8 @@
     CLAIM = Script("coordinator.toolsets.items", "claim_item", ClaimReply)
     reply = await store.run(CLAIM, project, request, fingerprint, ...)
 
-The source is read, checked and flattened when the object is made (``lua_cache.py`` keeps what comes
-of it), so a faulty script stops the start of a process and not a request. KEYS is always one key,
+The source is read, checked and flattened when the object is made (and cached by ``lua_cache.py``), so a
+faulty script stops the start of a process and not a request. KEYS is always one key,
 the partition's prefix: it routes the call, and the script makes every other key from it (``keys.py``).
 
 Replies: with a ``reply`` type the script returns ``cmsgpack.pack(...)`` and the bytes are decoded

@@ -1,10 +1,10 @@
 """The keys that tokens are signed with, the same in every process of the fleet.
 
-They are made once and kept in Redis, or given by the setting ``signing.keys``. The newest one signs,
-all of them verify: after ``signing.key_days`` a new key takes over, and the ``KEPT`` before it still
-verify what they signed. Each purpose has keys of its own, derived from these, so that a token of
-one kind is never taken for one of another. A process keeps the keys in memory; a signature that
-none of them made has it read them again, at most once a second.
+They are made once and kept in Redis, or given by the setting ``signing.keys``. The newest key signs. After
+``signing.key_days`` a new key takes over, and the ``KEPT`` previous ones still verify what they signed. Each
+purpose has its own keys, derived from these, so that a token of one kind is never taken for one of another. A
+process keeps the keys in memory. When a signature matches none of them, it reads the keys again, at most once a
+second.
 
 No key is ever logged, shown or measured.
 """
