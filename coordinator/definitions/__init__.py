@@ -5,11 +5,11 @@
     library.skill(...)             how ids resolve: own, then the lender's, then ``meta``
     holds(condition, variables)    whether a condition is true
 
-Each process reads the files by itself and keeps them; a change on disk is in force everywhere
-within seconds (``source.py``). What cannot be used is left out and told, and takes nothing else
-down with it. Structs cover both eras of the format; texts are kept byte for byte, because some
-tools answer with them. No id of a caller ever becomes a path: lookups are in dictionaries over
-what a scan has found.
+Each process reads the files by itself and keeps them; a change on disk takes effect everywhere
+within seconds (``source.py``). A file that cannot be used is reported and left out, and does not
+affect the others. Structs cover both eras of the format; texts are kept byte for byte, because
+some tools answer with them. No id of a caller ever becomes a path: lookups are in dictionaries
+over what a scan has found.
 """
 
 from coordinator.definitions.conditions import holds, lookup, text

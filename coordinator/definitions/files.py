@@ -7,8 +7,8 @@
     <root>/<workflow>/templates/NN-<name>.md
     <root>/<workflow>/rules.toon                     that of ``meta`` counts
 
-Files and folders of other names are left alone. Reading never fails as a whole: a file that
-cannot be used is told as a ``Problem`` and left out.
+Files and folders of other names are ignored. Reading never fails as a whole: a file that
+cannot be used is reported as a ``Problem`` and left out.
 """
 
 from __future__ import annotations

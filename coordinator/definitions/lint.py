@@ -1,7 +1,7 @@
-"""What is wrong with definitions that can be read: names that lead nowhere, activities that nothing leads to.
+"""Mistakes in definitions that can be read: names that lead nowhere, activities that nothing leads to.
 
-Loading goes by files and reports what it leaves out; this looks at what the files say together. A
-``Problem`` of level ``wrong`` will trouble whoever runs the workflow; ``odd`` may be meant.
+Loading checks each file by itself and reports what it leaves out; this checks the files against each other. A
+``Problem`` of level ``wrong`` will disturb a run of the workflow; one of level ``odd`` may be intended.
 """
 
 from __future__ import annotations

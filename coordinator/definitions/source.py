@@ -1,16 +1,14 @@
 """The definitions of a toolset in a running process: read once, and again when files change.
 
-A thread looks at the folders every two seconds. A change is taken over once the folders have looked
-the same twice, so that a file which is being written is not read half; where some file changes all
-the time, the rest is taken over without it after a few looks. Only files that changed are read
-again, and the new library replaces the old one in one step. Calls never wait for any of this: they
-take ``current`` and go on with that one library to their end. So every process of a fleet that sees
-the same folders goes by a change a few seconds after it was made.
+A thread looks at the folders every two seconds. A change takes effect when the folders have looked the same twice in
+a row, so that no half-written file is read. If one file keeps changing, the other changes take effect without it after
+a few looks. Only changed files are read again, and the new library replaces the old one in one step. Calls never wait
+for this: a call takes ``current`` once and uses that library to its end. So a change takes effect within seconds in
+all processes that see the same folders.
 
-Nothing is read and no thread runs before ``start`` or the first ``current``, and a process that was
-forked from one that has begun begins anew.
+Nothing is read and no thread runs before ``start`` or the first ``current``. A forked process starts over.
 
-What is read stands in the log when it changes: how much, and each problem once.
+Changes are logged: how much was read, and each problem once.
 """
 
 from __future__ import annotations

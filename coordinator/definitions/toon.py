@@ -1,7 +1,7 @@
 """TOON, read as forgivingly as real files need it, and written.
 
-A file that breaks a rule of the notation is read all the same where what it means is clear;
-each such rule is told as a note. Both ends use the package ``toon-format``.
+A file that breaks a rule of the notation is still read if its meaning is clear; each broken rule is reported as a
+note. Reading and writing use the package ``toon-format``.
 """
 
 from __future__ import annotations

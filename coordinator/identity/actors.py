@@ -1,4 +1,4 @@
-"""Who acts: actors verified, and the degraded-mode policy applied to what came of it (seed 004).
+"""Who acts: verifies actors and applies the degraded-mode policy to the result (seed 004).
 
 One ``Actors`` serves a process. Its ``resolve`` is what handlers know as ``Services.resolve_actor``:
 claims, ownership checks and idempotency keys count on the id that it returns, and on no other.
@@ -68,7 +68,7 @@ class Actors:
         self._background(self._keep_showing(), "identity state")
 
     async def resolve(self, actor: Actor) -> Trusted:
-        """The identity that counts, with what became of the proof.
+        """The identity that counts, with the result of verifying the proof.
 
         Raises:
             Distrusted: ``rejected_by_policy``, before anything of the store is read.
@@ -120,7 +120,7 @@ class Actors:
         self._show()
 
     def report(self) -> dict[str, Any]:
-        """What /readyz says: the policy, and how keys are to be had."""
+        """For /readyz: the policy, and the state of the keys."""
         return {"verifier": self._verifier.name, "policy": self._policy, **self._verifier.report()}
 
     async def aclose(self) -> None:

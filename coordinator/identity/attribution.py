@@ -1,7 +1,7 @@
-"""Attributes a call to its caller, who has been authenticated: in every actor that its arguments may name.
+"""Sets the actors in a call's arguments to its authenticated caller.
 
-Where an actor is left out the caller is put, and where one is named it has to be the caller: the identity that
-ownership and idempotency count on is then that of his credential.
+An actor that was left out becomes the caller; one that is given must be the caller. So ownership and idempotency rest
+on the identity of the credential.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _attribute(places: _Places, struct: Any, caller: Caller, path: str) -> None:
 
 
 def _kind(given: str, caller: Caller) -> str:
-    """The kind as it is told; that of the caller where nothing is."""
+    """The given kind, else that of the caller."""
     return given if given in KINDS else given.lower() or caller.kind
 
 

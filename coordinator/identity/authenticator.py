@@ -1,14 +1,13 @@
 """Authentication: whether a request's bearer token is good, and whom it names.
 
-Two kinds of tokens are known: static ones, whose digests a token file holds, and JWTs, which a
-verifier checks. What was found of a token is kept under its SHA-256 digest, never the token
-itself, so that the next request with it costs a hash and a look-up (``known``). A static token
-is gone with the next reading of the file, which is within two seconds of its change; a JWT is
-verified anew after as long as its keys count as fresh. When either runs out by the fleet's time, it
-is refused at that very moment.
+There are two kinds of tokens: static ones, whose digests are in a token file, and JWTs, which a verifier checks. The
+result is cached under the token's SHA-256 digest (never under the token itself), so that the next request with it
+costs a hash and a look-up (``known``). The token file is read again within two seconds of a change, and a JWT is
+verified again when its keys no longer count as fresh. A token that expires, by the fleet's time, is refused from that
+moment on, cached or not.
 
-Nothing here decides what a caller may do with which endpoint: a ``Grant`` says where it is
-good, and whoever serves the endpoint compares.
+Nothing here decides what a caller may do at which endpoint: the ``Grant`` says where the token is valid, and the
+endpoint compares.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Authenticator:
         self._use_verifier(self._wanted_verifier())
 
     async def start(self) -> None:
-        """Begins to go by the fleet's time, to watch the token file and to renew keys."""
+        """Starts to follow the fleet's time, to watch the token file and to renew keys."""
         await self._clock.look()
         if self._verifier is not None:
             await self._verifier.start()

@@ -24,7 +24,7 @@ _STR_HEADS = {0xD9: 2, 0xDA: 3, 0xDB: 5}
 
 
 class FetchReply(Struct, array_like=True):
-    """What a process that wants keys is told."""
+    """The store's reply to a process that wants keys."""
 
     now: int
     """Unix milliseconds."""

@@ -58,7 +58,7 @@ class Fetcher:
             guard: decides which addresses may be connected to; None: any, through proxies of the environment.
 
         Raises:
-            FetchFailed: there is none to be had.
+            FetchFailed: no document could be fetched.
         """
         if guard is None:
             return await self._within_time(url, types, None)

@@ -1,16 +1,16 @@
 """A cache of the keys of one source, renewed in the background, in one process.
 
-What may be relied on:
+Guaranteed:
 
-* Keys that are kept fresh answer at once, whatever the key server does. Nobody waits for it but calls
-  that no key can answer, and the first ones after keys were left alone for longer than their time
-  to live, at most ``WAIT_SECONDS`` from the moment when somebody began to ask.
-* The process has at most one request to a source under way, and the fleet at most one per
-  cooldown, also after failures (``copies``). No lock is held meanwhile. A renewal in time leaves
-  room for one request more, so that a key which is new at that very moment is found.
+* Fresh keys answer at once, whatever the key server does. Only two kinds of calls wait for it: those that no key
+  can answer, and the first ones that need keys which were unused for longer than their time to live. They wait at
+  most ``WAIT_SECONDS`` from the moment when the request began.
+* The process has at most one request to a source under way, and the fleet at most one per cooldown, even after
+  failures (``copies``). No lock is held meanwhile. A scheduled renewal does not use up the cooldown, so that a key
+  that is published right after it is still found.
 * Only a document with at least one usable key replaces keys.
 
-Without the store (``copies`` is None, or it does not answer) the process goes by a cooldown of its own.
+Without the store (``copies`` is None, or the store does not answer) the process has a cooldown of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FILE_LOOK_SECONDS = 5.0
 WAIT_SECONDS = 1.0
 START_SECONDS = 2.0
 MOST_WAITING = 1_000
-"""Calls that wait for one source at a time; more are told at once that it is not to be had."""
+"""Calls that may wait for one source at a time; further ones fail at once as ``unavailable``."""
 RENEW_AT = 0.8
 """Part of the time to live after which keys are renewed."""
 SHORT_REST = 1 / 30
@@ -85,7 +85,7 @@ class KeyCache:
         self._clock = clock
         remote = source if isinstance(source, RemoteSource) else None
         self._shared = (copies, remote) if copies is not None and remote is not None else None
-        """The fleet's copies, and what they are of; None: this process goes by itself."""
+        """The fleet's copies, and the source they are of; None: this process fetches for itself."""
         if cooldown is None:
             cooldown = min(COOLDOWN_SECONDS if remote is not None else FILE_COOLDOWN_SECONDS, ttl / 2)
         self._cooldown = max(cooldown, _SHORTEST)
@@ -209,7 +209,7 @@ class KeyCache:
             await asyncio.wait(tasks)
 
     async def _answer_within(self, seconds: float) -> None:
-        """Waits until the source has answered or failed, at most so long."""
+        """Waits until the source has answered or failed, or the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._answered.wait()
@@ -252,7 +252,7 @@ class KeyCache:
         await self._load(rest=self._cooldown if demanded else self._cooldown * SHORT_REST)
 
     async def _lease_fetch(self, lease: float) -> FetchReply | None:
-        """What the store says about the fleet's copy; None: it does not answer, so this process goes by itself."""
+        """The store's reply about the fleet's copy; None: it does not answer, so this process fetches for itself."""
         if self._shared is None:
             return None
         copies, source = self._shared

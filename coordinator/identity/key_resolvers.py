@@ -41,7 +41,7 @@ class KeyResolver(Protocol):
 
     @property
     def issuer(self) -> str | None:
-        """Whom tokens must be from as far as the sources say so; None: they do not say yet."""
+        """The issuer that tokens must have, if the sources name one; None: not known yet."""
 
     async def start(self) -> None:
         """Begins to keep keys fresh; see ``Verifier.start``."""
@@ -299,7 +299,7 @@ def described(cache: KeyCache) -> dict[str, Any]:
 
 
 async def _renew_left_alone(caches: Sequence[KeyCache]) -> None:
-    """Old keys count only where newer ones are not to be had (seed 004: ``stale_on_error``)."""
+    """Old keys count only while newer ones cannot be fetched (seed 004: ``stale_on_error``)."""
     asking = [cache for cache in caches if cache.left_alone]
     if asking:
         await asyncio.gather(*(cache.ask() for cache in asking))

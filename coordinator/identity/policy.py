@@ -1,4 +1,4 @@
-"""The degraded-mode policy as a table: whom to trust, given what became of his proof (seed 004).
+"""The degraded-mode policy as a table: which identity counts, by the result of verifying the proof (seed 004).
 
 =============  ====================  ====================  ========
 status         accept-cached         accept-self-reported  reject

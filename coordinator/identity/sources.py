@@ -1,8 +1,7 @@
 """Where keys come from: a JWKS by URL, one that an OpenID provider names, a file, a DID document.
 
-A source loads its keys once when asked; when it is asked, and what becomes of failures, is for
-``key_cache``. What it loaded can be written down as a document of public keys, which the other
-processes read instead of asking the key server themselves.
+A source only loads its keys; ``key_cache`` decides when, and handles failures. The loaded keys can be written as a
+document of public keys, which the other processes read instead of asking the key server themselves.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Loaded(NamedTuple):
 
     keys: KeySet
     issuer: str = ""
-    """Whom tokens must be from, where the source says so."""
+    """The issuer that tokens must have, if the source names one."""
     jwks_uri: str = ""
     """Where the source found its keys, if not at its own URL."""
     date: float | None = None

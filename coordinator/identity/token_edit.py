@@ -1,7 +1,6 @@
 """Changing a token file: one change at a time, whole or not at all, with its comments kept.
 
-Whoever edits the file by other means knows nothing of our lock: what is saved while a change is made is not
-written over.
+An editor does not take our lock, so a change that somebody saves meanwhile is detected and not overwritten.
 """
 
 from __future__ import annotations
